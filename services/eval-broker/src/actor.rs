@@ -1,5 +1,5 @@
-//! [`EvalBroker`]: the actor that owns the broker's core, and the tasks that bring it changes and carry out what it
-//! decides.
+//! [`EvalBroker`]: the actor that owns the broker's core, and the tasks that feed it changes and carry out its
+//! commands.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::metrics;
 use crate::queue::Settings;
 use crate::waiters::{Waiter, Waiters};
 
-/// How often it is recorded what waits.
-const METRICS_EVERY: Duration = Duration::from_secs(2);
-/// How long one command is repeated before what is to be written is gathered anew.
-const WRITE_WITHIN: Duration = Duration::from_secs(30);
-/// How many messages wait for the actor; those who send more wait themselves.
+/// Interval at which the gauges are set.
+const METRICS_INTERVAL: Duration = Duration::from_secs(2);
+/// How long a command is sent again before the updates are collected anew.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Capacity of the actor's mailbox; further senders wait.
 const MAILBOX: usize = 256;
 
 /// The active broker.
@@ -37,12 +37,13 @@ pub(crate) struct EvalBroker {
     timer: Option<(Timestamp, SpawnHandle)>,
 }
 
-/// The state moved on.
+/// The state changed.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Moved(Followed);
+pub(crate) struct StateChanged(Followed);
 
-/// A worker wants evaluations. The receiver gets them, or none when the time is up; no receiver: too many wait already.
+/// A worker requests evaluations. The receiver gets them, or an empty list after the timeout. Without a receiver, too
+/// many requests are waiting.
 #[derive(Message)]
 #[rtype(result = "Option<oneshot::Receiver<Vec<Delivery>>>")]
 pub(crate) struct Dequeue {
@@ -51,48 +52,48 @@ pub(crate) struct Dequeue {
     pub(crate) wait: Duration,
 }
 
-/// A worker says something of an evaluation that it has; the answer is whether it still had it.
+/// A worker's action on an evaluation that it has leased. The answer is whether it still held the lease.
 #[derive(Message)]
 #[rtype(result = "bool")]
-pub(crate) struct WorkerSays(pub(crate) HandOut);
+pub(crate) struct WorkerAction(pub(crate) HandOut);
 
-/// What was to be written is committed at this index, or may not be written.
+/// The write was committed at this index; `None` if it may not have been.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Written(Option<Index>);
 
-/// This process is not the active one any more.
+/// This process is no longer active.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Stop;
 
-/// Stops the actor when dropped. Its timers would keep it alive although nobody can reach it.
-pub(crate) struct Retire(pub(crate) Addr<EvalBroker>);
+/// Stops the actor when dropped; its timers would keep it alive otherwise.
+pub(crate) struct StopOnDrop(pub(crate) Addr<EvalBroker>);
 
-impl Drop for Retire {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.do_send(Stop);
     }
 }
 
-/// Brings the broker every change. Awaiting the reply is the back-pressure.
+/// Sends the broker every change. Awaiting the reply gives back-pressure.
 pub(crate) async fn follow(mut follower: Follower, broker: Addr<EvalBroker>) {
-    while broker.send(Moved(follower.next().await)).await.is_ok() {}
+    while broker.send(StateChanged(follower.next().await)).await.is_ok() {}
 }
 
-/// Sends the broker's commands, one after the other.
+/// Sends the broker's commands one at a time.
 pub(crate) async fn write(mut writes: mpsc::Receiver<UpdateEvals>, bus: Bus, broker: Addr<EvalBroker>) {
     while let Some(write) = writes.recv().await {
-        for given_up in write.updates.iter().filter(|update| update.status == EvalStatus::Failed) {
-            for id in &given_up.ids {
-                tracing::warn!(eval.id = %id, "an evaluation was delivered too often");
+        for failed in write.updates.iter().filter(|update| update.status == EvalStatus::Failed) {
+            for id in &failed.ids {
+                tracing::warn!(eval.id = %id, "evaluation reached the delivery limit");
             }
         }
-        let written = match bus.command(&Command::UpdateEvals(write), WRITE_WITHIN).await {
+        let written = match bus.command(&Command::UpdateEvals(write), WRITE_TIMEOUT).await {
             Ok(done) => Some(done.index),
             Err(error) => {
                 let error = telemetry::chain(&error);
-                tracing::warn!(error, "cannot write down what became of evaluations");
+                tracing::warn!(error, "cannot commit evaluation updates");
                 None
             }
         };
@@ -113,13 +114,12 @@ impl EvalBroker {
         Self { broker, waiters: Waiters::default(), settings, bus, epoch, writes, timer: None }
     }
 
-    /// After anything has happened: gives workers what is ready, has written what is to be, and sees to the next moment
-    /// at which something is due.
-    fn carry_on(&mut self, ctx: &mut Context<Self>) {
+    /// Runs after every message: serves waiting workers, sends the next command, and sets the timer.
+    fn advance(&mut self, ctx: &mut Context<Self>) {
         let now = clock::now();
         self.serve(now);
         if let Some(write) = self.broker.next_write(self.epoch, now) {
-            // There is room: the core asks for one at a time.
+            // The channel has capacity, because the core emits one command at a time.
             if self.writes.try_send(write).is_err() {
                 self.broker.not_written(now);
             }
@@ -137,23 +137,23 @@ impl EvalBroker {
                 return;
             }
             for (reply, deliveries) in served {
-                deliveries.iter().for_each(|delivery| self.trace(delivery, now));
-                let Err(unwanted) = reply.send(deliveries) else { continue };
-                for delivery in unwanted {
+                deliveries.iter().for_each(|delivery| self.trace_wait(delivery, now));
+                let Err(undelivered) = reply.send(deliveries) else { continue };
+                for delivery in undelivered {
                     self.broker.hand_out(delivery.eval_id, delivery.token, HandOutAction::GiveBack, now);
                 }
             }
         }
     }
 
-    /// Shows in the evaluation's trace how long it waited in the queue.
-    fn trace(&self, delivery: &Delivery, now: Timestamp) {
+    /// Records in the evaluation's trace how long it was in the queue.
+    fn trace_wait(&self, delivery: &Delivery, now: Timestamp) {
         if !traces::are_exported() {
             return;
         }
-        let Some((eval, waited)) = self.broker.queue().handed_out(delivery.eval_id) else { return };
+        let Some((eval, waited)) = self.broker.queue().leased(delivery.eval_id) else { return };
         let Some(trace) = &eval.trace else { return };
-        traces::in_trace(trace, || tracing::debug!(eval.id = %eval.id, "an evaluation is handed out"));
+        traces::in_trace(trace, || tracing::debug!(eval.id = %eval.id, "evaluation leased to a worker"));
         let enqueued = Timestamp(now.0.saturating_sub(waited.unwrap_or_default().0));
         traces::record_past("queue eval", trace, enqueued, now, || {
             vec![
@@ -178,22 +178,22 @@ impl EvalBroker {
             let length = Nanos::MILLISECOND.max(due - now);
             let timer = ctx.run_later(Duration::from_nanos(length.0.unsigned_abs()), |broker, ctx| {
                 broker.timer = None;
-                broker.time_passed();
-                broker.carry_on(ctx);
+                broker.handle_timeouts();
+                broker.advance(ctx);
             });
             (due, timer)
         });
     }
 
-    fn time_passed(&mut self) {
+    fn handle_timeouts(&mut self) {
         let now = clock::now();
         let expired = self.broker.handle_timeout(now);
         metrics::expired(expired.len());
         for id in expired {
-            tracing::info!(eval.id = %id, "a worker was silent about its evaluation for too long");
+            tracing::info!(eval.id = %id, "lease of an evaluation expired");
         }
         for reply in self.waiters.handle_timeout(now) {
-            // Fails where the worker is gone; then there is nobody to tell.
+            // Fails if the worker is gone.
             let _ = reply.send(Vec::new());
         }
     }
@@ -204,10 +204,10 @@ impl Actor for EvalBroker {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX);
-        ctx.run_interval(METRICS_EVERY, |broker, _| {
+        ctx.run_interval(METRICS_INTERVAL, |broker, _| {
             metrics::publish(broker.broker.queue(), broker.broker.blocked(), clock::now());
         });
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
@@ -215,16 +215,16 @@ impl Actor for EvalBroker {
     }
 }
 
-impl Handler<Moved> for EvalBroker {
+impl Handler<StateChanged> for EvalBroker {
     type Result = ();
 
-    fn handle(&mut self, Moved(followed): Moved, ctx: &mut Self::Context) {
+    fn handle(&mut self, StateChanged(followed): StateChanged, ctx: &mut Self::Context) {
         let now = clock::now();
         match followed {
             Followed::Reset(state) => self.broker = Broker::restore(self.settings, state, now),
             Followed::Step(step) => self.broker.step(&step, now).iter().for_each(metrics::finished),
         }
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 }
 
@@ -238,18 +238,18 @@ impl Handler<Dequeue> for EvalBroker {
         let (reply, receiver) = oneshot::channel();
         let wait = Nanos(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
         self.waiters.add(Waiter { kinds, max, deadline: clock::now() + wait, reply });
-        self.carry_on(ctx);
+        self.advance(ctx);
         Some(receiver)
     }
 }
 
-impl Handler<WorkerSays> for EvalBroker {
+impl Handler<WorkerAction> for EvalBroker {
     type Result = bool;
 
-    fn handle(&mut self, WorkerSays(hand_out): WorkerSays, ctx: &mut Self::Context) -> bool {
+    fn handle(&mut self, WorkerAction(hand_out): WorkerAction, ctx: &mut Self::Context) -> bool {
         let HandOut { eval_id, token, action } = hand_out;
         let held = self.broker.hand_out(eval_id, token, action, clock::now());
-        self.carry_on(ctx);
+        self.advance(ctx);
         held
     }
 }
@@ -262,7 +262,7 @@ impl Handler<Written> for EvalBroker {
             Some(index) => self.broker.written(index),
             None => self.broker.not_written(clock::now()),
         }
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 }
 

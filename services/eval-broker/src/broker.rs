@@ -1,9 +1,10 @@
-//! [`Broker`]: which of the cluster's evaluations is where, moved along by the change feed.
+//! [`Broker`]: the core of the evaluation broker. Keeps every live evaluation in the queue or among the blocked ones,
+//! and follows the change feed.
 //!
-//! Pure: change sets, requests and moments in; answers and what is to be written down out. It reconciles rather than
-//! reacts: whatever happened to an evaluation, it goes to where it now belongs, so that a broker that takes over and one
-//! that was there all along see to the same ones. Only hand-outs, and what was found needless but is not written down
-//! yet, are lost with a broker; what keeps that safe is the applier (design §6).
+//! Pure: change sets, requests and times go in; answers and commands come out. It is level-triggered: after any change
+//! of an evaluation, it moves the evaluation to where its state requires, so a broker that has just taken over manages
+//! the same evaluations as one that ran before. A broker that stops loses only leases and superseded evaluations that
+//! are not yet written; the applier makes that safe (design §6).
 
 use std::sync::Arc;
 
@@ -21,19 +22,19 @@ use wire::command::{EvalUpdate, UpdateEvals};
 use crate::blocked::{BlockedEvals, Tracked};
 use crate::queue::{EvalQueue, Finished, Settings};
 
-/// The most evaluations that one command writes down.
+/// Maximum number of evaluations in one command.
 pub(crate) const WRITE_BATCH_MAX: usize = 728;
-/// How often records of room gained that nobody needs any more are looked for.
+/// Interval at which unblock records that are no longer needed are deleted.
 const FORGET_EVERY: Nanos = Nanos::from_mins(5);
-/// The shortest and the longest time that what follows an evaluation that was given up waits.
+/// Shortest and longest wait of the follow-up of a failed evaluation.
 const FOLLOW_UP_WAIT: (Nanos, Nanos) = (Nanos::from_mins(1), Nanos::from_mins(6));
 
-/// Where every evaluation that is not finished is.
+/// All live evaluations, in the queue or blocked.
 #[derive(Debug)]
 pub struct Broker {
     settings: Settings,
     state: Snapshot,
-    /// An operator has the evaluations rest: nothing is queued, nobody gets anything.
+    /// An operator has paused the broker: nothing is queued or leased.
     paused: bool,
     queue: EvalQueue,
     blocked: BlockedEvals,
@@ -42,7 +43,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Takes up what `state` holds.
+    /// Restores the broker from `state`.
     pub fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
         let mut broker = Self {
             settings,
@@ -53,11 +54,11 @@ impl Broker {
             forget_at: now + FORGET_EVERY,
             state,
         };
-        broker.take_up(now);
+        broker.restore_evals(now);
         broker
     }
 
-    /// Moves along. Returns what schedulers finished.
+    /// Applies changes of the state. Returns the evaluations that schedulers finished.
     pub fn step(&mut self, step: &Step, now: Timestamp) -> Vec<Finished> {
         self.state = Arc::clone(&step.after);
         self.turn.saw(self.state.index());
@@ -69,33 +70,33 @@ impl Broker {
         if self.paused {
             return Vec::new();
         }
-        let now = self.at_least_the_clusters(now);
-        let changes = || step.changes().map(touched);
+        let now = self.not_before_state(now);
+        let changes = || step.changes().map(eval_change);
         let mut finished = Vec::new();
-        // Outcomes come first: whatever else is said of an evaluation, it ended by way of a scheduler.
+        // Outcomes are handled first. Other changes of the same evaluation must not hide that a scheduler finished it.
         for change in changes() {
-            if let Touched::Outcome(eval) = change {
-                finished.extend(self.answered(eval, now));
+            if let EvalChange::Outcome(eval) = change {
+                finished.extend(self.handle_outcome(eval, now));
             }
         }
         for change in changes() {
             match change {
-                Touched::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
-                Touched::Records(before) => self.blocked.forget_unblocked_before(before),
-                Touched::Outcome(_) | Touched::Room(_) | Touched::Nothing => {}
+                EvalChange::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
+                EvalChange::RecordsDeleted(before) => self.blocked.forget_unblocked_before(before),
+                EvalChange::Outcome(_) | EvalChange::Capacity(_) | EvalChange::None => {}
             }
         }
         let gained = step.sets.iter().flat_map(|set| set.changes.iter().map(|change| (set.index, change)));
         for (index, change) in gained.filter(|_| !is_planted(Bug::UnblocksNobody)) {
-            let Touched::Room(room) = touched(change) else { continue };
-            for eval in self.blocked.unblock(room, index) {
+            let EvalChange::Capacity(unblocked) = eval_change(change) else { continue };
+            for eval in self.blocked.unblock(unblocked, index) {
                 self.queue.put(&eval, index, Some(now), now);
             }
         }
         finished
     }
 
-    /// Hands out the most urgent evaluations.
+    /// Leases the evaluations with the highest priority.
     pub fn dequeue(
         &mut self,
         kinds: &[JobType],
@@ -103,20 +104,20 @@ impl Broker {
         now: Timestamp,
         new_token: impl FnMut() -> RequestId,
     ) -> Vec<Delivery> {
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         let state = &self.state;
         self.queue.dequeue(kinds, max, now, |job| state.job_index(state::Table::Evals, job), new_token)
     }
 
-    /// How many evaluations of these types are ready.
+    /// Number of ready evaluations of these types.
     pub fn ready_count(&self, kinds: &[JobType]) -> usize {
         self.queue.ready_count(kinds)
     }
 
-    /// Does what a worker wants done with an evaluation that it has; `false` if it has it no longer.
+    /// Carries out a worker's action on a leased evaluation; `false` if the worker no longer holds the lease.
     pub fn hand_out(&mut self, id: EvalId, token: RequestId, action: HandOutAction, now: Timestamp) -> bool {
-        let now = self.at_least_the_clusters(now);
-        self.queue.hand_out(id, token, action, now)
+        let now = self.not_before_state(now);
+        self.queue.apply_lease_action(id, token, action, now)
     }
 
     /// When [`Self::handle_timeout`] next has something to do.
@@ -126,9 +127,9 @@ impl Broker {
         [self.queue.poll_timeout(), self.blocked.poll_timeout(), write].into_iter().flatten().min()
     }
 
-    /// Does what is due. Returns evaluations whose workers let them run out in silence.
+    /// Handles what is due. Returns the evaluations whose leases expired.
     pub fn handle_timeout(&mut self, now: Timestamp) -> Vec<EvalId> {
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         let index = self.state.index();
         for eval in self.blocked.handle_timeout(now) {
             self.queue.put(&eval, index, Some(now), now);
@@ -136,10 +137,10 @@ impl Broker {
         self.queue.handle_timeout(now)
     }
 
-    /// What is to be written down now, if anything; until [`Self::written`] or [`Self::not_written`] is called, nothing
-    /// else is.
+    /// The next command, if any. No other command is returned until [`Self::written`] or [`Self::not_written`] is
+    /// called.
     pub fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateEvals> {
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         if self.turn.from().is_none_or(|from| now < from) {
             return None;
         }
@@ -147,7 +148,7 @@ impl Broker {
             UpdateEvals { epoch, updates: Vec::new(), creates: Vec::new(), forget_unblocked_before: None };
         self.write_failed(&mut write, now);
         self.write_duplicates(&mut write);
-        self.write_needless(&mut write);
+        self.write_superseded(&mut write);
         if now >= self.forget_at {
             self.forget_at = now + FORGET_EVERY;
             write.forget_unblocked_before = self.forgettable();
@@ -159,14 +160,14 @@ impl Broker {
         Some(write)
     }
 
-    /// The command was carried out at `index`.
+    /// Reports that the command was committed at `index`.
     pub fn written(&mut self, index: Index) {
         self.turn.written(index, self.state.index());
     }
 
-    /// Whether the command was carried out is not known, or it was not.
+    /// Reports that the command was not committed, or that its outcome is unknown.
     pub fn not_written(&mut self, now: Timestamp) {
-        self.turn.not_written(self.at_least_the_clusters(now));
+        self.turn.not_written(self.not_before_state(now));
     }
 
     pub(crate) fn queue(&self) -> &EvalQueue {
@@ -182,22 +183,22 @@ impl Broker {
         self.queue.holds(delivery.eval_id, delivery.token)
     }
 
-    fn take_up(&mut self, now: Timestamp) {
+    fn restore_evals(&mut self, now: Timestamp) {
         if self.paused || is_planted(Bug::ForgetsPendingEvals) {
             return;
         }
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         let state = Arc::clone(&self.state);
         let mut evals: Vec<&Arc<Evaluation>> = state.live_evals().collect();
         evals.sort_unstable_by_key(|eval| (eval.create_index, eval.id));
-        evals.into_iter().for_each(|eval| self.settle(eval, None, now));
+        evals.into_iter().for_each(|eval| self.route(eval, None, now));
     }
 
-    /// Takes an evaluation to where the state says that it belongs.
+    /// Moves an evaluation to where its state requires.
     fn reconcile(&mut self, id: EvalId, now: Timestamp) {
         let state = Arc::clone(&self.state);
         match state.eval(id).filter(|eval| !eval.status.is_terminal()) {
-            Some(eval) => self.settle(eval, Some(now), now),
+            Some(eval) => self.route(eval, Some(now), now),
             None => {
                 self.queue.remove(id);
                 self.blocked.remove(id);
@@ -205,34 +206,35 @@ impl Broker {
         }
     }
 
-    /// A scheduler's outcome was committed: whoever has the evaluation is done with it, unless the outcome is from before
-    /// what the hand-out was made for.
-    fn answered(&mut self, outcome: &Evaluation, now: Timestamp) -> Option<Finished> {
+    /// Handles a committed outcome of a scheduler. An outcome with a terminal status ends the evaluation's lease. An
+    /// outcome that blocks the evaluation again ends it only if its snapshot is at the lease's wait index or later.
+    fn handle_outcome(&mut self, outcome: &Evaluation, now: Timestamp) -> Option<Finished> {
         let id = outcome.id;
-        let ends = outcome.status.is_terminal() || self.queue.is_answered_by(id, outcome.snapshot_index);
+        let ends = outcome.status.is_terminal() || self.queue.is_ended_by(id, outcome.snapshot_index);
         let finished = ends.then(|| self.queue.finish(id, now)).flatten();
         self.reconcile(id, now);
         finished
     }
 
-    /// Takes an evaluation that is not finished to where it belongs. One that waited for room and was woken stays in the
-    /// queue, whatever its status, until a scheduler has looked.
-    fn settle(&mut self, eval: &Arc<Evaluation>, since: Option<Timestamp>, now: Timestamp) {
+    /// Puts a live evaluation into the queue or among the blocked ones. One that was unblocked stays in the queue,
+    /// whatever its status, until a scheduler has processed it.
+    fn route(&mut self, eval: &Arc<Evaluation>, since: Option<Timestamp>, now: Timestamp) {
         let waits = eval.status == EvalStatus::Blocked && !self.queue.knows(eval.id);
-        if waits && self.blocked.track(eval, now) == Tracked::Waits {
+        if waits && self.blocked.track(eval, now) == Tracked::Blocked {
             return;
         }
         self.blocked.remove(eval.id);
-        let needs = if waits { self.state.index() } else { Index::ZERO };
-        self.queue.put(eval, needs, since, now);
+        let unblocked_at = if waits { self.state.index() } else { Index::ZERO };
+        self.queue.put(eval, unblocked_at, since, now);
     }
 
     fn has_to_write(&self) -> bool {
-        let queue = self.queue.failed().next().is_some() || self.queue.needless().next().is_some();
+        let queue = self.queue.failed().next().is_some() || self.queue.superseded().next().is_some();
         queue || self.blocked.duplicates().next().is_some()
     }
 
-    /// Gives up what was delivered too often; something follows it, unless its job is gone.
+    /// Fails evaluations that reached the delivery limit, and creates a follow-up for each unless its job is gone
+    ///
     fn write_failed(&self, write: &mut UpdateEvals, now: Timestamp) {
         let limit = self.settings.delivery_limit;
         for (eval, token) in self.queue.failed().take(WRITE_BATCH_MAX) {
@@ -248,19 +250,19 @@ impl Broker {
         }
     }
 
-    ///
+    /// Cancels duplicate blocked evaluations.
     fn write_duplicates(&self, write: &mut UpdateEvals) {
-        let room = WRITE_BATCH_MAX - write.updates.len();
-        for (id, job) in self.blocked.duplicates().take(room) {
+        let remaining = WRITE_BATCH_MAX - write.updates.len();
+        for (id, job) in self.blocked.duplicates().take(remaining) {
             let description = format!("existing blocked evaluation exists for job {}", quoted(&job.id));
             write.updates.push(self.canceled(vec![id], description.into()));
         }
     }
 
-    ///
-    fn write_needless(&self, write: &mut UpdateEvals) {
-        let room = WRITE_BATCH_MAX - write.updates.len();
-        let ids: Vec<EvalId> = self.queue.needless().take(room).collect();
+    /// Cancels superseded evaluations.
+    fn write_superseded(&self, write: &mut UpdateEvals) {
+        let remaining = WRITE_BATCH_MAX - write.updates.len();
+        let ids: Vec<EvalId> = self.queue.superseded().take(remaining).collect();
         if !ids.is_empty() {
             write.updates.push(self.canceled(ids, "canceled after more recent eval was processed".into()));
         }
@@ -276,45 +278,46 @@ impl Broker {
         }
     }
 
-    /// The index before which no record of room gained is of use any more: no evaluation is blocked, or can yet become so,
-    /// with a look at the cluster from before it. `None` if there is nothing to forget.
+    /// The index below which unblock records are not needed: no evaluation is blocked, or can still become blocked,
+    /// with a snapshot older than that index. `None` if there are no such records.
     ///
-    /// A pending evaluation can become blocked, or make a blocked one, with a snapshot as old as its modify index.
+    /// A pending evaluation can become blocked, or create a blocked one, with a snapshot as old as its modify index.
     fn forgettable(&self) -> Option<Index> {
-        let looked_at = |eval: &Arc<Evaluation>| match eval.status {
+        let snapshot_of = |eval: &Arc<Evaluation>| match eval.status {
             EvalStatus::Blocked => eval.snapshot_index,
             EvalStatus::Pending | EvalStatus::Complete | EvalStatus::Failed | EvalStatus::Canceled => {
                 eval.modify_index
             }
         };
-        let before = self.state.live_evals().map(looked_at).min().unwrap_or(self.state.index());
+        let before = self.state.live_evals().map(snapshot_of).min().unwrap_or(self.state.index());
         self.state.unblocked().any(|(_, index)| index < before).then_some(before)
     }
 
-    /// A broker whose clock is a little behind must not find something *not yet due* that the cluster knows to be.
-    fn at_least_the_clusters(&self, now: Timestamp) -> Timestamp {
+    /// The later of `now` and the time of the state. With a slow clock, something that the cluster knows to be due
+    /// would not be due here.
+    fn not_before_state(&self, now: Timestamp) -> Timestamp {
         now.max(self.state.at())
     }
 }
 
-/// What a change has to do with evaluations.
-enum Touched<'a> {
+/// The effect of a change on evaluations.
+enum EvalChange<'a> {
     Evals(&'a [EvalId]),
     Outcome(&'a Evaluation),
-    Room(&'a Unblocked),
-    Records(Index),
-    Nothing,
+    Capacity(&'a Unblocked),
+    RecordsDeleted(Index),
+    None,
 }
 
-fn touched(change: &Change) -> Touched<'_> {
+fn eval_change(change: &Change) -> EvalChange<'_> {
     match change {
-        Change::Eval(eval) => Touched::Evals(std::slice::from_ref(&eval.id)),
-        Change::EvalOutcome(eval) => Touched::Outcome(eval),
-        Change::PlanApplied { eval_id, .. } => Touched::Evals(std::slice::from_ref(eval_id)),
-        Change::EvalsChanged(change) => Touched::Evals(&change.ids),
-        Change::EvalsDeleted(ids) => Touched::Evals(ids),
-        Change::Unblocked(unblocked) => Touched::Room(unblocked),
-        Change::UnblockedForgotten(before) => Touched::Records(*before),
+        Change::Eval(eval) => EvalChange::Evals(std::slice::from_ref(&eval.id)),
+        Change::EvalOutcome(eval) => EvalChange::Outcome(eval),
+        Change::PlanApplied { eval_id, .. } => EvalChange::Evals(std::slice::from_ref(eval_id)),
+        Change::EvalsChanged(change) => EvalChange::Evals(&change.ids),
+        Change::EvalsDeleted(ids) => EvalChange::Evals(ids),
+        Change::Unblocked(unblocked) => EvalChange::Capacity(unblocked),
+        Change::UnblockedForgotten(before) => EvalChange::RecordsDeleted(*before),
         Change::Job(_)
         | Change::JobFields(_)
         | Change::JobDeleted(_)
@@ -346,7 +349,7 @@ fn touched(change: &Change) -> Touched<'_> {
         | Change::VolumeClaim(_)
         | Change::VolumeClaimDeleted(_)
         | Change::RootKey(_)
-        | Change::Lease(_) => Touched::Nothing,
+        | Change::Lease(_) => EvalChange::None,
     }
 }
 
@@ -354,14 +357,14 @@ fn is_paused(state: &State) -> bool {
     state.scheduler_config().is_some_and(|config| config.pause_eval_broker)
 }
 
-/// What follows an evaluation that was given up. Its id, and with it how long it waits, comes from the last
-/// delivery's token: writing it down twice makes the same one.
+/// The follow-up of an evaluation that reached the delivery limit. Its id, and thereby its wait, is derived
+/// from the token of the last delivery, so repeating the command creates the same evaluation.
 fn follow_up(eval: &Evaluation, token: RequestId, now: Timestamp) -> Evaluation {
     let id = EvalId::derived(token, 0);
     let (shortest, longest) = FOLLOW_UP_WAIT;
     let jitter = id.0.as_u64_pair().1 % (longest.0 - shortest.0).unsigned_abs();
     Evaluation {
-        wait: shortest + Nanos(i64::try_from(jitter).expect("less than the longest wait")),
+        wait: shortest + Nanos(i64::try_from(jitter).expect("the jitter is less than the longest wait")),
         previous_eval: Some(eval.id),
         trace: eval.trace,
         create_time: now,

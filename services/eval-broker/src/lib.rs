@@ -1,9 +1,10 @@
-//! Evaluations that wait, and who works on which.
+//! The evaluation broker: queues evaluations, leases them to scheduler workers, and tracks blocked evaluations.
 //!
-//! One process is active, by leave of the applier; the others wait for its lease with their replicas warm. What is
-//! decided is decided in [`broker::Broker`], from the change feed and from what workers ask; here is what stands around
-//! it. Nothing that the broker remembers must survive it: the state says which evaluations there are and what has gained
-//! room, and the applier refuses the plan of a second worker. Periodic jobs are not launched yet.
+//! One process is active, under a lease that the applier grants; the others wait for that lease and keep their replicas
+//! up to date. All decisions are in [`broker::Broker`], based on the change feed and on the workers' requests; this
+//! module contains the service around it. The broker holds no state that must survive it: the state contains all
+//! evaluations and the unblock records, and the applier refuses the plan of a second worker. Periodic jobs are not
+//! launched yet.
 
 mod actor;
 mod blocked;
@@ -34,11 +35,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
-use crate::actor::{EvalBroker, Retire};
+use crate::actor::{EvalBroker, StopOnDrop};
 use crate::broker::Broker;
 pub use crate::queue::{Finished, Settings};
 
-/// What the broker reads of the state.
+/// The part of the state that the broker reads.
 pub const SCOPE: Scope =
     Scope::of(&[Table::Jobs, Table::Evals, Table::Unblocked, Table::SchedulerConfig, Table::Leases]);
 
@@ -47,7 +48,8 @@ pub const SCOPE: Scope =
 #[group(id = "eval-broker")]
 #[command(next_help_heading = "Evaluation broker")]
 pub struct Args {
-    /// How long a worker may be silent about an evaluation before another gets it, in milliseconds.
+    /// Lease of a worker on an evaluation, in milliseconds. If the worker does not renew it, another worker gets the
+    /// evaluation.
     #[arg(
         long,
         env = "DROVER_EVAL_LEASE_MS",
@@ -56,7 +58,7 @@ pub struct Args {
         value_name = "MS"
     )]
     pub eval_lease_ms: u32,
-    /// After how many failed deliveries an evaluation is given up.
+    /// Number of failed deliveries after which an evaluation fails.
     #[arg(
         long,
         env = "DROVER_EVAL_DELIVERY_LIMIT",
@@ -67,7 +69,7 @@ pub struct Args {
     pub eval_delivery_limit: u8,
 }
 
-/// Sees to evaluations whenever this process holds the broker's lease, until `stop`.
+/// Runs the broker until `stop`. It is active while this process holds the broker's lease.
 ///
 /// Must be called on a thread of an actix system.
 ///
@@ -90,35 +92,35 @@ pub async fn run(
             () = stop.cancelled() => return Ok(()),
         };
         tokio::select! {
-            ended = be_active(settings, &bus, &replica, &lease) => ended?,
+            ended = run_active(settings, &bus, &replica, &lease) => ended?,
             () = lease.lost() => {}
             () = stop.cancelled() => return Ok(()),
         }
     }
 }
 
-/// Takes up what the replica holds, and serves workers until this is dropped.
-async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
+/// Restores the broker from the replica and serves workers, until this future is dropped.
+async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
     let mut follower = replica.follow();
     let (Followed::Reset(state) | Followed::Step(state::Step { after: state, .. })) = follower.next().await;
     let (writes, to_write) = mpsc::channel(1);
     let broker = Broker::restore(settings, state, clock::now());
     let broker = EvalBroker::new(broker, settings, bus.clone(), lease.epoch, writes).start();
-    let _retire = Retire(broker.clone());
+    let _stop_on_drop = StopOnDrop(broker.clone());
 
     let serving = "cannot serve workers";
     let dequeues = bus.serve(Subject::Dequeue.to_string()).await.context(serving)?;
-    let hand_outs = bus.serve(Subject::HandOut.to_string()).await.context(serving)?;
-    let (answers, returned) = bus.answers().await.context(serving)?;
-    // Dropping the set ends them all.
+    let lease_actions = bus.serve(Subject::HandOut.to_string()).await.context(serving)?;
+    let (answers, undelivered) = bus.answers().await.context(serving)?;
+    // Dropping the set aborts the tasks.
     let mut tasks = JoinSet::new();
-    // On the actor's own thread, which would else have to be woken for each change.
+    // Runs on the actor's thread, so that the thread is not woken from outside for each change.
     tasks.spawn_local(actor::follow(follower, broker.clone()));
     tasks.spawn(actor::write(to_write, bus.clone(), broker.clone()));
     tasks.spawn_local(serve::dequeues(dequeues, answers, broker.clone()));
-    tasks.spawn(serve::returned(returned, broker.clone()));
-    tasks.spawn(serve::hand_outs(hand_outs, broker));
+    tasks.spawn(serve::undelivered(undelivered, broker.clone()));
+    tasks.spawn(serve::lease_actions(lease_actions, broker));
     let _ = tasks.join_next().await;
-    // Each of them goes on until the connection or the actor is gone for good.
+    // A task ends only if the connection is closed for good or the actor has stopped.
     anyhow::bail!("the evaluation broker stopped serving")
 }

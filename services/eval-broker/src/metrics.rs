@@ -1,4 +1,4 @@
-//! What is recorded of evaluations, for people.
+//! Metrics of the broker.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use telemetry::metrics::catalogue::{
 };
 use telemetry::metrics::{Gauge, SERIES_PER_METRIC_MAX, set_standby};
 
-use crate::blocked::{BlockedEvals, WantedBy};
+use crate::blocked::{BlockedEvals, Location};
 use crate::queue::{EvalQueue, Finished, QueueStats};
 
-/// Publishes what waits, and where.
+/// Sets the gauges of queued and blocked evaluations.
 pub(crate) fn publish(queue: &EvalQueue, blocked: &BlockedEvals, now: Timestamp) {
     let stats = queue.stats();
     for kind in JobType::ALL {
         let ready = count(stats.ready.get(kind).copied().unwrap_or(0));
-        let unacked = count(stats.out.get(kind).copied().unwrap_or(0));
+        let unacked = count(stats.unacked.get(kind).copied().unwrap_or(0));
         BROKER_READY.set_with(ready, &[kind.as_str()]);
         BROKER_UNACKED.set_with(unacked, &[kind.as_str()]);
         let (of_ready, of_unacked): (&Gauge, &Gauge) = match kind {
@@ -39,49 +39,54 @@ pub(crate) fn publish(queue: &EvalQueue, blocked: &BlockedEvals, now: Timestamp)
     publish_sums(&stats);
     let seconds = |due: Timestamp| (due - now).0.max(0) as f64 / Nanos::SECOND.0 as f64;
     let delayed = queue.delayed(SERIES_PER_METRIC_MAX);
-    BROKER_EVAL_WAITING.replace(delayed.into_iter().map(|(job, due)| (of_job(&job), seconds(due))));
+    BROKER_EVAL_WAITING.replace(delayed.into_iter().map(|(job, due)| (job_labels(&job), seconds(due))));
 
-    let found = blocked.stats();
-    BROKER_BLOCKED.set(count(found.total));
-    BLOCKED_TOTAL.set(count(found.total));
-    BLOCKED_ESCAPED.set(count(found.escaped));
-    BLOCKED_QUOTA.set(count(found.quota_limited));
-    let place =
-        |by: &WantedBy| [&by.datacenter, &by.node_class, &by.node_pool].map(ToString::to_string).to_vec();
-    BLOCKED_CPU.replace(blocked.wanted().sums().map(|(by, cpu_mhz, _)| (place(by), cpu_mhz as f64)));
-    BLOCKED_MEMORY.replace(blocked.wanted().sums().map(|(by, _, memory_mb)| (place(by), memory_mb as f64)));
-    let by_job = blocked.wanted_by_job(SERIES_PER_METRIC_MAX);
-    BLOCKED_JOB_CPU.replace(by_job.iter().map(|(job, (cpu_mhz, _))| (of_job(job), *cpu_mhz as f64)));
-    BLOCKED_JOB_MEMORY.replace(by_job.iter().map(|(job, (_, memory_mb))| (of_job(job), *memory_mb as f64)));
+    let blocked_stats = blocked.stats();
+    BROKER_BLOCKED.set(count(blocked_stats.total));
+    BLOCKED_TOTAL.set(count(blocked_stats.total));
+    BLOCKED_ESCAPED.set(count(blocked_stats.escaped));
+    BLOCKED_QUOTA.set(count(blocked_stats.quota_limited));
+    let labels = |location: &Location| {
+        [&location.datacenter, &location.node_class, &location.node_pool].map(ToString::to_string).to_vec()
+    };
+    BLOCKED_CPU
+        .replace(blocked.shortages().sums().map(|(location, cpu_mhz, _)| (labels(location), cpu_mhz as f64)));
+    BLOCKED_MEMORY.replace(
+        blocked.shortages().sums().map(|(location, _, memory_mb)| (labels(location), memory_mb as f64)),
+    );
+    let by_job = blocked.shortages_by_job(SERIES_PER_METRIC_MAX);
+    BLOCKED_JOB_CPU.replace(by_job.iter().map(|(job, (cpu_mhz, _))| (job_labels(job), *cpu_mhz as f64)));
+    BLOCKED_JOB_MEMORY
+        .replace(by_job.iter().map(|(job, (_, memory_mb))| (job_labels(job), *memory_mb as f64)));
 }
 
 fn publish_sums(stats: &QueueStats) {
     NOMAD_BROKER_READY.set(count(stats.ready.values().sum()));
-    NOMAD_BROKER_UNACKED.set(count(stats.out.values().sum()));
+    NOMAD_BROKER_UNACKED.set(count(stats.unacked.values().sum()));
     for (gauges, value) in [
-        ([&BROKER_PENDING, &NOMAD_BROKER_PENDING], stats.behind),
+        ([&BROKER_PENDING, &NOMAD_BROKER_PENDING], stats.pending),
         ([&BROKER_WAITING, &NOMAD_BROKER_WAITING], stats.delayed),
-        ([&BROKER_CANCELABLE, &NOMAD_BROKER_CANCELABLE], stats.needless),
+        ([&BROKER_CANCELABLE, &NOMAD_BROKER_CANCELABLE], stats.superseded),
         ([&BROKER_FAILED, &BROKER_FAILED_READY], stats.failed),
     ] {
         gauges.iter().for_each(|gauge| gauge.set(count(value)));
     }
 }
 
-/// Nothing waits here any more: another process counts now.
+/// Clears the gauges, because another process is active and sets them.
 pub(crate) fn clear() {
     set_standby(BROKER);
 }
 
-/// Hand-outs ended because their workers were silent.
-pub(crate) fn expired(hand_outs: usize) {
-    BROKER_EXPIRED.add(hand_outs as u64);
+/// Counts leases that expired.
+pub(crate) fn expired(leases: usize) {
+    BROKER_EXPIRED.add(leases as u64);
 }
 
-/// A worker is done with an evaluation for good.
+/// Records an evaluation that a scheduler finished.
 pub(crate) fn finished(finished: &Finished) {
     let trigger = &finished.eval.trigger;
-    // Any word may come as a trigger; a label for each there must not be.
+    // Clients can send any text as a trigger; the number of label values must be bounded.
     let trigger = if matches!(trigger, EvalTrigger::Other(_)) { "other" } else { trigger.as_str() };
     let labels = [finished.eval.kind.as_str(), trigger];
     let worked = duration(finished.worked);
@@ -96,7 +101,7 @@ pub(crate) fn finished(finished: &Finished) {
 }
 
 /// The labels of a job's series.
-fn of_job(job: &JobKey) -> Vec<String> {
+fn job_labels(job: &JobKey) -> Vec<String> {
     vec![job.id.to_string(), job.namespace.to_string()]
 }
 

@@ -1,5 +1,5 @@
-//! Whatever happens, the broker loses no evaluation, has none worked on twice, and hands them out in their order; and one
-//! that takes over knows the same ones.
+//! Property tests: the broker loses no evaluation, leases none twice, and leases them in order; a broker that takes
+//! over knows the same evaluations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,33 +14,33 @@ use crate::broker::Broker;
 use crate::scene::{self, Scene, blocked, eval, number};
 
 const CLASSES: [&str; 3] = ["a", "b", "c"];
-/// Evaluations of a scene are told apart by one byte; what follows a failed one has an id of its own.
+/// Evaluations of a scene are identified by one byte. Follow-ups of failed ones have other ids.
 const EVALS_MAX: u8 = 120;
 
 #[derive(Debug, Clone)]
 enum Event {
     /// A new evaluation of a job.
     Created { job: u8, priority: u16, batch: bool, wait_secs: u8 },
-    /// Workers ask.
+    /// Workers dequeue.
     Dequeued { max: usize },
-    /// A worker is done; 1 in `creates` bits: something waits for room, something waits for its time.
+    /// A worker submits an outcome, which may block the evaluation or create a blocked one.
     Finished { which: usize, blocks: bool, creates_blocked: bool, ineligible: u8, refused: bool },
-    /// A worker says something.
+    /// A worker sends a lease action.
     Said { which: usize, action: HandOutAction },
-    /// A class gains room.
+    /// A class gains capacity.
     Unblocked { class: usize },
-    /// The index of a pending evaluation rises.
+    /// The modify index of a pending evaluation rises.
     Raised { which: usize },
-    /// Someone cancels an evaluation.
+    /// An evaluation is canceled.
     Canceled { which: usize },
     /// Time passes.
     Passed { secs: u8 },
-    /// What is to be written is.
+    /// The broker's commands are committed.
     Written,
 }
 
 impl Event {
-    /// Whether it is something that is committed, and that the broker hears of.
+    /// Whether the event commits a change, which the broker receives.
     fn is_commit(&self) -> bool {
         match self {
             Self::Created { .. }
@@ -78,7 +78,7 @@ fn event() -> impl Strategy<Value = Event> {
 struct History {
     scene: Scene,
     created: u8,
-    /// What workers have, as far as they know.
+    /// Deliveries that workers believe to hold.
     deliveries: Vec<Delivery>,
 }
 
@@ -98,7 +98,7 @@ impl History {
         self.scene.state.live_evals().map(|eval| Evaluation::clone(eval)).collect()
     }
 
-    fn happen(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         match *event {
             Event::Created { job, priority, batch, wait_secs } => {
                 let Some(number) = self.next_number() else { return };
@@ -112,18 +112,18 @@ impl History {
                 self.deliveries.remove(which);
                 let Some(stored) = self.scene.state.eval(delivery.eval_id) else { return };
                 if stored.status.is_terminal() || delivery.wait_index < stored.modify_index {
-                    return; // the applier refuses it
+                    return; // the applier refuses the outcome
                 }
                 let (job, status) =
                     (stored.job.clone(), if blocks { EvalStatus::Blocked } else { EvalStatus::Complete });
-                let made = if creates_blocked { self.next_number() } else { None };
-                let made = made.map(|number| blocked_of(number, &job, ineligible, refused));
+                let created = if creates_blocked { self.next_number() } else { None };
+                let created = created.map(|number| blocked_of(number, &job, ineligible, refused));
                 let seen = delivery.wait_index;
-                self.finish(delivery.eval_id, status, seen, made);
+                self.finish(delivery.eval_id, status, seen, created);
             }
             Event::Said { which, action } => {
                 let Some(delivery) = self.deliveries.get(which).copied() else { return };
-                self.scene.say(delivery, action);
+                self.scene.lease_action(delivery, action);
                 if action != HandOutAction::Renew {
                     self.deliveries.remove(which);
                 }
@@ -138,10 +138,10 @@ impl History {
         }
     }
 
-    fn finish(&mut self, id: EvalId, status: EvalStatus, seen: Index, made: Option<Evaluation>) {
-        // Those that follow a failed one have ids that a scene cannot name; nothing is said of them here.
+    fn finish(&mut self, id: EvalId, status: EvalStatus, seen: Index, created: Option<Evaluation>) {
+        // Follow-ups of failed evaluations have ids that a scene cannot name; they are not finished here.
         if scene::id(number(id)) == id {
-            self.scene.finish_from(number(id), status, seen, made.into_iter().collect());
+            self.scene.finish_from(number(id), status, seen, created.into_iter().collect());
         }
     }
 
@@ -162,59 +162,59 @@ impl History {
         let deliveries = self.scene.dequeue(JobType::ALL, max);
         assert_eq!(deliveries.len(), max.min(ready_before));
         let rank = |delivery: &Delivery| {
-            let eval = self.scene.state.eval(delivery.eval_id).expect("what is handed out exists");
+            let eval = self.scene.state.eval(delivery.eval_id).expect("leased evaluations exist");
             (std::cmp::Reverse(eval.priority), eval.create_index)
         };
         assert!(deliveries.is_sorted_by_key(rank), "the most urgent first, then the oldest");
         for delivery in &deliveries {
-            let eval = self.scene.state.eval(delivery.eval_id).expect("what is handed out exists");
+            let eval = self.scene.state.eval(delivery.eval_id).expect("leased evaluations exist");
             assert!(delivery.wait_index >= eval.modify_index);
             assert!(delivery.wait_index <= self.scene.state.index());
         }
         self.deliveries.extend(deliveries);
     }
 
-    /// Nothing is lost: what is not finished is in one place, and nothing else is.
+    /// Checks that every live evaluation is in one place, and no other evaluation is in any.
     fn check(&mut self) {
         let live: BTreeSet<EvalId> = self.live().iter().map(|eval| eval.id).collect();
         assert_eq!(known(&self.scene.broker), live);
 
-        // At most one of a job is out, and no evaluation has two hand-outs that hold.
+        // At most one evaluation of a job is leased, and no evaluation has two valid leases.
         let mut jobs = BTreeMap::<JobKey, EvalId>::new();
         for delivery in self.deliveries.clone() {
             if !self.scene.broker.holds(&delivery) {
                 continue;
             }
-            let job = self.scene.state.eval(delivery.eval_id).expect("what is out exists").job.clone();
-            assert_eq!(jobs.insert(job, delivery.eval_id), None, "two of a job are out");
+            let job = self.scene.state.eval(delivery.eval_id).expect("leased evaluations exist").job.clone();
+            assert_eq!(jobs.insert(job, delivery.eval_id), None, "two evaluations of a job are leased");
         }
     }
 
-    /// A broker that takes over now loses nothing: it knows the same evaluations, and for the same jobs some wait for room,
-    /// or are looked at once more.
+    /// Checks that a broker that takes over now loses nothing: it knows the same evaluations, and each job with a
+    /// blocked evaluation still has one, blocked or queued.
     ///
-    /// Which of a job's blocked evaluations waits may change. It cannot know that one was to be looked at once more, and
-    /// it may see at once that one is needless because of a newer one: that which was woken, or that which waits, where
-    /// the newer one is woken.
+    /// Which evaluation of a job is blocked may change. The new broker does not know that an evaluation was to be
+    /// retried. It may also see at once that one is a duplicate of a newer one: either the one that was unblocked, or
+    /// the one that is blocked while the newer one is unblocked.
     fn check_take_over(&mut self) {
         self.scene.write();
-        let (were_known, waited_for) = (known(&self.scene.broker), self.jobs_that_wait());
+        let (known_before, blocked_before) = (known(&self.scene.broker), self.blocked_jobs());
         self.scene.take_over();
         self.scene.write();
         self.check();
         let known = known(&self.scene.broker);
-        assert!(known.is_subset(&were_known));
-        for id in were_known.difference(&known) {
-            let eval = self.scene.state.eval(*id).expect("nothing is deleted here");
+        assert!(known.is_subset(&known_before));
+        for id in known_before.difference(&known) {
+            let eval = self.scene.state.eval(*id).expect("evaluations are not deleted here");
             assert!(eval.status_description.starts_with("existing blocked evaluation"), "{eval:?}");
         }
         let blocked =
             |id: &EvalId| self.scene.state.eval(*id).filter(|eval| eval.status == EvalStatus::Blocked);
-        let wait_or_woken = known.iter().filter_map(blocked).map(|eval| eval.job.clone()).collect();
-        assert!(waited_for.is_subset(&wait_or_woken));
+        let blocked_or_queued = known.iter().filter_map(blocked).map(|eval| eval.job.clone()).collect();
+        assert!(blocked_before.is_subset(&blocked_or_queued));
     }
 
-    fn jobs_that_wait(&self) -> BTreeSet<JobKey> {
+    fn blocked_jobs(&self) -> BTreeSet<JobKey> {
         let blocked = self.scene.broker.blocked().ids().into_iter();
         blocked.filter_map(|id| self.scene.state.eval(id)).map(|eval| eval.job.clone()).collect()
     }
@@ -224,7 +224,7 @@ fn known(broker: &Broker) -> BTreeSet<EvalId> {
     let mut known = broker.queue().check();
     let duplicates = broker.blocked().duplicates().map(|(id, _)| id);
     for id in broker.blocked().ids().into_iter().chain(duplicates) {
-        assert!(known.insert(id), "{id} is in two places");
+        assert!(known.insert(id), "{id} is both queued and blocked");
     }
     known
 }
@@ -240,7 +240,7 @@ proptest! {
     fn nothing_is_lost_and_nothing_is_worked_on_twice(events in vec(event(), 1..120)) {
         let mut history = History::new();
         for event in &events {
-            history.happen(event);
+            history.apply(event);
             history.check();
         }
     }
@@ -256,7 +256,7 @@ proptest! {
             if event.is_commit() {
                 history.scene.hold();
             }
-            history.happen(event);
+            history.apply(event);
         }
         history.scene.release();
         history.check();
@@ -266,11 +266,11 @@ proptest! {
     fn who_takes_over_knows_the_same(events in vec(event(), 1..120), take_over_at in 0..120usize) {
         let mut history = History::new();
         for (number, event) in events.iter().enumerate() {
-            // Trying again without news is nothing that the state knows of.
+            // Retries without a capacity gain are not part of the state.
             if matches!(event, Event::Finished { refused: true, .. }) {
                 continue;
             }
-            history.happen(event);
+            history.apply(event);
             if number == take_over_at {
                 history.check_take_over();
             }

@@ -1,6 +1,5 @@
-//! A small cluster for tests: evaluations told apart by a number, a state that change sets move along, and a broker that
-//! follows it. The scene plays the applier: what the broker wants written, and what schedulers make of evaluations, it
-//! commits as the applier would.
+//! Test scenes: evaluations identified by numbers, a state to which change sets are applied, and a broker that follows
+//! it. The scene simulates the applier: it commits the broker's commands and the schedulers' outcomes.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::queue::Settings;
 
 pub(crate) const SETTINGS: Settings = Settings { lease: Nanos::from_secs(10), delivery_limit: 3 };
 
-/// No evaluations, by their numbers.
+/// No evaluations, as a list of numbers.
 pub(crate) const NONE: [u8; 0] = [];
 
 pub(crate) struct Scene {
@@ -26,7 +25,7 @@ pub(crate) struct Scene {
     pub(crate) broker: Broker,
     pub(crate) now: Timestamp,
     tokens: u64,
-    /// What the broker does not know yet, and the state before it.
+    /// Change sets that the broker has not received yet, and the state before them.
     held: Option<(Snapshot, Vec<Arc<ChangeSet>>)>,
 }
 
@@ -47,7 +46,7 @@ pub(crate) fn eval(number: u8, job_number: u8) -> Evaluation {
     Evaluation::new(id(number), job(job_number), JobType::Service, 50, EvalTrigger::JobRegister)
 }
 
-/// One that waits for room, and could use any class.
+/// A blocked evaluation for which any class may be feasible.
 pub(crate) fn blocked(number: u8, job_number: u8) -> Evaluation {
     Evaluation { status: EvalStatus::Blocked, trigger: EvalTrigger::QueuedAllocs, ..eval(number, job_number) }
 }
@@ -68,14 +67,14 @@ impl Scene {
         scene
     }
 
-    /// What is committed from here on the broker hears of later, all of it together.
+    /// The broker receives what is committed from here on later, in one step.
     pub(crate) fn hold(&mut self) {
         if self.held.is_none() {
             self.held = Some((Arc::clone(&self.state), Vec::new()));
         }
     }
 
-    /// The broker hears of what was held.
+    /// The broker receives what was held.
     pub(crate) fn release(&mut self) {
         let Some((before, sets)) = self.held.take() else { return };
         if !sets.is_empty() {
@@ -84,7 +83,7 @@ impl Scene {
         }
     }
 
-    /// Commits changes under the next index; the broker follows.
+    /// Commits changes at the next index; the broker follows.
     pub(crate) fn apply(&mut self, changes: Vec<Change>) {
         let set = ChangeSet {
             index: self.state.index().next(),
@@ -96,7 +95,7 @@ impl Scene {
             changes,
         };
         let mut after = State::clone(&self.state);
-        after.apply(&set).expect("the change fits");
+        after.apply(&set).expect("the change applies to the state");
         let (before, after) = (Arc::clone(&self.state), Arc::new(after));
         self.state = Arc::clone(&after);
         if let Some((_, held)) = &mut self.held {
@@ -111,7 +110,7 @@ impl Scene {
         self.apply(changes);
     }
 
-    /// Commits what a scheduler made of an evaluation, and what it made besides.
+    /// Commits the outcome of an evaluation, with the evaluations that it creates.
     pub(crate) fn finish(&mut self, number: u8, status: EvalStatus, creates: Vec<Evaluation>) {
         self.finish_from(number, status, self.state.index(), creates);
     }
@@ -124,7 +123,7 @@ impl Scene {
         snapshot_index: Index,
         creates: Vec<Evaluation>,
     ) {
-        let stored = Evaluation::clone(self.state.eval(id(number)).expect("there is such an evaluation"));
+        let stored = Evaluation::clone(self.state.eval(id(number)).expect("the evaluation exists"));
         let modify_index = self.state.index().next();
         let outcome = Evaluation { status, snapshot_index, modify_index, ..stored };
         let plan = Change::PlanApplied { job: outcome.job.clone(), eval_id: outcome.id };
@@ -136,14 +135,14 @@ impl Scene {
         self.apply(changes);
     }
 
-    /// Commits that evaluations changed without a scheduler.
+    /// Commits a change of evaluations without a scheduler.
     pub(crate) fn change(&mut self, numbers: &[u8], status: Option<EvalStatus>) {
         let status = status.map(|status| (status, "".into()));
         let ids = numbers.iter().copied().map(id).collect();
         self.apply(vec![Change::EvalsChanged(EvalsChanged { ids, status, next_eval: None })]);
     }
 
-    /// Commits that a class gained room.
+    /// Commits a capacity gain of a class.
     pub(crate) fn unblock(&mut self, class: &str) {
         self.unblock_all(Unblocked { classes: vec![class.into()], ..Unblocked::default() });
     }
@@ -168,9 +167,9 @@ impl Scene {
         self.broker.handle_timeout(self.now);
     }
 
-    /// Time passes until the broker has something to do. How long that was.
+    /// Time passes until the broker has something to do. Returns how long that was.
     pub(crate) fn pass_to_timeout(&mut self) -> Nanos {
-        let due = self.broker.poll_timeout().expect("the broker waits for something");
+        let due = self.broker.poll_timeout().expect("the broker has a timeout");
         let length = due - self.now;
         self.pass(length);
         length
@@ -185,21 +184,21 @@ impl Scene {
         self.broker.dequeue(kinds, max, self.now, new_token)
     }
 
-    /// Hands out one evaluation of whatever type.
+    /// Leases one evaluation of any type.
     pub(crate) fn dequeue_one(&mut self) -> Option<Delivery> {
         self.dequeue(JobType::ALL, 1).pop()
     }
 
-    /// Hands out all there are, and names them by their numbers.
+    /// Leases all ready evaluations, and returns their numbers.
     pub(crate) fn dequeue_all(&mut self) -> Vec<u8> {
         self.dequeue(JobType::ALL, usize::MAX).into_iter().map(|delivery| number(delivery.eval_id)).collect()
     }
 
-    pub(crate) fn say(&mut self, delivery: Delivery, action: HandOutAction) -> bool {
+    pub(crate) fn lease_action(&mut self, delivery: Delivery, action: HandOutAction) -> bool {
         self.broker.hand_out(delivery.eval_id, delivery.token, action, self.now)
     }
 
-    /// Commits what the broker wants written, until it wants nothing more. Returns what it was.
+    /// Commits the broker's commands until there are no more, and returns them.
     pub(crate) fn write(&mut self) -> Vec<UpdateEvals> {
         let mut writes = Vec::new();
         while let Some(write) = self.broker.next_write(Epoch(1), self.now) {
@@ -210,7 +209,7 @@ impl Scene {
         writes
     }
 
-    /// Commits a write as the applier would.
+    /// Commits a command as the applier does.
     pub(crate) fn commit(&mut self, write: &UpdateEvals) {
         let mut changes = Vec::new();
         for update in &write.updates {
@@ -227,10 +226,10 @@ impl Scene {
     }
 
     pub(crate) fn stored(&self, number: u8) -> &Evaluation {
-        self.state.eval(id(number)).expect("there is such an evaluation")
+        self.state.eval(id(number)).expect("the evaluation exists")
     }
 
-    /// As the applier enters a new evaluation into the next change set.
+    /// Sets the indexes and times of a new evaluation, as the applier does.
     fn stamped(&self, eval: Evaluation) -> Evaluation {
         let index = self.state.index().next();
         Evaluation {
@@ -243,7 +242,7 @@ impl Scene {
     }
 }
 
-/// The number that an evaluation of a scene is told apart by.
+/// The number of an evaluation of a scene.
 pub(crate) fn number(id: EvalId) -> u8 {
     id.as_bytes()[0]
 }

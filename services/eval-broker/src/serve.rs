@@ -1,4 +1,4 @@
-//! What workers ask of the active broker, and how it is answered.
+//! Serves the workers' requests to the active broker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use tokio::sync::Semaphore;
 use wire::broker::{self, Delivery, Dequeued, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
 use wire::{Refusal, RefusalKind};
 
-use crate::actor::{Dequeue, EvalBroker, WorkerSays};
+use crate::actor::{Dequeue, EvalBroker, WorkerAction};
 use crate::waiters::WAITERS_MAX;
 
-/// The most evaluations that one worker gets at once.
+/// Maximum number of evaluations that a worker gets at once.
 const DEQUEUE_MAX: usize = 64;
-/// The most requests for evaluations that are looked at at once, those that wait included.
+/// Maximum number of dequeue requests that are handled at once, including those that wait.
 const REQUESTS_MAX: usize = 2 * WAITERS_MAX;
-/// How long a worker waits that does not say how long.
+/// Timeout of requests that do not set one.
 const WAIT_DEFAULT: Duration = Duration::from_secs(1);
-/// How much before the sender stops listening it is answered: something must be left for the answer's way.
+/// How long before the requester's deadline a request is answered, so that the answer arrives in time.
 const ANSWER_MARGIN: Duration = Duration::from_millis(50);
 
-/// Answers requests for evaluations, each when there is something or its time is up. To be run on the actor's thread.
+/// Answers dequeue requests, each when evaluations are available or after its timeout. Must run on the actor's thread.
 pub(crate) async fn dequeues(
     mut requests: Requests,
     answers: Answers<Vec<Delivery>>,
     broker: Addr<EvalBroker>,
 ) {
-    let under_way = Arc::new(Semaphore::new(REQUESTS_MAX));
+    let permits = Arc::new(Semaphore::new(REQUESTS_MAX));
     while let Some(request) = requests.next().await {
-        let permit = Arc::clone(&under_way).acquire_owned().await;
+        let permit = Arc::clone(&permits).acquire_owned().await;
         let (answers, broker) = (answers.clone(), broker.clone());
         tokio::task::spawn_local(async move {
             dequeue(request, answers, broker).await;
@@ -38,66 +38,67 @@ pub(crate) async fn dequeues(
     }
 }
 
-/// Takes back at once what was handed out to workers that are gone.
-pub(crate) async fn returned(mut returned: Returned<Vec<Delivery>>, broker: Addr<EvalBroker>) {
-    while let Some(deliveries) = returned.next().await {
-        tracing::debug!(evals = deliveries.len(), "a worker that waited for evaluations is gone");
+/// Releases evaluations whose worker was gone when the answer was sent.
+pub(crate) async fn undelivered(mut undelivered: Returned<Vec<Delivery>>, broker: Addr<EvalBroker>) {
+    while let Some(deliveries) = undelivered.next().await {
+        tracing::debug!(evals = deliveries.len(), "worker gone before it received its evaluations");
         for Delivery { eval_id, token, .. } in deliveries {
-            let gives_back = HandOut { eval_id, token, action: HandOutAction::GiveBack };
-            if broker.send(WorkerSays(gives_back)).await.is_err() {
+            let release = HandOut { eval_id, token, action: HandOutAction::GiveBack };
+            if broker.send(WorkerAction(release)).await.is_err() {
                 return;
             }
         }
     }
 }
 
-/// Answers what workers say of the evaluations that they have.
-pub(crate) async fn hand_outs(mut requests: Requests, broker: Addr<EvalBroker>) {
+/// Answers the workers' actions on evaluations that they have leased.
+pub(crate) async fn lease_actions(mut requests: Requests, broker: Addr<EvalBroker>) {
     while let Some(request) = requests.next().await {
         let Some((request, hand_out)) = request.read::<HandOut>().await else { continue };
-        let Ok(held) = broker.send(WorkerSays(hand_out)).await else { return };
+        let Ok(held) = broker.send(WorkerAction(hand_out)).await else { return };
         request.answer(&HandOutAnswer { held }).await;
     }
 }
 
 async fn dequeue(request: Request, answers: Answers<Vec<Delivery>>, broker: Addr<EvalBroker>) {
-    let Some((request, wanted)) = request.read::<broker::Dequeue>().await else { return };
-    if let Err(refusal) = check(&wanted) {
+    let Some((request, body)) = request.read::<broker::Dequeue>().await else { return };
+    if let Err(refusal) = check_request(&body) {
         return request.refuse(refusal).await;
     }
-    let wait = match wanted.timeout_ms {
+    let wait = match body.timeout_ms {
         0 => WAIT_DEFAULT,
         millis => Duration::from_millis(millis.into()),
     };
     let dequeue = Dequeue {
-        kinds: wanted.kinds,
-        max: usize::from(wanted.max).clamp(1, DEQUEUE_MAX),
+        kinds: body.kinds,
+        max: usize::from(body.max).clamp(1, DEQUEUE_MAX),
         wait: wait.min(request.remaining().saturating_sub(ANSWER_MARGIN)),
     };
     match broker.send(dequeue).await {
         Ok(Some(evals)) => {
-            // No evaluations also where the broker retired meanwhile: the worker asks the next one.
+            // Empty also if the broker stopped in the meantime; the worker then asks the next broker.
             let evals = evals.await.unwrap_or_default();
             answers.send(request, &Dequeued { evals: evals.clone() }, evals).await;
         }
         Ok(None) => {
-            let message = format!("{WAITERS_MAX} workers wait for evaluations already");
+            let message = format!("too many workers wait for evaluations (limit {WAITERS_MAX})");
             request.refuse(Refusal { kind: RefusalKind::NotReady, message: message.into() }).await;
         }
         Err(_) => request.answer(&Dequeued { evals: Vec::new() }).await,
     }
 }
 
-/// A worker newer than this broker is welcome: the applier decides whether what it makes is understood.
-fn check(wanted: &broker::Dequeue) -> Result<(), Refusal> {
-    if wanted.kinds.is_empty() {
+/// Checks a dequeue request. A worker newer than this broker is accepted, because the applier decides whether
+/// it understands the worker's plans.
+fn check_request(body: &broker::Dequeue) -> Result<(), Refusal> {
+    if body.kinds.is_empty() {
         let message = "dequeue requires at least one scheduler type".into();
         return Err(Refusal { kind: RefusalKind::Invalid, message });
     }
-    let theirs = wanted.scheduler_version;
-    if theirs < SCHEDULER_VERSION {
+    let version = body.scheduler_version;
+    if version < SCHEDULER_VERSION {
         let message = format!(
-            "dequeue disallowed: calling scheduler version is {theirs}; leader version is {SCHEDULER_VERSION}"
+            "dequeue disallowed: calling scheduler version is {version}; leader version is {SCHEDULER_VERSION}"
         );
         return Err(Refusal { kind: RefusalKind::Outdated, message: message.into() });
     }
@@ -112,20 +113,20 @@ mod tests {
 
     #[test]
     fn only_workers_that_know_how_get_evaluations() {
-        let wanted = |kinds: &[JobType], scheduler_version| broker::Dequeue {
+        let body = |kinds: &[JobType], scheduler_version| broker::Dequeue {
             kinds: kinds.to_vec(),
             max: 1,
             timeout_ms: 1,
             scheduler_version,
         };
-        assert_eq!(check(&wanted(&[JobType::Batch], SCHEDULER_VERSION)), Ok(()));
-        assert_eq!(check(&wanted(&[JobType::Batch], SCHEDULER_VERSION + 1)), Ok(()));
-        let refusal = check(&wanted(&[JobType::Batch], 0)).unwrap_err();
+        assert_eq!(check_request(&body(&[JobType::Batch], SCHEDULER_VERSION)), Ok(()));
+        assert_eq!(check_request(&body(&[JobType::Batch], SCHEDULER_VERSION + 1)), Ok(()));
+        let refusal = check_request(&body(&[JobType::Batch], 0)).unwrap_err();
         assert_eq!(refusal.kind, RefusalKind::Outdated);
         assert_eq!(
             &*refusal.message,
             "dequeue disallowed: calling scheduler version is 0; leader version is 1"
         );
-        assert_eq!(check(&wanted(&[], SCHEDULER_VERSION)).unwrap_err().kind, RefusalKind::Invalid);
+        assert_eq!(check_request(&body(&[], SCHEDULER_VERSION)).unwrap_err().kind, RefusalKind::Invalid);
     }
 }

@@ -1,4 +1,4 @@
-//! The service between an applier and a worker that are played here, over a real nats-server.
+//! Tests of the service with a simulated applier and worker, over a real nats-server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use wire::{RefusalKind, Role, Subject, Wire as _};
 use super::{Args, run};
 use crate::scene::{eval, id};
 
-/// Turns a test that hangs into one that fails.
+/// Makes a test fail instead of hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EPOCH: Epoch = Epoch(7);
 
@@ -39,7 +39,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        // With a password, which is easily said without a client.
+        // With a password, which can be sent without a client library.
         let options = NatsOptions { access: NatsAccess::Password, ..NatsOptions::default() };
         let nats = soon(Nats::temporary_with(options)).await.unwrap();
         let args = bus::Args::new(vec![nats.url().parse().unwrap()]);
@@ -67,17 +67,17 @@ impl Scene {
         self.apply(vec![Change::Eval(Arc::new(eval(number, job)))]);
     }
 
-    async fn ask(&self, scheduler_version: u16, timeout_ms: u32) -> Result<Vec<Delivery>, RequestError> {
+    async fn request(&self, scheduler_version: u16, timeout_ms: u32) -> Result<Vec<Delivery>, RequestError> {
         let dequeue = dequeue(scheduler_version, timeout_ms);
         let answer = self.bus.request::<_, Dequeued>(Subject::Dequeue, &dequeue, PATIENCE).await;
         answer.map(|dequeued| dequeued.evals)
     }
 
-    /// Asks until the broker is there.
+    /// Dequeues, and retries until the broker serves.
     async fn dequeue(&self, timeout_ms: u32) -> Vec<Delivery> {
         let answered = async {
             loop {
-                match self.ask(SCHEDULER_VERSION, timeout_ms).await {
+                match self.request(SCHEDULER_VERSION, timeout_ms).await {
                     Ok(evals) => return evals,
                     Err(RequestError::NoResponders) => tokio::task::yield_now().await,
                     Err(error) => panic!("{error}"),
@@ -87,9 +87,10 @@ impl Scene {
         soon(answered).await
     }
 
-    /// Asks as somebody who is gone when the answer comes: nobody listens where it is to go. No [`Bus`] would say when
-    /// the server has noticed that one is gone, so this speaks to the server itself, in the protocol's plain text.
-    async fn ask_and_be_gone(&self) {
+    /// Sends a dequeue request, and is gone when the answer comes: there is no subscriber on the reply subject. A
+    /// [`Bus`] does not report when the server has noticed the missing subscriber, so this speaks the text protocol
+    /// with the server directly.
+    async fn request_and_disconnect(&self) {
         let url = self.nats.url();
         let (login, address) = url.trim_start_matches("nats://").split_once('@').unwrap();
         let (user, pass) = login.split_once(':').unwrap();
@@ -105,14 +106,14 @@ impl Scene {
         let mut connection = BufStream::new(TcpStream::connect(address).await.unwrap());
         connection.write_all(&[publish.as_bytes(), &body, b"\r\nPING\r\n"].concat()).await.unwrap();
         connection.flush().await.unwrap();
-        let mut said = String::new();
-        while !said.ends_with("PONG\r\n") {
-            let bytes = soon(connection.read_line(&mut said)).await.unwrap();
-            assert!(bytes > 0 && !said.contains("-ERR"), "{said}");
+        let mut response = String::new();
+        while !response.ends_with("PONG\r\n") {
+            let bytes = soon(connection.read_line(&mut response)).await.unwrap();
+            assert!(bytes > 0 && !response.contains("-ERR"), "{response}");
         }
     }
 
-    async fn say(&self, delivery: Delivery, action: HandOutAction) -> bool {
+    async fn lease_action(&self, delivery: Delivery, action: HandOutAction) -> bool {
         let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
         let answer = self.bus.request::<_, HandOutAnswer>(Subject::HandOut, &hand_out, PATIENCE).await;
         answer.unwrap().held
@@ -123,7 +124,7 @@ fn dequeue(scheduler_version: u16, timeout_ms: u32) -> Dequeue {
     Dequeue { kinds: JobType::ALL.to_vec(), max: 8, timeout_ms, scheduler_version }
 }
 
-/// Grants the lease, and carries out what the broker wants written.
+/// Grants the lease, and commits the broker's commands.
 async fn applier(mut commands: Requests, replica: Arc<Replica>, written: mpsc::Sender<UpdateEvals>) {
     while let Some(request) = commands.next().await {
         let command: Command = request.body().unwrap();
@@ -139,7 +140,7 @@ async fn applier(mut commands: Requests, replica: Arc<Replica>, written: mpsc::S
             written.send(write).await.unwrap();
             Done { index, written: true, ..Done::default() }
         } else {
-            panic!("the broker sends no {command:?}");
+            panic!("unexpected command of the broker: {command:?}");
         };
         request.answer(&Answer::Done(done)).await;
     }
@@ -167,7 +168,7 @@ fn commit(replica: &Replica, changes: Vec<Change>) -> Index {
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it happens soon")
+    tokio::time::timeout(PATIENCE, future).await.expect("timed out")
 }
 
 #[actix::test]
@@ -178,36 +179,36 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     assert_eq!((first.eval_id, first.lease_ms), (id(1), 60_000));
     assert_eq!(scene.dequeue(1).await, [], "the time is up");
 
-    // A worker waits, and is answered by what comes.
+    // A waiting worker is answered by a new evaluation.
     let (deliveries, ()) = tokio::join!(scene.dequeue(60_000), async { scene.create(2, 2) });
     let [second] = deliveries[..] else { panic!("one is ready") };
     assert_eq!(second.eval_id, id(2));
 
-    assert!(scene.say(first, HandOutAction::Renew).await);
-    assert!(scene.say(first, HandOutAction::GiveBack).await);
+    assert!(scene.lease_action(first, HandOutAction::Renew).await);
+    assert!(scene.lease_action(first, HandOutAction::GiveBack).await);
     let [first] = scene.dequeue(60_000).await[..] else { panic!("it is ready again") };
     let outcome = Evaluation { status: EvalStatus::Complete, ..eval(1, 1) };
     scene.apply(vec![Change::EvalOutcome(Arc::new(outcome))]);
-    scene.create(3, 1); // which the broker sees after the outcome
+    scene.create(3, 1); // the broker receives this after the outcome
     let [third] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
     assert_eq!(third.eval_id, id(3));
-    assert!(!scene.say(first, HandOutAction::Renew).await);
+    assert!(!scene.lease_action(first, HandOutAction::Renew).await);
 
-    // The limit of deliveries is 1 here.
-    assert!(scene.say(second, HandOutAction::Fail).await);
+    // The delivery limit is 1 here.
+    assert!(scene.lease_action(second, HandOutAction::Fail).await);
     let write = soon(scene.writes.recv()).await.unwrap();
     assert_eq!(write.epoch, EPOCH);
     assert_eq!((write.updates[0].ids.clone(), write.updates[0].status), (vec![id(2)], EvalStatus::Failed));
 
-    // One that is gone when its answer comes does not take with it what it waited for.
-    scene.ask_and_be_gone().await;
-    // An answer shows that what was asked before is with the broker.
-    assert!(!scene.say(first, HandOutAction::Renew).await);
+    // If a worker is gone when the answer comes, the evaluation is not lost with it.
+    scene.request_and_disconnect().await;
+    // The answer shows that the broker has received the earlier request.
+    assert!(!scene.lease_action(first, HandOutAction::Renew).await);
     scene.create(4, 4);
     let [fourth] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
     assert_eq!(fourth.eval_id, id(4));
 
-    let refused = scene.ask(SCHEDULER_VERSION - 1, 1).await.unwrap_err();
+    let refused = scene.request(SCHEDULER_VERSION - 1, 1).await.unwrap_err();
     assert!(matches!(refused, RequestError::Refused(refusal) if refusal.kind == RefusalKind::Outdated));
 
     scene.stop.cancel();

@@ -1,6 +1,6 @@
-//! [`Waiters`]: workers that asked for evaluations when there were none, first come, first served.
+//! [`Waiters`]: workers that wait for evaluations, served in order of arrival.
 //!
-//! Pure: how a worker is answered, and until when it waits, its caller knows.
+//! Pure: the caller answers the workers and sets their deadlines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,28 +8,28 @@ use model::Timestamp;
 use model::job::JobType;
 use wire::broker::Delivery;
 
-/// The most workers that may wait at once.
+/// Maximum number of waiting workers.
 pub(crate) const WAITERS_MAX: usize = 4096;
 
-/// Workers that wait, each with what it takes to answer it.
+/// Waiting workers, each with a handle to answer it.
 #[derive(Debug)]
 pub struct Waiters<R> {
-    /// In the order of their arrival.
+    /// In order of arrival.
     waiting: BTreeMap<u64, Waiter<R>>,
     by_deadline: BTreeSet<(Timestamp, u64)>,
     arrived: u64,
 }
 
-/// A worker that waits.
+/// A waiting worker.
 #[derive(Debug)]
 pub struct Waiter<R> {
-    /// Which evaluations it takes.
+    /// Job types whose evaluations it accepts.
     pub kinds: Vec<JobType>,
-    /// How many at once.
+    /// Maximum number of evaluations.
     pub max: usize,
-    /// Until when it waits.
+    /// When its request times out.
     pub deadline: Timestamp,
-    /// How it is answered.
+    /// Handle to answer it.
     pub reply: R,
 }
 
@@ -40,20 +40,21 @@ impl<R> Default for Waiters<R> {
 }
 
 impl<R> Waiters<R> {
-    /// Whether no more may wait.
+    /// Whether no more workers may wait.
     pub fn is_full(&self) -> bool {
         self.waiting.len() >= WAITERS_MAX
     }
 
-    /// Adds one.
+    /// Adds a worker.
     pub fn add(&mut self, waiter: Waiter<R>) {
         self.arrived += 1;
         self.by_deadline.insert((waiter.deadline, self.arrived));
         self.waiting.insert(self.arrived, waiter);
     }
 
-    /// Serves those who wait longest, with an equal share each of what is there, so that the first does not get what
-    /// several could work on at once. `ready` counts evaluations of all types; `dequeue` takes some out.
+    /// Serves the workers that wait longest. Each gets an equal share of the ready evaluations, so that the first
+    /// worker does not get what several could process at once. `ready` counts evaluations of all types; `dequeue`
+    /// leases some.
     pub fn serve(
         &mut self,
         ready: usize,
@@ -76,12 +77,12 @@ impl<R> Waiters<R> {
         served.into_iter().filter_map(|(number, deliveries)| Some((answer(number)?, deliveries))).collect()
     }
 
-    /// When the first of them has waited long enough.
+    /// The earliest deadline.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.by_deadline.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Those who have waited long enough.
+    /// Removes and returns the workers whose deadline has passed.
     pub fn handle_timeout(&mut self, now: Timestamp) -> Vec<R> {
         let mut expired = Vec::new();
         while let Some((deadline, number)) = self.by_deadline.first().copied()
@@ -122,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Who gets how many of `batch` and `service` evaluations.
+    /// Serves `batch` and `service` evaluations. Returns how many each worker gets.
     fn serve(
         waiters: &mut Waiters<&'static str>,
         batch: usize,

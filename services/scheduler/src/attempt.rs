@@ -1,17 +1,17 @@
-//! [`Attempts`]: from one attempt at an evaluation to the next, by what the applier said of the last.
+//! [`Attempts`]: decides after each attempt at an evaluation whether to make another, based on the applier's answer.
 //!
-//! Pure. The scheduler's own limit of attempts is `scheduling`'s business: it is told how many were fruitless.
+//! Pure. The limit of attempts without progress is enforced by `scheduling`, which is given their number.
 
 use bus::CommandError;
 use model::Index;
 use wire::RefusalKind;
 use wire::command::{Done, PlanVerdict};
 
-/// How often in a row a plan may come too late before the evaluation is given back. Each time another attempt on the same
-/// job was taken.
+/// Maximum number of consecutive stale plans before the evaluation is returned to the broker. A plan is stale if the
+/// plan of another attempt on the same job was committed first.
 const STALE_MAX: u8 = 16;
 
-/// The attempts at one evaluation that was handed out.
+/// The attempts at one leased evaluation.
 #[derive(Debug)]
 pub struct Attempts {
     at_least: Index,
@@ -19,32 +19,32 @@ pub struct Attempts {
     stale: u8,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Schedule on a snapshot that has reached this index.
+    /// Schedule on a snapshot at this index or later.
     Schedule {
         /// The index.
         at_least: Index,
-        /// How many attempts came to nothing since the last that made progress.
+        /// Number of attempts without progress since the last attempt that made progress.
         fruitless: u8,
     },
-    /// The evaluation leaves this worker.
+    /// The worker is done with the evaluation.
     End(End),
 }
 
-/// How an evaluation leaves the worker.
+/// How the work on an evaluation ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// Its outcome is committed, or it is not to be worked on any more. The broker hears of it from the feed.
+    /// The outcome is committed, or the evaluation needs no more work. The broker learns this from the feed.
     Finished,
-    /// It goes back, for no fault of its own.
+    /// The evaluation is returned to the broker; this does not count as a failed delivery.
     GivenBack(Why),
-    /// It goes back, and counts as a failed delivery.
+    /// The evaluation is nacked, which counts as a failed delivery.
     Failed(String),
 }
 
-/// Why an evaluation goes back that is not at fault.
+/// Why an evaluation is returned that did not cause the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// The replica did not reach this index in time.
@@ -53,47 +53,47 @@ pub enum Why {
     NoApplier,
     /// This program's scheduler is too old.
     Outdated,
-    /// What the applier knows is newer than what the worker saw, and leaves nothing to do, or something else.
-    Overtaken,
-    /// The worker is to stop.
+    /// The applier has newer state than the worker, in which the plan is unnecessary or wrong.
+    Superseded,
+    /// The worker is stopping.
     Stopping,
 }
 
 impl Why {
-    /// The reason in a word, for metrics.
+    /// The reason as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Behind(_) => "behind",
             Self::NoApplier => "no-applier",
             Self::Outdated => "outdated",
-            Self::Overtaken => "overtaken",
+            Self::Superseded => "overtaken",
             Self::Stopping => "stopping",
         }
     }
 }
 
 impl Attempts {
-    /// Nothing was attempted yet; the first snapshot must have reached the hand-out's wait index.
+    /// No attempt yet; the first snapshot must be at the delivery's wait index or later.
     pub fn new(wait_index: Index) -> Self {
         Self { at_least: wait_index, fruitless: 0, stale: 0 }
     }
 
-    /// The attempt that is due.
+    /// The next attempt.
     pub fn attempt(&self) -> Next {
         Next::Schedule { at_least: self.at_least, fruitless: self.fruitless }
     }
 
-    /// What follows from the answer to a plan.
+    /// The next step after the answer to a plan.
     pub fn answered(&mut self, answer: &Result<Done, CommandError>) -> Next {
         match answer {
-            Ok(done) => self.judged(done),
-            Err(error) => Next::End(refused(error)),
+            Ok(done) => self.next_after_verdict(done),
+            Err(error) => Next::End(end_after_refusal(error)),
         }
     }
 
-    fn judged(&mut self, done: &Done) -> Next {
+    fn next_after_verdict(&mut self, done: &Done) -> Next {
         let Some(result) = &done.plan else {
-            return Next::End(End::Failed("the applier's answer does not speak of the plan".to_owned()));
+            return Next::End(End::Failed("the applier's answer contains no result of the plan".to_owned()));
         };
         match result.verdict {
             PlanVerdict::Whole => return Next::End(End::Finished),
@@ -103,7 +103,7 @@ impl Attempts {
                 self.stale = 0;
             }
             PlanVerdict::Stale if self.stale == STALE_MAX => {
-                return Next::End(End::GivenBack(Why::Overtaken));
+                return Next::End(End::GivenBack(Why::Superseded));
             }
             PlanVerdict::Stale => self.stale += 1,
         }
@@ -115,11 +115,11 @@ impl Attempts {
     }
 }
 
-fn refused(error: &CommandError) -> End {
+fn end_after_refusal(error: &CommandError) -> End {
     match error {
         CommandError::Refused(refusal) => match refusal.kind {
-            // Finished, gone, or another incarnation of the job: whoever looks again sees which.
-            RefusalKind::NotFound | RefusalKind::Conflict => End::GivenBack(Why::Overtaken),
+            // The evaluation is finished or deleted, or the job was registered again. The next worker will see which.
+            RefusalKind::NotFound | RefusalKind::Conflict => End::GivenBack(Why::Superseded),
             RefusalKind::Outdated => End::GivenBack(Why::Outdated),
             RefusalKind::NotReady | RefusalKind::Deposed | RefusalKind::OutcomeUnknown => {
                 End::GivenBack(Why::NoApplier)
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(attempts.answered(&verdict(PlanVerdict::Stale, 41 + n)), schedule(41 + n, 0));
         }
         let next = attempts.answered(&verdict(PlanVerdict::Stale, 100));
-        assert_eq!(next, Next::End(End::GivenBack(Why::Overtaken)));
+        assert_eq!(next, Next::End(End::GivenBack(Why::Superseded)));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             next @ Next::Schedule { .. } => panic!("{next:?}"),
         };
         for kind in [RefusalKind::NotFound, RefusalKind::Conflict] {
-            assert_eq!(end(refusal(kind)), End::GivenBack(Why::Overtaken));
+            assert_eq!(end(refusal(kind)), End::GivenBack(Why::Superseded));
         }
         assert_eq!(end(refusal(RefusalKind::Outdated)), End::GivenBack(Why::Outdated));
         assert_eq!(end(refusal(RefusalKind::OutcomeUnknown)), End::GivenBack(Why::NoApplier));

@@ -1,4 +1,4 @@
-//! How long workers hold back after something went wrong that is no evaluation's fault.
+//! Pauses before more evaluations are dequeued, after failures that no evaluation caused.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use state::Replica;
 
 use crate::attempt::Why;
 
-/// How long a worker waits whose replica was behind, unless it catches up.
+/// Shortest and longest pause after the replica was behind, unless it catches up first.
 const BEHIND: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(50));
-/// How long it waits without an applier, unless the state moves on.
+/// Shortest and longest pause after no applier answered, unless the state changes first.
 const NO_APPLIER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
-/// How long it waits when its scheduler is too old.
+/// Pause if this scheduler is too old.
 const OUTDATED: Duration = Duration::from_secs(30);
 
-/// Waits that double with each failure until something goes well.
+/// A delay that doubles with each failure until a success.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     base: Duration,
@@ -28,91 +28,91 @@ impl Backoff {
         Self { base, limit, failures: 0 }
     }
 
-    /// Something went wrong; how long to wait.
+    /// Records a failure. Returns the delay before the next try.
     pub(crate) fn failed(&mut self) -> Duration {
         let delay = self.base.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.limit);
         self.failures = self.failures.saturating_add(1);
         delay
     }
 
-    /// Something went well.
+    /// Records a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// Whether something went wrong since something last went well.
+    /// Whether the last result was a failure.
     pub(crate) fn has_failed(&self) -> bool {
         self.failures > 0
     }
 }
 
-/// What keeps a process's workers from taking more evaluations. They share a replica and a connection, so what one of
-/// them met, the others would.
+/// Pauses dequeuing for all workers of a process. They share a replica and a connection, so a failure of one affects
+/// all.
 #[derive(Debug)]
-pub(crate) struct HoldBack(Mutex<Trouble>);
+pub(crate) struct DequeuePause(Mutex<PauseState>);
 
 #[derive(Debug)]
-struct Trouble {
+struct PauseState {
     behind: Backoff,
     no_applier: Backoff,
-    waits_for: Option<WaitsFor>,
+    pause: Option<Pause>,
 }
 
-/// What workers wait for before they take evaluations again.
+/// A pause. It ends when the replica reaches `index`, or after `at_most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct WaitsFor {
+struct Pause {
     index: Option<Index>,
     at_most: Duration,
 }
 
-impl Default for HoldBack {
+impl Default for DequeuePause {
     fn default() -> Self {
         let (behind, no_applier) = (Backoff::new(BEHIND), Backoff::new(NO_APPLIER));
-        Self(Mutex::new(Trouble { behind, no_applier, waits_for: None }))
+        Self(Mutex::new(PauseState { behind, no_applier, pause: None }))
     }
 }
 
-impl HoldBack {
+impl DequeuePause {
     /// An evaluation was finished.
-    pub(crate) fn well(&self) {
-        let mut trouble = self.lock();
-        trouble.behind.reset();
-        trouble.no_applier.reset();
+    pub(crate) fn succeeded(&self) {
+        let mut state = self.lock();
+        state.behind.reset();
+        state.no_applier.reset();
     }
 
-    /// An evaluation was given back. `seen` is the replica's index.
-    pub(crate) fn given_back(&self, why: Why, seen: Index) {
-        let mut trouble = self.lock();
-        // Several that fail together are one failure.
-        if trouble.waits_for.is_some() {
+    /// An evaluation was returned to the broker. `replica_index` is the replica's index.
+    pub(crate) fn returned(&self, why: Why, replica_index: Index) {
+        let mut state = self.lock();
+        // Evaluations that fail at the same time count as one failure.
+        if state.pause.is_some() {
             return;
         }
-        trouble.waits_for = match why {
-            Why::Behind(index) => Some(WaitsFor { index: Some(index), at_most: trouble.behind.failed() }),
+        state.pause = match why {
+            Why::Behind(index) => Some(Pause { index: Some(index), at_most: state.behind.failed() }),
             Why::NoApplier => {
-                Some(WaitsFor { index: Some(seen.next()), at_most: trouble.no_applier.failed() })
+                Some(Pause { index: Some(replica_index.next()), at_most: state.no_applier.failed() })
             }
-            Why::Outdated => Some(WaitsFor { index: None, at_most: OUTDATED }),
-            Why::Overtaken | Why::Stopping => None,
+            Why::Outdated => Some(Pause { index: None, at_most: OUTDATED }),
+            Why::Superseded | Why::Stopping => None,
         };
     }
 
-    /// Waits as long as need be: until time is up, or the replica has what was missed.
+    /// Waits until the pause is over: until its time is up or the replica has reached its index.
     pub(crate) async fn wait(&self, replica: &Replica) {
-        let Some(WaitsFor { index, at_most }) = self.lock().waits_for else { return };
+        let Some(Pause { index, at_most }) = self.lock().pause else { return };
         let caught_up = async {
             match index {
                 Some(index) => drop(replica.wait_for(index).await),
                 None => std::future::pending().await,
             }
         };
-        // Which of the two it was makes no difference.
+        // Both results end the pause.
         let _ = tokio::time::timeout(at_most, caught_up).await;
-        self.lock().waits_for = None;
+        self.lock().pause = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Trouble> {
-        // Every change under the lock is whole.
+    fn lock(&self) -> MutexGuard<'_, PauseState> {
+        // Poisoning is ignored, because every change under the lock is complete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,28 +136,29 @@ mod tests {
 
     #[test]
     fn those_that_fail_together_fail_once_and_the_worst_wait_is_for_the_outdated() {
-        let hold_back = HoldBack::default();
-        let at_most = |hold_back: &HoldBack| hold_back.lock().waits_for.take().map(|wait| wait.at_most);
-        hold_back.given_back(Why::Behind(Index(9)), Index(4));
-        hold_back.given_back(Why::Behind(Index(8)), Index(4));
-        assert_eq!(at_most(&hold_back), Some(BEHIND.0));
-        hold_back.given_back(Why::Behind(Index(9)), Index(4));
-        assert_eq!(at_most(&hold_back), Some(BEHIND.0 * 2));
-        hold_back.well();
-        hold_back.given_back(Why::Behind(Index(9)), Index(4));
-        assert_eq!(at_most(&hold_back), Some(BEHIND.0));
-        hold_back.given_back(Why::Overtaken, Index(4));
-        assert_eq!(at_most(&hold_back), None);
-        hold_back.given_back(Why::Outdated, Index(4));
-        assert_eq!(at_most(&hold_back), Some(OUTDATED));
+        let dequeue_pause = DequeuePause::default();
+        let at_most =
+            |dequeue_pause: &DequeuePause| dequeue_pause.lock().pause.take().map(|wait| wait.at_most);
+        dequeue_pause.returned(Why::Behind(Index(9)), Index(4));
+        dequeue_pause.returned(Why::Behind(Index(8)), Index(4));
+        assert_eq!(at_most(&dequeue_pause), Some(BEHIND.0));
+        dequeue_pause.returned(Why::Behind(Index(9)), Index(4));
+        assert_eq!(at_most(&dequeue_pause), Some(BEHIND.0 * 2));
+        dequeue_pause.succeeded();
+        dequeue_pause.returned(Why::Behind(Index(9)), Index(4));
+        assert_eq!(at_most(&dequeue_pause), Some(BEHIND.0));
+        dequeue_pause.returned(Why::Superseded, Index(4));
+        assert_eq!(at_most(&dequeue_pause), None);
+        dequeue_pause.returned(Why::Outdated, Index(4));
+        assert_eq!(at_most(&dequeue_pause), Some(OUTDATED));
     }
 
     #[tokio::test]
     async fn a_replica_that_has_caught_up_is_not_waited_for() {
-        let hold_back = HoldBack::default();
+        let dequeue_pause = DequeuePause::default();
         let replica = Replica::new(State::default());
-        hold_back.given_back(Why::Behind(Index(0)), Index(0));
-        hold_back.wait(&replica).await;
-        assert_eq!(hold_back.lock().waits_for, None);
+        dequeue_pause.returned(Why::Behind(Index(0)), Index(0));
+        dequeue_pause.wait(&replica).await;
+        assert_eq!(dequeue_pause.lock().pause, None);
     }
 }

@@ -1,14 +1,14 @@
-//! Scheduler workers: take an evaluation, schedule it on a snapshot, submit the plan.
+//! Scheduler workers: dequeue an evaluation, schedule it on a snapshot, and submit the plan.
 //!
-//! Any number of processes may run. What a scheduler decides is `scheduling`'s business, what lands the applier's; here
-//! is what brings them together. Safety is nobody's business here: a worker that is late, alone, or one of two that have
-//! the same evaluation is refused by the applier.
+//! Any number of processes may run. The scheduling decisions are in the crate `scheduling`, and the plan applier
+//! decides what is committed; this crate connects the two. It does not have to guarantee safety: the applier refuses
+//! the plan of a worker that is late, partitioned, or one of two workers with the same evaluation.
 
 pub mod attempt;
 mod backoff;
+mod dequeue;
 mod metrics;
 mod outstanding;
-mod take;
 mod threads;
 mod worker;
 
@@ -25,15 +25,16 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::HoldBack;
+use crate::backoff::DequeuePause;
 use crate::outstanding::Outstanding;
 use crate::threads::Threads;
 use crate::worker::{Schedule, Shared};
 
-/// How many evaluations a process works on at once for each of its threads: most of the time they wait for a commit.
+/// Number of evaluations that a process works on at once, for each of its threads. It is more than one because workers
+/// mostly wait for commits.
 const EVALS_PER_THREAD: usize = 16;
 
-/// What schedulers read of the state.
+/// The part of the state that schedulers read.
 pub const SCOPE: Scope =
     Scope::ALL.without(&[Table::JobSummaries, Table::JobSubmissions, Table::Unblocked]).without_lists();
 
@@ -42,10 +43,10 @@ pub const SCOPE: Scope =
 #[group(id = "scheduler")]
 #[command(next_help_heading = "Scheduler")]
 pub struct Args {
-    /// How many threads schedule; one for each core unless given. 0: none, and no evaluations are taken.
+    /// Number of scheduler threads; one for each core by default. With 0 threads, no evaluations are dequeued.
     #[arg(long, env = "DROVER_WORKERS", value_name = "COUNT")]
     pub workers: Option<usize>,
-    /// For which types of jobs evaluations are taken, with commas between them.
+    /// Job types whose evaluations are dequeued, separated by commas.
     #[arg(
         long,
         env = "DROVER_SCHEDULERS",
@@ -57,7 +58,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// How many threads schedule.
+    /// The number of scheduler threads.
     pub fn worker_count(&self) -> usize {
         self.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
     }
@@ -67,13 +68,14 @@ impl Args {
 #[derive(Debug)]
 pub struct Workers {
     paused: watch::Sender<bool>,
-    taking: Option<JoinHandle<()>>,
+    dequeuing: Option<JoinHandle<()>>,
 }
 
-/// Works on evaluations until `stop`; what is under way then is finished or given back.
+/// Runs scheduler workers until `stop`. Evaluations that are being worked on then are finished or returned to the
+/// broker.
 ///
 /// # Errors
-/// If the system gives no threads.
+/// If threads cannot be started.
 pub async fn run(
     args: Args,
     bus: Bus,
@@ -88,7 +90,7 @@ impl Workers {
     /// Starts the workers.
     ///
     /// # Errors
-    /// If the system gives no threads.
+    /// If threads cannot be started.
     pub fn start(
         args: &Args,
         bus: Bus,
@@ -108,33 +110,35 @@ impl Workers {
         let count = args.worker_count();
         let (paused, is_paused) = watch::channel(false);
         if count == 0 || args.schedulers.is_empty() {
-            return Ok(Self { paused, taking: None });
+            // Without threads or job types there are no workers.
+            return Ok(Self { paused, dequeuing: None });
         }
         let evals_max = count * EVALS_PER_THREAD;
         let threads = Threads::start(count, evals_max).context("cannot start scheduler threads")?;
-        let (hold_back, outstanding) = (HoldBack::default(), Outstanding::default());
-        let shared = Arc::new(Shared { bus, replica, threads, schedule, outstanding, hold_back, stop });
-        let taking = tokio::spawn(take::take(shared, args.schedulers.clone(), evals_max, is_paused));
-        Ok(Self { paused, taking: Some(taking) })
+        let (dequeue_pause, outstanding) = (DequeuePause::default(), Outstanding::default());
+        let shared = Arc::new(Shared { bus, replica, threads, schedule, outstanding, dequeue_pause, stop });
+        let dequeuing = tokio::spawn(dequeue::run(shared, args.schedulers.clone(), evals_max, is_paused));
+        Ok(Self { paused, dequeuing: Some(dequeuing) })
     }
 
-    /// Takes no further evaluations; what is under way is finished.
+    /// Stops dequeuing evaluations; those that are being worked on are finished.
     pub fn pause(&self) {
         self.paused.send_replace(true);
     }
 
-    /// Takes evaluations again, unless an operator has them rest.
+    /// Resumes dequeuing, unless an operator has paused the broker.
     pub fn resume(&self) {
         self.paused.send_replace(false);
     }
 
-    /// Waits for `stop`, and until what was under way then is finished or given back.
+    /// Waits for `stop`, and until the evaluations that are being worked on then are finished or returned to the
+    /// broker.
     ///
     /// # Errors
     /// If a worker panicked.
     pub async fn stopped(self, stop: &CancellationToken) -> anyhow::Result<()> {
-        match self.taking {
-            Some(taking) => taking.await.context("the scheduler's workers ended"),
+        match self.dequeuing {
+            Some(dequeuing) => dequeuing.await.context("scheduler workers stopped unexpectedly"),
             None => {
                 stop.cancelled().await;
                 Ok(())

@@ -1,4 +1,4 @@
-//! What workers record of their work, for people.
+//! Metrics of workers.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use telemetry::metrics::catalogue::{
 };
 use wire::command::PlanVerdict;
 
-/// How long workers waited for evaluations.
+/// Records how long workers waited for evaluations.
 pub(crate) fn dequeued(waited: Duration) {
     SCHEDULER_DEQUEUE.record(waited.as_secs_f64());
     WORKER_DEQUEUE.record(waited);
 }
 
-/// How long a worker waited for its replica to reach an index.
+/// Records how long a worker waited for its replica to reach an index.
 pub(crate) fn index_waited(waited: Duration) {
     SCHEDULER_INDEX_WAIT.record(waited.as_secs_f64());
     WORKER_WAIT_FOR_INDEX.record(waited);
 }
 
-/// How long a scheduler took, its wait for a thread included.
+/// Records how long scheduling took, including the wait for a thread.
 pub(crate) fn scheduled(kind: JobType, took: Duration) {
     SCHEDULER_RUN.record_with(took.as_secs_f64(), &[kind.as_str()]);
     let timer: &Timer = match kind {
@@ -36,8 +36,8 @@ pub(crate) fn scheduled(kind: JobType, took: Duration) {
     timer.record(took);
 }
 
-/// How long a plan was under way, how many allocations it was to place, and what became of it; `None`: it was refused, or
-/// nobody answered.
+/// Records how long submitting a plan took, how many allocations the plan places, and the verdict; `None` if the plan
+/// was refused or not answered.
 pub(crate) fn submitted(took: Duration, placements: usize, verdict: Option<PlanVerdict>) {
     SCHEDULER_SUBMIT.record(took.as_secs_f64());
     WORKER_SUBMIT_PLAN.record(took);
@@ -52,12 +52,12 @@ pub(crate) fn submitted(took: Duration, placements: usize, verdict: Option<PlanV
     SCHEDULER_PLACEMENTS.add(placements as u64);
 }
 
-/// An evaluation is done with.
+/// Records that the work on an evaluation is finished.
 pub(crate) fn processed(kind: JobType) {
     SCHEDULER_EVALS.add_with(1, &[kind.as_str()]);
 }
 
-/// An evaluation went back to the broker, and it took so long to tell it.
+/// Records that an evaluation was returned or nacked, and how long the report to the broker took.
 pub(crate) fn given_back(reason: &'static str, took: Duration) {
     SCHEDULER_GIVEN_BACK.add_with(1, &[reason]);
     WORKER_SEND_NACK.record(took);

@@ -1,8 +1,9 @@
-//! Plans that were submitted and are not in the newest snapshot yet. The next plan counts with what they place: all
-//! workers of a process would go for the same nodes otherwise, the best ones, which have room for the first of them only.
+//! Plans that were submitted and are not in the newest snapshot yet. The next proposal takes their placements into
+//! account. Otherwise all workers of a process would choose the same best nodes, which have capacity for the first plan
+//! only.
 //!
-//! Nothing relies on it. A plan that turns out differently is only another reason to be refused in part, and where there is
-//! too little room beside what is expected, a proposal is made again without.
+//! Correctness does not depend on it. A plan that ends differently than expected may cause a partial refusal. If
+//! capacity is short with the outstanding plans, the proposal is computed again without them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,62 +13,62 @@ use model::{Index, JobKey, NodeId};
 use scheduling::Proposal;
 use state::{Expected, State};
 
-/// The plans of one process.
+/// The outstanding plans of one process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outstanding(Arc<Mutex<Vec<Arc<Submitted>>>>);
 
-/// What a plan places.
+/// The placements of a submitted plan.
 #[derive(Debug)]
 struct Submitted {
     job: JobKey,
-    /// The snapshot that it was made on.
+    /// Index of the snapshot on which it was made.
     snapshot: Index,
     expected: Vec<Expected>,
 }
 
-/// Keeps a plan outstanding until it is dropped: when the plan was refused, or is in the replica.
+/// Guard that keeps a plan outstanding until it is dropped, after the plan was refused or is in the replica.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct OutstandingGuard {
     outstanding: Outstanding,
     submitted: Arc<Submitted>,
 }
 
 impl Outstanding {
-    /// A snapshot as if all that is outstanding had been placed; `None` if there is nothing that it lacks.
-    pub(crate) fn ahead_of(&self, snapshot: &State) -> Option<State> {
+    /// The snapshot with all outstanding placements added; `None` if there are none.
+    pub(crate) fn overlay_on(&self, snapshot: &State) -> Option<State> {
         let submitted = self.submitted().clone();
-        // Taken, in whole or in part, and seen before its worker heard of it.
-        let is_seen = |plan: &Submitted| snapshot.plan_index(&plan.job) > plan.snapshot;
-        let unseen = submitted.iter().filter(|plan| !is_seen(plan));
-        let mut expected = unseen.flat_map(|plan| &plan.expected).peekable();
+        // The snapshot may already contain the result of a plan whose worker has not received the answer yet.
+        let is_applied = |plan: &Submitted| snapshot.plan_index(&plan.job) > plan.snapshot;
+        let pending = submitted.iter().filter(|plan| !is_applied(plan));
+        let mut expected = pending.flat_map(|plan| &plan.expected).peekable();
         expected.peek()?;
         Some(snapshot.expecting(expected))
     }
 
-    /// Counts with a plan that was made on a snapshot; `None` if it places nothing.
-    pub(crate) fn add(&self, plan: &Plan, snapshot: &State) -> Option<Kept> {
+    /// Adds a plan that was made on a snapshot; `None` if it places nothing.
+    pub(crate) fn add(&self, plan: &Plan, snapshot: &State) -> Option<OutstandingGuard> {
         let job = plan.job.as_ref().filter(|_| !plan.placements.is_empty())?.job.clone();
         let expected = expected(&plan.placements, snapshot);
         let submitted = Arc::new(Submitted { job, snapshot: plan.snapshot_index, expected });
         self.submitted().push(Arc::clone(&submitted));
-        Some(Kept { outstanding: self.clone(), submitted })
+        Some(OutstandingGuard { outstanding: self.clone(), submitted })
     }
 
     fn submitted(&self) -> MutexGuard<'_, Vec<Arc<Submitted>>> {
-        // Nothing is half done in there when somebody panics.
+        // Poisoning is ignored, because every change under the lock is complete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Kept {
+impl Drop for OutstandingGuard {
     fn drop(&mut self) {
         self.outstanding.submitted().retain(|submitted| !Arc::ptr_eq(submitted, &self.submitted));
     }
 }
 
-/// Whether somebody pays for it that there is little room: something is not placed or stays where it failed, makes room for
-/// others, or is replaced, perhaps because it cannot be updated where it is.
-pub(crate) fn is_at_cost(Proposal { plan, outcome }: &Proposal) -> bool {
+/// Whether a proposal suffers from a lack of capacity: something is not placed, is not rescheduled, preempts others, or
+/// is replaced, possibly because an in-place update does not fit.
+pub(crate) fn lacks_capacity(Proposal { plan, outcome }: &Proposal) -> bool {
     let of_groups = outcome.eval.annotations.iter().flat_map(|made| made.desired_updates.values());
     !outcome.eval.failed_groups.is_empty()
         || of_groups.into_iter().any(|updates| updates.destructive_update > 0)
@@ -75,7 +76,7 @@ pub(crate) fn is_at_cost(Proposal { plan, outcome }: &Proposal) -> bool {
         || plan.updates.iter().any(|updates| matches!(updates.change, Update::RescheduleFailed))
 }
 
-/// What placements come to on each node.
+/// Amounts that placements add to each node.
 fn expected(placements: &[Placements], snapshot: &State) -> Vec<Expected> {
     let mut by_node: BTreeMap<NodeId, Expected> = BTreeMap::new();
     for placements in placements {
@@ -84,8 +85,8 @@ fn expected(placements: &[Placements], snapshot: &State) -> Vec<Expected> {
             let id = placements.node_of(row);
             let own_cores = placements.assigned.get(row).map_or(0, |assigned| assigned.own_cores_mhz());
             let Some(node) = snapshot.node(id) else { continue };
-            let nothing = Expected { node: id, slot: node.slot(), allocs: 0, demand: Default::default() };
-            let on_node = by_node.entry(id).or_insert(nothing);
+            let empty = Expected { node: id, slot: node.slot(), allocs: 0, demand: Default::default() };
+            let on_node = by_node.entry(id).or_insert(empty);
             on_node.allocs += 1;
             let sum = &mut on_node.demand;
             sum.cpu_mhz = sum.cpu_mhz.saturating_add(demand.cpu_mhz).saturating_add(own_cores);
@@ -130,8 +131,8 @@ mod tests {
 
     fn held(state: &State, number: u8) -> (Demand, u32) {
         let node = state.node(node(number)).unwrap();
-        let (page, place) = node.page();
-        (node.usage(View::Held), page.held.allocs[place])
+        let (page, bit) = node.page();
+        (node.usage(View::Held), page.held.allocs[bit])
     }
 
     fn times(count: u32) -> (Demand, u32) {
@@ -144,17 +145,17 @@ mod tests {
     #[test]
     fn what_plans_place_is_counted_until_they_are_let_go() {
         let (state, outstanding) = (cluster(), Outstanding::default());
-        assert!(outstanding.ahead_of(&state).is_none(), "nothing is outstanding");
+        assert!(outstanding.overlay_on(&state).is_none(), "nothing is outstanding");
         let first = outstanding.add(&plan(&state, &[1, 2, 1]), &state).unwrap();
         let second = outstanding.add(&plan(&state, &[2]), &state).unwrap();
-        let ahead = outstanding.ahead_of(&state).unwrap();
-        assert_eq!((held(&ahead, 1), held(&ahead, 2)), (times(2), times(2)));
-        assert_eq!((ahead.index(), held(&state, 1)), (state.index(), times(0)));
+        let with_outstanding = outstanding.overlay_on(&state).unwrap();
+        assert_eq!((held(&with_outstanding, 1), held(&with_outstanding, 2)), (times(2), times(2)));
+        assert_eq!((with_outstanding.index(), held(&state, 1)), (state.index(), times(0)));
         drop(first);
-        let ahead = outstanding.ahead_of(&state).unwrap();
-        assert_eq!((held(&ahead, 1), held(&ahead, 2)), (times(0), times(1)));
+        let with_outstanding = outstanding.overlay_on(&state).unwrap();
+        assert_eq!((held(&with_outstanding, 1), held(&with_outstanding, 2)), (times(0), times(1)));
         drop(second);
-        assert!(outstanding.ahead_of(&state).is_none());
+        assert!(outstanding.overlay_on(&state).is_none());
     }
 
     #[test]
@@ -164,9 +165,9 @@ mod tests {
         let _kept = outstanding.add(&plan, &state).unwrap();
         let taken = Change::AllocsPlaced(Box::new(plan.placements[0].clone()));
         let applied = Change::PlanApplied { job: job(1).key(), eval_id: plan.eval_id };
-        let seen = after(&state, vec![applied, taken]);
-        assert_eq!(held(&seen, 1), times(1));
-        assert!(outstanding.ahead_of(&seen).is_none());
+        let after_commit = after(&state, vec![applied, taken]);
+        assert_eq!(held(&after_commit, 1), times(1));
+        assert!(outstanding.overlay_on(&after_commit).is_none());
     }
 
     #[test]
@@ -175,15 +176,15 @@ mod tests {
         let _kept = outstanding.add(&plan(&state, &[1]), &state).unwrap();
         let without = after(&state, vec![Change::NodesDeleted(vec![node(1)])]);
         let another = after(&without, vec![ready(3)]);
-        let ahead = outstanding.ahead_of(&another).unwrap();
-        assert_eq!(held(&ahead, 3), times(0), "which has its place now");
+        let with_outstanding = outstanding.overlay_on(&another).unwrap();
+        assert_eq!(held(&with_outstanding, 3), times(0), "node 3 has the slot of the deleted node");
     }
 
     #[test]
     fn a_plan_without_placements_is_not_kept() {
         let (state, outstanding) = (cluster(), Outstanding::default());
-        let nothing = Plan { placements: Vec::new(), ..plan(&state, &[]) };
-        assert!(outstanding.add(&nothing, &state).is_none());
+        let empty = Plan { placements: Vec::new(), ..plan(&state, &[]) };
+        assert!(outstanding.add(&empty, &state).is_none());
     }
 
     #[test]
@@ -194,21 +195,21 @@ mod tests {
             Proposal { plan, outcome: Outcome { eval, creates: Vec::new() } }
         };
         let good = proposal(plan(&state, &[1]));
-        assert!(!is_at_cost(&good));
+        assert!(!lacks_capacity(&good));
         let mut failed = good.clone();
         failed.outcome.eval.failed_groups.insert("web".into(), AllocMetric::default());
-        assert!(is_at_cost(&failed));
+        assert!(lacks_capacity(&failed));
         let mut preempting = good.clone();
         preempting.plan.placements[0].preempted = vec![vec![AllocId::from_bytes([9; 16])]];
-        assert!(is_at_cost(&preempting));
+        assert!(lacks_capacity(&preempting));
         let mut replacing = good.clone();
         let updates = DesiredUpdates { destructive_update: 1, ..DesiredUpdates::default() };
         let desired_updates = [("web".into(), updates)].into();
         replacing.outcome.eval.annotations =
             Some(Box::new(PlanAnnotations { desired_updates, ..PlanAnnotations::default() }));
-        assert!(is_at_cost(&replacing));
-        let put_off = Updates { ids: AllocIds::default(), change: Update::RescheduleFailed };
-        let staying = proposal(Plan { updates: vec![put_off], ..plan(&state, &[]) });
-        assert!(is_at_cost(&staying));
+        assert!(lacks_capacity(&replacing));
+        let failed_reschedule = Updates { ids: AllocIds::default(), change: Update::RescheduleFailed };
+        let staying = proposal(Plan { updates: vec![failed_reschedule], ..plan(&state, &[]) });
+        assert!(lacks_capacity(&staying));
     }
 }

@@ -1,4 +1,4 @@
-//! A small cluster for tests: nodes and jobs told apart by a number.
+//! A small cluster for tests: nodes and jobs, each identified by a number.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use model::plan::{Placement, Placements};
 use model::{AllocId, EvalId, Index, JobKey, NodeId, RequestId, Timestamp};
 use state::State;
 
-/// What every job takes; a node has room for two of them.
+/// Demand of each job; a node has capacity for two of them.
 pub(crate) const DEMAND: Demand = Demand { cpu_mhz: 500, memory_mb: 256, disk_mb: 10 };
 
 pub(crate) fn node(number: u8) -> NodeId {
     NodeId::from_bytes([number; 16])
 }
 
-/// A node that may get work.
+/// A ready node.
 pub(crate) fn ready(number: u8) -> Change {
     let driver = Driver { detected: true, healthy: true, ..Driver::default() };
     let resources = NodeResources {
@@ -67,7 +67,7 @@ pub(crate) fn job(number: u8) -> Job {
     Job { spec: Arc::new(spec), create_index: Index(1), ..Job::default() }
 }
 
-/// An evaluation of the job of that number.
+/// An evaluation of the job with that number.
 pub(crate) fn eval(number: u8) -> Evaluation {
     let job = JobKey::new("default", format!("job-{number}"));
     Evaluation::new(EvalId::from_bytes([number; 16]), job, JobType::Service, 50, EvalTrigger::JobRegister)
@@ -107,7 +107,7 @@ pub(crate) fn placements(job: &Job, on: &[u8]) -> Placements {
     placements
 }
 
-/// What follows a state.
+/// The next change set after a state.
 pub(crate) fn following(state: &State, changes: Vec<Change>) -> ChangeSet {
     ChangeSet {
         index: state.index().next(),

@@ -1,4 +1,4 @@
-//! Workers between a broker and an applier that are played here, over a real nats-server.
+//! Tests of workers with a simulated broker and applier, over a real nats-server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use super::{Args, Workers};
 use crate::scene::{self, eval};
 use crate::worker::Schedule;
 
-/// Turns a test that hangs into one that fails.
+/// Makes a test fail instead of hang.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the broker that is played here keeps a question waiting.
+/// How long the simulated broker holds a request.
 const POLL: Duration = Duration::from_millis(200);
-/// The priority of an evaluation on which the scheduler that is played here fails.
-const HOPELESS: u16 = 13;
+/// Priority of an evaluation on which the simulated scheduler panics.
+const FAILING: u16 = 13;
 
 struct Scene {
     _nats: Nats,
     replica: Arc<Replica>,
     workers: Workers,
     stop: CancellationToken,
-    /// What the broker hands out.
+    /// Evaluations that the broker leases.
     deliveries: mpsc::Sender<Delivery>,
     hand_outs: Requests,
     commands: Requests,
 }
 
 impl Scene {
-    /// Workers whose replica begins with these changes.
+    /// Workers whose replica starts with these changes.
     async fn new(changes: Vec<Change>) -> Self {
         Self::with(changes, schedule).await
     }
@@ -88,7 +88,7 @@ impl Scene {
         self.deliveries.send(delivery).await.unwrap();
     }
 
-    /// The next plan, which is answered so.
+    /// The next plan, which is answered with this verdict.
     async fn plan(&mut self, verdict: PlanVerdict, refresh_index: u64) -> SubmitPlan {
         let request = soon(self.commands.next()).await.unwrap();
         let Command::SubmitPlan(plan) = request.body().unwrap() else { panic!("workers submit plans only") };
@@ -97,8 +97,8 @@ impl Scene {
         *plan
     }
 
-    /// The next thing that a worker says to the broker.
-    async fn said(&mut self, held: bool) -> HandOutAction {
+    /// The next lease action that a worker sends to the broker.
+    async fn lease_action(&mut self, held: bool) -> HandOutAction {
         let request = soon(self.hand_outs.next()).await.unwrap();
         let HandOut { action, .. } = request.body().unwrap();
         request.answer(&HandOutAnswer { held }).await;
@@ -114,15 +114,15 @@ impl Scene {
 async fn broker(mut dequeues: Requests, mut to_deliver: mpsc::Receiver<Delivery>) {
     while let Some(request) = dequeues.next().await {
         let dequeue: Dequeue = request.body().unwrap();
-        assert!(dequeue.max > 1, "workers take several");
+        assert!(dequeue.max > 1, "workers request several evaluations");
         let evals = tokio::time::timeout(POLL, to_deliver.recv()).await.ok().flatten();
         request.answer(&Dequeued { evals: evals.into_iter().collect() }).await;
     }
 }
 
-/// Finishes evaluations; tells by the plan's priority how many attempts were fruitless.
+/// Finishes evaluations. The plan's priority is the number of attempts without progress.
 fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
-    assert_ne!(attempt.eval.priority, HOPELESS);
+    assert_ne!(attempt.eval.priority, FAILING);
     assert_ne!(new_id(), new_id());
     let plan =
         Plan { priority: attempt.fruitless.into(), ..Plan::new(attempt.eval, None, attempt.state.index()) };
@@ -135,7 +135,7 @@ fn created(eval: &Evaluation) -> Change {
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it happens soon")
+    tokio::time::timeout(PATIENCE, future).await.expect("timed out")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,11 +157,11 @@ async fn an_evaluation_is_attempted_until_its_plan_is_taken_whole() {
     let third = scene.plan(PlanVerdict::Whole, 0).await;
     assert_eq!((third.plan.snapshot_index, third.plan.priority), (Index(5), 1));
 
-    // The next thing that anybody hears is about the next evaluation.
-    let hopeless = Evaluation { priority: HOPELESS, ..scene::eval(2) };
-    scene.apply(vec![created(&hopeless)]);
-    scene.deliver(&hopeless, 6, 60_000).await;
-    assert_eq!(scene.said(true).await, HandOutAction::Fail);
+    // The next message must be about the next evaluation.
+    let failing = Evaluation { priority: FAILING, ..scene::eval(2) };
+    scene.apply(vec![created(&failing)]);
+    scene.deliver(&failing, 6, 60_000).await;
+    assert_eq!(scene.lease_action(true).await, HandOutAction::Fail);
     scene.end().await;
 }
 
@@ -169,9 +169,9 @@ async fn an_evaluation_is_attempted_until_its_plan_is_taken_whole() {
 async fn a_worker_that_waits_renews_and_stops_when_it_is_told_to() {
     let (first, second) = (eval(1), eval(2));
     let mut scene = Scene::new(vec![created(&first), created(&second)]).await;
-    scene.deliver(&first, 2, 100).await; // which the replica has not reached
-    assert_eq!(scene.said(true).await, HandOutAction::Renew);
-    assert_eq!(scene.said(false).await, HandOutAction::Renew);
+    scene.deliver(&first, 2, 100).await; // the replica has not reached index 2
+    assert_eq!(scene.lease_action(true).await, HandOutAction::Renew);
+    assert_eq!(scene.lease_action(false).await, HandOutAction::Renew);
     scene.deliver(&second, 1, 60_000).await;
     let plan = scene.plan(PlanVerdict::Whole, 0).await;
     assert_eq!(plan.plan.eval_id, second.id);
@@ -185,7 +185,7 @@ async fn what_is_under_way_is_given_back_when_the_workers_stop() {
     scene.deliver(&eval, 1, 60_000).await;
     let unanswered = soon(scene.commands.next()).await.unwrap();
     scene.stop.cancel();
-    assert_eq!(scene.said(true).await, HandOutAction::GiveBack);
+    assert_eq!(scene.lease_action(true).await, HandOutAction::GiveBack);
     scene.end().await;
     drop(unanswered);
 }
@@ -200,16 +200,16 @@ async fn nothing_is_taken_while_workers_rest() {
     scene.workers.pause();
     scene.deliver(&eval, 1, 60_000).await;
     scene.apply(vec![pause(false)]);
-    assert_eq!(scene.deliveries.capacity(), scene.deliveries.max_capacity() - 1, "nobody asked");
+    assert_eq!(scene.deliveries.capacity(), scene.deliveries.max_capacity() - 1, "no worker sent a request");
     scene.workers.resume();
     let plan = scene.plan(PlanVerdict::Whole, 0).await;
-    assert_eq!(plan.plan.snapshot_index, Index(2), "it was taken after the pause");
+    assert_eq!(plan.plan.snapshot_index, Index(2), "it was dequeued after the pause");
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
-    // Two nodes, each with room for two jobs: the first two fill the one that is best, the others the other one.
+    // Two nodes, each with capacity for two jobs. The first two jobs fill the best node, the next two the other one.
     let evals = [1, 2, 3, 4, 5].map(eval);
     let jobs = (1..=5).map(|number| Change::Job(Arc::new(scene::job(number))));
     let changes = [scene::ready(1), scene::ready(2)].into_iter().chain(jobs).chain(evals.iter().map(created));
@@ -224,7 +224,7 @@ async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
         assert_eq!(submitted.outcome.eval.failed_groups, BTreeMap::new());
         chosen.extend(&submitted.plan.placements[0].nodes);
         if chosen.len() == 1 {
-            // Taken; but the replica does not hear of it.
+            // The plan is committed, but the replica does not receive the result.
             let plan = PlanResult {
                 verdict: PlanVerdict::Whole,
                 refresh_index: Index::default(),
@@ -238,11 +238,12 @@ async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
     }
     assert_eq!((chosen[0], chosen[2]), (chosen[1], chosen[3]));
     assert_ne!(chosen[0], chosen[2]);
-    // For the last there is no room beside what is expected. What is expected may not come.
+    // With the outstanding placements there is no capacity for the last job. It is placed without them, because they may
+    // fail to commit.
     assert_eq!(chosen[4], chosen[0]);
     scene.stop.cancel();
     for _ in &unanswered {
-        assert_eq!(scene.said(true).await, HandOutAction::GiveBack);
+        assert_eq!(scene.lease_action(true).await, HandOutAction::GiveBack);
     }
     scene.end().await;
 }

@@ -1,4 +1,4 @@
-//! Threads that schedule: the only ones that compute for long. What waits for anything waits elsewhere.
+//! Threads for scheduling, the only ones that compute for long. Waiting is done elsewhere.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -10,59 +10,59 @@ use rand::{Rng, SeedableRng};
 use telemetry::clock;
 use tokio::sync::oneshot;
 
-/// Where a thread's ids come from. Those that one job is given differ in their first halves only: what is placed together lies
-/// together wherever it is found by its second half first (`state`).
+/// Generates the ids of a thread. Ids of one computation share their second half: indexes that sort by the second half
+/// first then store the allocations of a plan together (`state`).
 pub(crate) struct Ids {
     random: StdRng,
     second_half: [u8; 8],
 }
 
-/// What a thread is given to do.
-type Job = Box<dyn FnOnce(&mut Ids) + Send>;
+/// A computation for a thread.
+type Computation = Box<dyn FnOnce(&mut Ids) + Send>;
 
-/// A fixed number of threads, and the queue before them. They end when this is dropped.
+/// A fixed number of threads with a shared queue. They end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    jobs: SyncSender<Job>,
+    computations: SyncSender<Computation>,
 }
 
-/// The job ended in a panic, or there is no thread any more.
+/// The computation panicked, or no thread is left.
 #[derive(Debug, thiserror::Error)]
 #[error("the scheduler panicked")]
 pub(crate) struct Panicked;
 
 impl Threads {
-    /// Starts `count` threads, for at most `queue_max` jobs at once.
+    /// Starts `count` threads with a queue of at most `queue_max` computations.
     ///
     /// # Errors
-    /// If the system gives no more threads.
+    /// If threads cannot be started.
     pub(crate) fn start(count: usize, queue_max: usize) -> io::Result<Self> {
-        let (jobs, queue) = mpsc::sync_channel(queue_max);
+        let (computations, queue) = mpsc::sync_channel(queue_max);
         let queue = Arc::new(Mutex::new(queue));
         for number in 0..count {
             let queue = Arc::clone(&queue);
             let ids = Ids::seeded();
             thread::Builder::new().name(format!("scheduler-{number}")).spawn(move || run(&queue, ids))?;
         }
-        Ok(Self { jobs })
+        Ok(Self { computations })
     }
 
-    /// Has a thread compute something.
+    /// Runs a computation on a thread.
     ///
     /// # Errors
-    /// If it panics. There must not be more jobs at once than the queue takes.
+    /// If it panics, or if the queue is full.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         compute: impl FnOnce(&mut Ids) -> T + Send + 'static,
     ) -> Result<T, Panicked> {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |ids| {
+        let computation: Computation = Box::new(move |ids| {
             if let Ok(answer) = panic::catch_unwind(AssertUnwindSafe(|| compute(ids))) {
-                // Fails where nobody waits for it any more.
+                // Fails if the caller no longer waits.
                 let _ = reply.send(answer);
             }
         });
-        self.jobs.try_send(job).map_err(|_| Panicked)?;
+        self.computations.try_send(computation).map_err(|_| Panicked)?;
         answer.await.map_err(|_| Panicked)
     }
 }
@@ -75,8 +75,8 @@ impl Ids {
         Self { random: StdRng::from_seed(seed), second_half: [0; 8] }
     }
 
-    /// Another job begins.
-    fn begin(&mut self) {
+    /// Starts a new computation, with a new second half.
+    fn start_computation(&mut self) {
         self.random.fill_bytes(&mut self.second_half);
     }
 
@@ -90,13 +90,13 @@ impl Ids {
     }
 }
 
-fn run(queue: &Mutex<Receiver<Job>>, mut ids: Ids) {
+fn run(queue: &Mutex<Receiver<Computation>>, mut ids: Ids) {
     loop {
-        // One thread at a time waits; a panic in a job does not happen under the lock.
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = job else { return };
-        ids.begin();
-        job(&mut ids);
+        // One thread at a time waits. A panic does not poison the lock, because computations run without it.
+        let computation = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(computation) = computation else { return };
+        ids.start_computation();
+        computation(&mut ids);
     }
 }
 
@@ -122,6 +122,6 @@ mod tests {
         assert_eq!(ids.len(), 200);
         assert!(ids.iter().all(|id| uuid::Uuid::from_bytes(*id).get_version_num() == 4));
         let second_halves: BTreeSet<&[u8]> = ids.iter().map(|id| &id[8..]).collect();
-        assert_eq!(second_halves.len(), 2, "those of one job have it in common");
+        assert_eq!(second_halves.len(), 2, "ids of one computation share it");
     }
 }

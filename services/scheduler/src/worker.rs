@@ -1,7 +1,7 @@
-//! One evaluation's way through a worker: wait for its index, schedule, submit, and again until it leaves.
+//! The work on one evaluation: wait for its index, schedule, submit, and repeat until done.
 //!
-//! What follows from an answer [`Attempts`](crate::attempt::Attempts) decides. While anything is waited for, the hand-out
-//! is renewed.
+//! [`Attempts`](crate::attempt::Attempts) decides what follows from an answer. The lease of the evaluation is renewed
+//! all the time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +20,27 @@ use wire::broker::{Delivery, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VE
 use wire::command::{Command, Done, SubmitPlan};
 
 use crate::attempt::{Attempts, End, Next, Why};
-use crate::backoff::HoldBack;
+use crate::backoff::DequeuePause;
 use crate::metrics;
-use crate::outstanding::{Kept, Outstanding, is_at_cost};
+use crate::outstanding::{Outstanding, OutstandingGuard, lacks_capacity};
 use crate::threads::Threads;
 
-/// Name of the spans of waiting for that.
+/// Name of the spans of waiting for an index.
 const WAIT_FOR_INDEX: &str = "wait for index";
 /// How long a worker waits for its replica to reach an index.
 const INDEX_WAIT: Duration = Duration::from_secs(5);
-/// How long a plan is sent again and again while no applier answers.
-const PLAN_WITHIN: Duration = Duration::from_secs(30);
-/// How long a worker that is to stop still waits for the answer to a plan.
+/// How long a plan is sent again while no applier answers.
+const PLAN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a stopping worker waits for the answer to a plan.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// How often a hand-out is renewed within its lease.
+/// How many times a lease is renewed within its duration.
 const RENEWALS_PER_LEASE: u32 = 4;
-/// The least time between two renewals, however short the lease.
-const RENEWAL_PAUSE_MIN: Duration = Duration::from_millis(10);
-/// How long the broker has to answer.
-const BROKER_WITHIN: Duration = Duration::from_secs(1);
+/// Shortest interval between two renewals, however short the lease.
+const RENEWAL_INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// How long to wait for the broker's answer.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Works out what brings a job to where it should be; [`scheduling::schedule`].
+/// Computes a proposal; in production [`scheduling::schedule`].
 pub(crate) type Schedule = fn(&Attempt<'_>, NewId<'_>) -> Proposal;
 
 /// What all workers of a process share.
@@ -51,69 +51,69 @@ pub(crate) struct Shared {
     pub(crate) threads: Threads,
     pub(crate) schedule: Schedule,
     pub(crate) outstanding: Outstanding,
-    pub(crate) hold_back: HoldBack,
+    pub(crate) dequeue_pause: DequeuePause,
     pub(crate) stop: CancellationToken,
 }
 
-/// What a thread found when it was an evaluation's turn.
-enum Found {
-    /// With what keeps its plan outstanding.
-    Proposal(Box<Proposal>, Option<Kept>),
-    /// The evaluation is finished or gone.
-    Nothing,
+/// Result of scheduling on a thread.
+enum Scheduled {
+    /// The proposal, and the guard that keeps its plan outstanding.
+    Proposal(Box<Proposal>, Option<OutstandingGuard>),
+    /// The evaluation is finished or deleted.
+    NotNeeded,
     /// The replica was reset to an older index.
     Behind,
     Failed(String),
 }
 
-/// Works on an evaluation until it leaves, and tells the broker if it goes back. The permit is one of those that bound how
-/// many there are at once.
+/// Works on an evaluation until done, and reports to the broker if it is returned or nacked. The permit limits the
+/// number of evaluations that are worked on at once.
 pub(crate) async fn work(shared: Arc<Shared>, delivery: Delivery, permit: OwnedSemaphorePermit) {
     let permit = Arc::new(permit);
     let end = tokio::select! {
         end = process(&shared, delivery, &permit) => end,
         () = renew(&shared.bus, delivery) => {
-            tracing::debug!(eval.id = %delivery.eval_id, "the broker took the evaluation away");
+            tracing::debug!(eval.id = %delivery.eval_id, "the lease of the evaluation is lost");
             End::Finished
         }
     };
     match end {
         End::Finished => {
             metrics::processed(delivery.kind);
-            shared.hold_back.well();
+            shared.dequeue_pause.succeeded();
         }
         End::GivenBack(why) => {
-            tracing::debug!(eval.id = %delivery.eval_id, ?why, "giving the evaluation back");
-            shared.hold_back.given_back(why, shared.replica.snapshot().index());
+            tracing::debug!(eval.id = %delivery.eval_id, ?why, "returning the evaluation to the broker");
+            shared.dequeue_pause.returned(why, shared.replica.snapshot().index());
             let begun = clock::monotonic();
-            let _ = tell_broker(&shared.bus, delivery, HandOutAction::GiveBack).await;
+            let _ = send_lease_action(&shared.bus, delivery, HandOutAction::GiveBack).await;
             metrics::given_back(why.as_str(), begun.elapsed());
         }
         End::Failed(error) => {
-            tracing::error!(eval.id = %delivery.eval_id, error, "cannot work on the evaluation");
+            tracing::error!(eval.id = %delivery.eval_id, error, "cannot process the evaluation");
             let begun = clock::monotonic();
-            let _ = tell_broker(&shared.bus, delivery, HandOutAction::Fail).await;
+            let _ = send_lease_action(&shared.bus, delivery, HandOutAction::Fail).await;
             metrics::given_back("failed", begun.elapsed());
         }
     }
 }
 
-/// Tells the broker what to do with an evaluation that was handed out; whether that was still so. `None`: it did not
-/// answer, which does no harm, for the lease ends by itself.
-pub(crate) async fn tell_broker(bus: &Bus, delivery: Delivery, action: HandOutAction) -> Option<bool> {
+/// Reports an action on a leased evaluation to the broker. Returns whether the lease was still held; `None` if the
+/// broker did not answer, which is harmless, because the lease expires by itself.
+pub(crate) async fn send_lease_action(bus: &Bus, delivery: Delivery, action: HandOutAction) -> Option<bool> {
     let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
-    let answer = bus.request::<_, HandOutAnswer>(Subject::HandOut, &hand_out, BROKER_WITHIN).await;
+    let answer = bus.request::<_, HandOutAnswer>(Subject::HandOut, &hand_out, BROKER_TIMEOUT).await;
     answer.ok().map(|answer| answer.held)
 }
 
-/// Renews the hand-out until the broker says that it is over. A broker that does not answer does not stop the work: what
-/// keeps it safe is the applier.
+/// Renews the lease until the broker reports that it is over. The work continues if the broker does not answer, because
+/// the applier guarantees safety.
 async fn renew(bus: &Bus, delivery: Delivery) {
     let lease = Duration::from_millis(delivery.lease_ms.into());
-    let every = (lease / RENEWALS_PER_LEASE).max(RENEWAL_PAUSE_MIN);
+    let every = (lease / RENEWALS_PER_LEASE).max(RENEWAL_INTERVAL_MIN);
     loop {
         tokio::time::sleep(every).await;
-        if tell_broker(bus, delivery, HandOutAction::Renew).await == Some(false) {
+        if send_lease_action(bus, delivery, HandOutAction::Renew).await == Some(false) {
             return;
         }
     }
@@ -121,12 +121,12 @@ async fn renew(bus: &Bus, delivery: Delivery) {
 
 async fn process(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphorePermit>) -> End {
     let since = clock::now();
-    let Some(snapshot) = wait_for(&shared.replica, delivery.wait_index).await else {
+    let Some(snapshot) = wait_for_index(&shared.replica, delivery.wait_index).await else {
         return End::GivenBack(Why::Behind(delivery.wait_index));
     };
-    let Some(eval) = unfinished(&snapshot, delivery.eval_id) else { return End::Finished };
+    let Some(eval) = live_eval(&snapshot, delivery.eval_id) else { return End::Finished };
     if let Some(trace) = &eval.trace {
-        // Whose trace it is has become known just now.
+        // The wait is recorded afterwards, because the trace is known only from the evaluation.
         traces::record_past(WAIT_FOR_INDEX, trace, since, clock::now(), || {
             vec![
                 (attribute::EVAL_ID, eval.id.to_string().into()),
@@ -135,14 +135,14 @@ async fn process(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphor
         });
     }
     let span = span(&eval);
-    let end = attempts(shared, delivery, permit).instrument(span.clone()).await;
+    let end = run_attempts(shared, delivery, permit).instrument(span.clone()).await;
     if let End::Failed(error) = &end {
         traces::fail(&span, "panic", error);
     }
     end
 }
 
-async fn attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphorePermit>) -> End {
+async fn run_attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphorePermit>) -> End {
     let mut attempts = Attempts::new(delivery.wait_index);
     let mut next = attempts.attempt();
     loop {
@@ -156,56 +156,57 @@ async fn attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemapho
         let is_behind = shared.replica.snapshot().index() < at_least;
         let wait = || tracing::info_span!(WAIT_FOR_INDEX, { attribute::INDEX } = at_least.0.cast_signed());
         let wait = if is_behind { traces::within(wait) } else { Span::none() };
-        if wait_for(&shared.replica, at_least).instrument(wait).await.is_none() {
+        if wait_for_index(&shared.replica, at_least).instrument(wait).await.is_none() {
             return End::GivenBack(Why::Behind(at_least));
         }
         let (proposal, outstanding) = match schedule(shared, delivery, at_least, fruitless, permit).await {
-            Found::Proposal(proposal, outstanding) => (*proposal, outstanding),
-            Found::Nothing => return End::Finished,
-            Found::Behind => return End::GivenBack(Why::Behind(at_least)),
-            Found::Failed(error) => return End::Failed(error),
+            Scheduled::Proposal(proposal, outstanding) => (*proposal, outstanding),
+            Scheduled::NotNeeded => return End::Finished,
+            Scheduled::Behind => return End::GivenBack(Why::Behind(at_least)),
+            Scheduled::Failed(error) => return End::Failed(error),
         };
-        let seen = proposal.plan.snapshot_index;
+        let snapshot_index = proposal.plan.snapshot_index;
         let Some(answer) = submit(shared, proposal).await else { return End::GivenBack(Why::Stopping) };
-        tracing::debug!(eval.id = %delivery.eval_id, snapshot = %seen, is_taken = answer.is_ok(), "the plan is answered");
-        if let (Some(kept), Ok(done)) = (outstanding, &answer) {
-            keep_until(shared, done.index, kept).await;
+        tracing::debug!(eval.id = %delivery.eval_id, snapshot = %snapshot_index, is_taken = answer.is_ok(), "received the answer to the plan");
+        if let (Some(guard), Ok(done)) = (outstanding, &answer) {
+            keep_outstanding(shared, done.index, guard).await;
         }
         next = attempts.answered(&answer);
-        if next == Next::End(End::GivenBack(Why::Overtaken)) {
-            // What overtook it is newer than what was seen here. Whoever gets the evaluation next should not be refused
-            // for the same reason.
-            let _ = wait_for(&shared.replica, seen.next()).await;
+        if next == Next::End(End::GivenBack(Why::Superseded)) {
+            // The state that made the plan unnecessary is newer than the snapshot. Wait for it, so that the next worker
+            // is not refused for the same reason.
+            let _ = wait_for_index(&shared.replica, snapshot_index.next()).await;
         }
     }
 }
 
-async fn wait_for(replica: &Replica, index: Index) -> Option<Snapshot> {
+async fn wait_for_index(replica: &Replica, index: Index) -> Option<Snapshot> {
     let since = clock::monotonic();
     let reached = tokio::time::timeout(INDEX_WAIT, replica.wait_for(index)).await;
     metrics::index_waited(since.elapsed());
     reached.ok()
 }
 
-/// Keeps a plan outstanding until the replica has what became of it. Let go too early it does no harm.
-async fn keep_until(shared: &Shared, index: Index, _kept: Kept) {
+/// Keeps a plan outstanding until the replica contains its result. Ending early does no harm.
+async fn keep_outstanding(shared: &Shared, index: Index, _guard: OutstandingGuard) {
     tokio::select! {
         _ = tokio::time::timeout(INDEX_WAIT, shared.replica.wait_for(index)) => {}
         () = shared.stop.cancelled() => {}
     }
 }
 
-/// Has a thread schedule on the newest snapshot there is when it comes to it: the newer, the less is refused.
+/// Schedules on a thread, on the newest snapshot at the time when the thread starts; newer snapshots cause fewer
+/// refusals.
 async fn schedule(
     shared: &Shared,
     delivery: Delivery,
     at_least: Index,
     fruitless: u8,
     permit: &Arc<OwnedSemaphorePermit>,
-) -> Found {
+) -> Scheduled {
     let (replica, schedule) = (Arc::clone(&shared.replica), shared.schedule);
     let outstanding = shared.outstanding.clone();
-    // An evaluation that the broker takes away does not make room before its thread is done with it.
+    // If the broker takes the evaluation away, the permit is still held until the thread is done.
     let permit = Arc::clone(permit);
     let span = traces::within(|| {
         tracing::info_span!(
@@ -219,27 +220,28 @@ async fn schedule(
         let _permit = permit;
         let snapshot = replica.snapshot();
         if snapshot.index() < at_least {
-            return Found::Behind;
+            return Scheduled::Behind;
         }
-        let Some(eval) = unfinished(&snapshot, delivery.eval_id) else { return Found::Nothing };
+        let Some(eval) = live_eval(&snapshot, delivery.eval_id) else { return Scheduled::NotNeeded };
         let now = now_for(&snapshot, &eval, clock::now());
         span.record(attribute::INDEX, snapshot.index().0.cast_signed());
         let mut schedule_on = |state: &State| {
             let attempt = Attempt { state, eval: &eval, now, fruitless, rollouts: true, explain: false };
             span.in_scope(|| schedule(&attempt, &mut || ids.next()))
         };
-        let ahead = outstanding.ahead_of(&snapshot).map(|ahead| schedule_on(&ahead));
-        let proposal =
-            ahead.filter(|proposal| !is_at_cost(proposal)).unwrap_or_else(|| schedule_on(&snapshot));
+        let with_outstanding = outstanding.overlay_on(&snapshot).map(|state| schedule_on(&state));
+        let proposal = with_outstanding
+            .filter(|proposal| !lacks_capacity(proposal))
+            .unwrap_or_else(|| schedule_on(&snapshot));
         let outstanding = outstanding.add(&proposal.plan, &snapshot);
-        Found::Proposal(Box::new(proposal), outstanding)
+        Scheduled::Proposal(Box::new(proposal), outstanding)
     });
-    let found = compute.await.unwrap_or_else(|panicked| Found::Failed(panicked.to_string()));
+    let scheduled = compute.await.unwrap_or_else(|panicked| Scheduled::Failed(panicked.to_string()));
     metrics::scheduled(delivery.kind, since.elapsed());
-    found
+    scheduled
 }
 
-/// Submits a plan with its outcome; `None` if the worker is to stop and there is no answer yet.
+/// Submits a plan with its outcome; `None` if the worker stops before there is an answer.
 async fn submit(shared: &Shared, proposal: Proposal) -> Option<Result<Done, CommandError>> {
     let Proposal { plan, outcome } = proposal;
     let placements = plan.placements.iter().map(|placements| placements.ids.len()).sum();
@@ -247,7 +249,7 @@ async fn submit(shared: &Shared, proposal: Proposal) -> Option<Result<Done, Comm
         Command::SubmitPlan(Box::new(SubmitPlan { plan, outcome, scheduler_version: SCHEDULER_VERSION }));
     let since = clock::monotonic();
     let answer = tokio::select! {
-        answer = shared.bus.command(&command, PLAN_WITHIN) => answer,
+        answer = shared.bus.command(&command, PLAN_TIMEOUT) => answer,
         () = stopping(&shared.stop) => return None,
     };
     let verdict = answer.as_ref().ok().and_then(|done| done.plan.as_ref()).map(|plan| plan.verdict);
@@ -260,17 +262,17 @@ async fn stopping(stop: &CancellationToken) {
     tokio::time::sleep(STOP_GRACE).await;
 }
 
-fn unfinished(state: &State, id: EvalId) -> Option<Arc<Evaluation>> {
+fn live_eval(state: &State, id: EvalId) -> Option<Arc<Evaluation>> {
     state.eval(id).filter(|eval| !eval.status.is_terminal()).map(Arc::clone)
 }
 
-/// The moment at which an evaluation is looked at: a worker whose clock is a little behind must not find something *not
-/// yet due*, for nothing would wake it again (design §4).
+/// The time at which an evaluation is processed. It is not before the evaluation's own time, so that a worker with a
+/// slow clock does not find something not yet due; nothing would wake the evaluation again (design §4).
 fn now_for(state: &State, eval: &Evaluation, own: Timestamp) -> Timestamp {
     own.max(state.at()).max(eval.wait_until)
 }
 
-/// The span of the work on an evaluation, as part of the trace of what made it.
+/// The span of the work on an evaluation, in the evaluation's trace.
 fn span(eval: &Evaluation) -> Span {
     let Some(trace) = &eval.trace else { return Span::none() };
     let span = tracing::info_span!(

@@ -1,45 +1,47 @@
-//! What is asked of all nodes of a page at once: without a branch for each, so that several are looked at together.
+//! Operations on all nodes of a page at once, written without branches so that the compiler vectorizes them.
 
 use state::{NodePage, PAGE, Usage};
 
 use crate::room::locate;
 
-/// A number for each node. Nearly all are zero: only pages with others are stored.
+/// One counter for each node. Only pages with a counter other than zero are stored, because nearly all counters are
+/// zero.
 #[derive(Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct NodeCounters {
     pages: Vec<Option<Box<[u32; PAGE]>>>,
 }
 
-impl Numbers {
-    /// Zero for every node of so many pages.
+impl NodeCounters {
+    /// Zero for every node of `pages` pages.
     pub(crate) fn new(pages: usize) -> Self {
         Self { pages: vec![None; pages] }
     }
 
     #[inline]
     pub(crate) fn at(&self, slot: u32) -> u32 {
-        let (page, place) = locate(slot);
-        self.pages[page].as_ref().map_or(0, |page| page[place])
+        let (page, bit) = locate(slot);
+        self.pages[page].as_ref().map_or(0, |page| page[bit])
     }
 
     #[inline]
     pub(crate) fn at_mut(&mut self, slot: u32) -> &mut u32 {
-        let (page, place) = locate(slot);
-        &mut self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[place]
+        let (page, bit) = locate(slot);
+        &mut self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[bit]
     }
 
-    /// Whether a page has nothing but zeros.
+    /// Whether all counters of a page are zero.
     pub(crate) fn is_zero(&self, page: usize) -> bool {
         self.pages[page].as_ref().is_none_or(|page| page.iter().all(|number| *number == 0))
     }
 }
 
-/// What a table says of the kind of each of a page's nodes.
+/// The entry of `table` for the kind of each node of a page.
 pub(crate) fn by_kind(page: &NodePage, table: &[u8]) -> [u8; PAGE] {
     page.kind.map(|kind| table[kind as usize])
 }
 
-/// Whether all nodes of a page take the same and have as much of it in use. Nodes that are empty, or full, are many.
+/// Whether all nodes of a page have the same capacity and the same usage. This is common, because many nodes are empty
+/// or full.
 pub(crate) fn are_alike(page: &NodePage, used: &Usage) -> bool {
     let is_even = |column: &[u32; PAGE]| column.iter().fold(0, |differs, it| differs | (it ^ column[0])) == 0;
     let used_alike =
@@ -47,8 +49,8 @@ pub(crate) fn are_alike(page: &NodePage, used: &Usage) -> bool {
     page.is_even() && (used.is_empty() || used_alike())
 }
 
-/// The places of a page whose nodes have, and have in use, as much compute and memory as the one at a place.
-pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
+/// The set of nodes of a page whose CPU and memory capacity and usage equal those of the node at index `bit`.
+pub(crate) fn equal_nodes(page: &NodePage, used: &Usage, bit: usize) -> u64 {
     let mut same = [1; PAGE];
     let columns: &[&[u32; PAGE]] = match page.is_even() {
         true => &[&used.cpu_mhz, &used.memory_mb],
@@ -56,37 +58,37 @@ pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
     };
     for column in columns {
         for (same, value) in same.iter_mut().zip(*column) {
-            *same &= u8::from(*value == column[place]);
+            *same &= u8::from(*value == column[bit]);
         }
     }
-    word_of(&same)
+    pack_bits(&same)
 }
 
-/// The places of a page that have a value in a column.
+/// The set of nodes of a page whose value in a column is `value`.
 pub(crate) fn equal_to(column: &[u32; PAGE], value: u32) -> u64 {
-    word_of(&column.map(|other| u8::from(other == value)))
+    pack_bits(&column.map(|other| u8::from(other == value)))
 }
 
-/// A bit for each byte, which is 0 or 1.
-pub(crate) fn word_of(bytes: &[u8; PAGE]) -> u64 {
-    /// Multiplied by it, the lowest bits of eight bytes come to lie side by side in the highest byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
+/// Packs 64 bytes, each 0 or 1, into the bits of a word.
+pub(crate) fn pack_bits(bytes: &[u8; PAGE]) -> u64 {
+    /// Multiplication by this constant moves the lowest bits of eight bytes into the highest byte.
+    const PACK: u64 = 0x0102_0408_1020_4080;
     let mut word = 0;
     for (number, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        word |= (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (number * 8);
+        word |= (u64::from_le_bytes(*eight).wrapping_mul(PACK) >> 56) << (number * 8);
     }
     word
 }
 
-/// The places whose bits are set, ascending.
-pub(crate) fn places(mut word: u64) -> impl Iterator<Item = usize> {
+/// Indexes of the set bits of a word, ascending.
+pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if word == 0 {
             return None;
         }
-        let place = word.trailing_zeros() as usize;
+        let bit = word.trailing_zeros() as usize;
         word &= word - 1;
-        Some(place)
+        Some(bit)
     })
 }
 
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn numbers_are_zero_until_they_are_set() {
-        let mut numbers = Numbers::new(2);
+        let mut numbers = NodeCounters::new(2);
         assert_eq!((numbers.at(100), numbers.is_zero(1)), (0, true));
         *numbers.at_mut(100) += 3;
         assert_eq!((numbers.at(100), numbers.at(99), numbers.at(1)), (3, 0, 0));
@@ -108,13 +110,13 @@ mod tests {
     #[test]
     fn a_word_of_bytes() {
         let word = 1 | 1 << 9 | 1 << 30 | 1 << 63;
-        let bytes: [u8; PAGE] = std::array::from_fn(|place| (word >> place & 1) as u8);
-        assert_eq!(word_of(&bytes), word);
-        assert_eq!(word_of(&[1; PAGE]), u64::MAX);
+        let bytes: [u8; PAGE] = std::array::from_fn(|bit| (word >> bit & 1) as u8);
+        assert_eq!(pack_bits(&bytes), word);
+        assert_eq!(pack_bits(&[1; PAGE]), u64::MAX);
     }
 
     #[test]
     fn places_of_a_word() {
-        assert_eq!(places(1 | 1 << 5 | 1 << 63).collect::<Vec<_>>(), [0, 5, 63]);
+        assert_eq!(bits(1 | 1 << 5 | 1 << 63).collect::<Vec<_>>(), [0, 5, 63]);
     }
 }

@@ -1,5 +1,5 @@
-//! Which older version runs on in place of what failed or moves while canaries are tried (`spec/scheduling.md`,
-//!
+//! Chooses the older job version that replaces failed, lost or migrating allocations while canaries are tried
+//! (`spec/scheduling.md` ).
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use state::State;
 
 use crate::reconcile::pacing;
 
-/// The last stable version of a group, but none before `at_least`, with the deployment that it came with. `None`: there is
-/// none, and the job's current version has to do.
+/// The last stable version of a group, not older than `at_least`, and the deployment of that version. `None` if there
+/// is no such version; then the job's current version is placed.
 pub(crate) fn last_stable<'a>(
     state: &'a State,
     job: &Job,
@@ -25,11 +25,11 @@ pub(crate) fn last_stable<'a>(
     let mut deployments: Vec<_> = state.deployments_of_job(&job.key()).collect();
     deployments.retain(|deployment| deployment.job.create_index == of_instance);
     deployments.sort_by_key(|deployment| std::cmp::Reverse(deployment.job.version));
-    let settled = deployments.into_iter().find(|deployment| {
-        let part = deployment.groups.get(&group.name);
-        part.is_some_and(|part| part.promoted || part.desired_canaries == 0)
+    let promoted = deployments.into_iter().find(|deployment| {
+        let entry = deployment.groups.get(&group.name);
+        entry.is_some_and(|entry| entry.promoted || entry.desired_canaries == 0)
     });
-    let found = match settled {
+    let found = match promoted {
         Some(deployment) => version(deployment.job.version).map(|job| (job, Some(deployment.id))),
         None => version(at_least)
             .filter(|job| {

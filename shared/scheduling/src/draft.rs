@@ -1,4 +1,4 @@
-//! A plan in the making: stops by reason, placements in columns, updates, and the evaluations that come of them.
+//! Builds a plan: stops grouped by reason, placements in columns, updates, and follow-up evaluations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use model::{AllocId, DeploymentId, EvalId, Nanos, Text, Timestamp};
 use state::{AllocRef, NodePage};
 
 use crate::NewId;
-use crate::columns::Numbers;
+use crate::columns::NodeCounters;
 use crate::reconcile::Stop;
 use crate::room::locate;
 
-/// Reschedules that are due within this of the first of a batch share its evaluation.
+/// Reschedules that are due less than this after the first of a batch share its evaluation.
 const BATCH_WINDOW: Nanos = Nanos::from_secs(5);
 
 /// Collects the stops of a plan.
@@ -38,7 +38,7 @@ impl StopDraft {
         self.add_as(stop.alloc.id(), stop.description, stop.client_status, followup_eval, reschedule);
     }
 
-    /// One that stops because another takes its place.
+    /// Adds an allocation that stops because another replaces it.
     pub(crate) fn add_replaced(&mut self, alloc: AllocId, description: &'static str) {
         self.add_as(alloc, description, None, None, None);
     }
@@ -76,7 +76,7 @@ impl StopDraft {
 #[derive(Debug, Default)]
 pub(crate) struct PlacementDraft {
     rows: Vec<Placed>,
-    /// How the choice went, told for all of those that do not tell it themselves.
+    /// Metrics of all placements that do not have their own.
     metrics: Option<AllocMetric>,
 }
 
@@ -84,36 +84,36 @@ pub(crate) struct PlacementDraft {
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) id: AllocId,
-    /// Its node's slot.
+    /// Slot of its node.
     pub(crate) slot: u32,
     pub(crate) name_index: u32,
     pub(crate) previous: Option<AllocId>,
     pub(crate) assigned: Assigned,
     pub(crate) tracker: Option<RescheduleTracker>,
-    /// Allocations of other jobs that make room for it.
+    /// Allocations of other jobs that are preempted for it.
     pub(crate) victims: Vec<AllocId>,
-    /// How the choice of its node went, if that is told for it alone.
+    /// Metrics of this placement, if it has its own.
     pub(crate) metrics: Option<Box<AllocMetric>>,
 }
 
 impl PlacementDraft {
-    /// How many there are.
+    /// Number of placements.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether nothing was placed yet.
+    /// Whether there are no placements.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Allocations of other jobs that make room.
+    /// Allocations of other jobs that are preempted.
     pub(crate) fn victims(&self) -> impl Iterator<Item = AllocId> {
         self.rows.iter().flat_map(|placed| placed.victims.iter().copied())
     }
 
-    /// Says how the choice of nodes went, for all of those that do not tell it themselves.
-    pub(crate) fn tell(&mut self, metrics: AllocMetric) {
+    /// Sets the metrics of all placements that do not have their own.
+    pub(crate) fn set_shared_metrics(&mut self, metrics: AllocMetric) {
         self.metrics = Some(metrics);
     }
 
@@ -121,7 +121,7 @@ impl PlacementDraft {
         self.rows.push(placed);
     }
 
-    /// The columns: one set for each common share.
+    /// The columns: one set for each distinct common share.
     pub(crate) fn into_placements(
         self,
         common: &AllocCommon,
@@ -133,8 +133,8 @@ impl PlacementDraft {
         for mut placed in self.rows {
             let metrics = placed.metrics.take();
             let known = sets.iter().rposition(|(of, _)| *of == metrics).unwrap_or_else(|| {
-                let told = PackedMetric::pack(metrics.as_deref().unwrap_or(&shared));
-                let common = Arc::new(AllocCommon { metrics: told, ..common.clone() });
+                let packed = PackedMetric::pack(metrics.as_deref().unwrap_or(&shared));
+                let common = Arc::new(AllocCommon { metrics: packed, ..common.clone() });
                 let placements = Placements { canary: is_canary, ..Placements::new(common) };
                 sets.push((metrics, Columns::new(placements, pages.len())));
                 sets.len() - 1
@@ -145,28 +145,28 @@ impl PlacementDraft {
     }
 }
 
-/// Placements on their way into columns.
+/// Placements that are being converted to columns.
 struct Columns {
     placements: Placements,
-    /// Each slot's place among the nodes in use, counted from 1; 0 is a slot that is not.
-    place_of_slot: Numbers,
+    /// For each slot, 1 plus the position of its node in the list of nodes; 0 if the node is not in the list.
+    node_numbers: NodeCounters,
 }
 
 impl Columns {
     fn new(placements: Placements, pages: usize) -> Self {
-        Self { placements, place_of_slot: Numbers::new(pages) }
+        Self { placements, node_numbers: NodeCounters::new(pages) }
     }
 
     fn push(&mut self, placed: Placed, pages: &[&NodePage]) {
-        let place = self.place_of_slot.at_mut(placed.slot);
-        if *place == 0 {
-            // Not from its registration, which is far away.
-            let (page, within) = locate(placed.slot);
-            *place = self.placements.add_node(pages[page].ids[within]) + 1;
+        let number = self.node_numbers.at_mut(placed.slot);
+        if *number == 0 {
+            // The id comes from the page, because the node's registration is probably not in the cache.
+            let (page, bit) = locate(placed.slot);
+            *number = self.placements.add_node(pages[page].ids[bit]) + 1;
         }
         self.placements.push(Placement {
             id: placed.id,
-            node: *place - 1,
+            node: *number - 1,
             name_index: placed.name_index,
             previous: placed.previous,
             assigned: PackedAssigned::pack(&placed.assigned),
@@ -176,7 +176,7 @@ impl Columns {
     }
 }
 
-/// The common share of a group's new allocations, less how their nodes were chosen.
+/// The common share of a group's new allocations, without metrics.
 pub(crate) fn common_of_new(
     eval: &Evaluation,
     (job, deployment_id): (&Job, Option<DeploymentId>),
@@ -195,8 +195,8 @@ pub(crate) fn common_of_new(
     }
 }
 
-/// Moves allocations to the job's version and deployment where they are: they keep what they got of their
-/// nodes, and how those were chosen. Those of one common share stay together.
+/// Updates allocations in place to the job's version and deployment. They keep their assigned
+/// resources and their metrics. Allocations with the same common share keep sharing one.
 pub(crate) fn in_place_updates(
     plan: &mut Plan,
     eval: &Evaluation,
@@ -230,20 +230,20 @@ pub(crate) fn in_place_updates(
     }
 }
 
-/// What is waited for.
+/// Reason for a follow-up evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowUp {
-    /// The delay of a reschedule.
+    /// A reschedule after its delay.
     Reschedule,
-    /// The end of lost allocations on nodes that nobody hears of.
+    /// Replacement of lost allocations once their nodes have stopped them (`stop_on_client_after`).
     Lost,
-    /// The time that nodes may be out of sight.
+    /// The end of `lost_after` on a disconnected node.
     Disconnect,
 }
 
 impl FollowUp {
     /// Trigger and description of the evaluations.
-    fn words(self, is_first: bool) -> (EvalTrigger, &'static str) {
+    fn trigger_and_description(self, is_first: bool) -> (EvalTrigger, &'static str) {
         let delayed = if is_first { "created for delayed rescheduling" } else { "" };
         match self {
             Self::Reschedule if is_first => (EvalTrigger::AllocReschedule, delayed),
@@ -253,7 +253,7 @@ impl FollowUp {
     }
 }
 
-/// Evaluations for what is due later, and which one each allocation waits for.
+/// Creates the delayed evaluations for `due`, each with the allocations that it covers.
 pub(crate) fn follow_ups(
     eval: &Evaluation,
     job: &Job,
@@ -268,7 +268,7 @@ pub(crate) fn follow_ups(
         match batches.last_mut() {
             Some((batch, allocs)) if time - batch.wait_until < BATCH_WINDOW => allocs.push(alloc),
             last => {
-                let (trigger, description) = kind.words(last.is_none());
+                let (trigger, description) = kind.trigger_and_description(last.is_none());
                 let id = EvalId::from_bytes(new_id());
                 let batch = Evaluation {
                     status_description: description.into(),
@@ -285,13 +285,13 @@ pub(crate) fn follow_ups(
     batches
 }
 
-/// What became of the reschedules of a plan.
+/// Results of a plan's reschedules.
 #[derive(Debug, Default)]
 pub(crate) struct Reschedules {
     /// Predecessors that were replaced.
     pub(crate) done: BTreeSet<AllocId>,
-    /// Predecessors for which there was no room; they stay as they are.
+    /// Predecessors whose replacement could not be placed; they are not stopped.
     pub(crate) without_room: BTreeSet<AllocId>,
-    /// Those that stop now and are looked at again later, with the evaluation that does so.
+    /// Allocations that stop now and are reconsidered later, each with its follow-up evaluation.
     pub(crate) later: BTreeMap<AllocId, EvalId>,
 }

@@ -1,4 +1,4 @@
-//! What would become of a job were it registered now (`spec/scheduling.md` §10.1). Nothing reaches the cluster.
+//! Dry runs: what registering a job would change (`spec/scheduling.md` §10.1). Nothing is written to the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use state::{Stamp, State};
 
 use crate::{Attempt, NewId, Proposal, schedule};
 
-/// The index at which a job that does not exist is thought to be registered.
+/// The index at which a job that does not exist is assumed to be registered.
 const NEW_JOB_INDEX: Index = Index(100);
 
-/// What a registration would bring about.
+/// The result of a dry run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DryRun {
-    /// What would be done.
+    /// Changes that would be made.
     pub annotations: PlanAnnotations,
-    /// What could not be placed, and why.
+    /// Metrics of groups that could not be placed.
     pub failed_groups: BTreeMap<Text, AllocMetric>,
-    /// Evaluations that would come of it.
+    /// Evaluations that would be created.
     pub creates: Vec<Evaluation>,
-    /// The index at which the job that there is was last changed; 0 without one. A registration that names it goes through
-    /// only if nothing changed since.
+    /// The index at which the existing job was last changed; 0 if there is none. A registration that names this index
+    /// succeeds only if the job has not changed since.
     pub job_modify_index: Index,
-    /// The job that there is.
+    /// The existing job.
     pub existing: Option<Arc<Job>>,
 }
 
-/// Tries a registration of `spec` on a snapshot; `rollouts` as for an [`Attempt`].
+/// Computes the result of registering `spec`, on a snapshot. For `rollouts` see [`Attempt`].
 ///
-/// Periodic and parameterized jobs are tried like any other, although registering them would place nothing.
+/// Periodic and parameterized jobs are treated like any other, although registering them would place nothing.
 pub fn dry_run(
     state: &State,
     spec: &Arc<JobSpec>,
@@ -47,7 +47,7 @@ pub fn dry_run(
     if is_changed {
         let stamp = Stamp { index: state.index().next(), at: state.at() };
         let job = Change::Job(Arc::new(registered(existing.as_deref(), spec, now)));
-        tried.apply_change(&job, stamp).expect("a job fits every state");
+        tried.apply_change(&job, stamp).expect("a job change applies to every state");
         tried.advance(stamp);
     }
     let id = EvalId::from_bytes(new_id());
@@ -71,7 +71,7 @@ pub fn dry_run(
     }
 }
 
-/// The version that a registration would make.
+/// The job version that registering would create.
 fn registered(existing: Option<&Job>, spec: &Arc<JobSpec>, now: Timestamp) -> Job {
     let spec = Arc::clone(spec);
     match existing {
@@ -115,7 +115,7 @@ mod tests {
         };
         let before = state.index();
         let found = dry_run(&state, &Arc::new(spec), NOW, true, &mut new_id);
-        assert_eq!(state.index(), before, "the snapshot stays as it is");
+        assert_eq!(state.index(), before, "a dry run does not change the snapshot");
         found
     }
 
@@ -138,6 +138,6 @@ mod tests {
         let scene = Scene::default().node(1, 4_000, 8_000).running(0, 1);
         let run = try_out(&scene, |spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 5_000);
         assert_eq!(run.failed_groups.keys().map(|group| &**group).collect::<Vec<_>>(), ["web"]);
-        assert_eq!(run.creates.len(), 1, "one would wait for room");
+        assert_eq!(run.creates.len(), 1, "a blocked evaluation would be created");
     }
 }

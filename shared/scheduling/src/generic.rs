@@ -1,5 +1,4 @@
-//! The scheduler of service and batch jobs: one attempt, from what should be to who goes where
-//! (`spec/scheduling.md` §7).
+//! The scheduler of service and batch jobs: one attempt, from reconciliation to placement (`spec/scheduling.md` §7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +10,21 @@ use model::{AllocId, EvalId, Text};
 use state::{AllocRef, NodePage};
 
 use crate::draft::{FollowUp, Reschedules, StopDraft, common_of_new, follow_ups, in_place_updates};
-use crate::outcome::{self, Learned};
+use crate::outcome::{self, Findings};
 use crate::place::{Placer, Version, common_share};
-use crate::placing::{GroupDraft, OfJob, Placing};
+use crate::placing::{GroupDraft, JobGroup, Placing};
 use crate::reconcile::{
-    Context, GroupPlan, OwnNodes, Rollout, Wanted, reconcile, stop_all, stop_unwanted, stopping_on_gone_nodes,
+    Context, GroupPlan, InPlaceCheck, Rollout, Target, reconcile, stop_all, stop_unwanted,
+    stopping_on_gone_nodes,
 };
+use crate::steady_state::steady_state;
 use crate::unbuilt::Unbuilt;
-use crate::undisturbed::undisturbed;
 use crate::{Attempt, NewId, Proposal};
 
-/// A group's allocations; of a group that the job has, its place among the job's groups.
+/// A group's allocations, with the group's index in the job; `None` if the job does not have the group.
 struct Allocs<'a> {
     group: &'a Text,
-    place: Option<usize>,
+    index: Option<usize>,
     allocs: Vec<AllocRef<'a>>,
 }
 
@@ -34,24 +34,24 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
 
 fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Result<Proposal, Unbuilt> {
     let state = attempt.state;
-    let wanted = state.job(&attempt.eval.job).filter(|job| !job.spec.stop).map(|job| &**job);
+    let job = state.job(&attempt.eval.job).filter(|job| !job.spec.stop).map(|job| &**job);
     let pages: Vec<&NodePage> = state.node_pages().collect();
     let mut rollout = match kind {
-        JobType::Service => Rollout::of(attempt, wanted),
+        JobType::Service => Rollout::of(attempt, job),
         JobType::Batch | JobType::System | JobType::SysBatch => Rollout::default(),
     };
     let mut plan = outcome::empty_plan(attempt);
-    if let Some(learned) = wanted.and_then(|job| undisturbed(attempt, job, &pages, &rollout)) {
-        let learned = Learned { deployment_id: rollout.id(), ..learned };
-        return Ok(Proposal { plan, outcome: outcome::finished(attempt, learned, Vec::new(), new_id) });
+    if let Some(findings) = job.and_then(|job| steady_state(attempt, job, &pages, &rollout)) {
+        let findings = Findings { deployment_id: rollout.id(), ..findings };
+        return Ok(Proposal { plan, outcome: outcome::finished(attempt, findings, Vec::new(), new_id) });
     }
-    let groups = allocs_by_group(attempt, wanted);
+    let groups = allocs_by_group(attempt, job);
     let mut stops = StopDraft::default();
     for stop in groups.iter().flat_map(|group| stopping_on_gone_nodes(&pages, &group.allocs)) {
         stops.add(&stop, None, None);
     }
     let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
-    let (learned, created) = match wanted {
+    let (findings, created) = match job {
         None => (stop_job(attempt, context, &groups, &mut stops), Vec::new()),
         Some(job) => place_job(attempt, context, job, groups, &mut rollout, &mut plan, &mut stops, new_id)?,
     };
@@ -59,63 +59,63 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     let deployment_id = rollout.id();
     let (deployment, updates) = rollout.into_plan();
     (plan.deployment, plan.deployment_updates) = (deployment.map(Box::new), updates);
-    let learned = Learned { deployment_id, ..learned };
-    let outcome = if outcome::is_one_too_many(attempt, kind) {
+    let findings = Findings { deployment_id, ..findings };
+    let outcome = if outcome::exceeds_limit(attempt, kind) {
         plan = outcome::empty_plan(attempt);
-        outcome::exhausted(attempt, kind, learned, new_id)
+        outcome::exhausted(attempt, kind, findings, new_id)
     } else {
-        outcome::finished(attempt, learned, created, new_id)
+        outcome::finished(attempt, findings, created, new_id)
     };
     Ok(Proposal { plan, outcome })
 }
 
-/// The job's groups in their order, then those that only allocations still know, by name.
+/// Groups of the job in their order, then groups that only allocations refer to, by name.
 fn allocs_by_group<'a>(attempt: &Attempt<'a>, job: Option<&'a Job>) -> Vec<Allocs<'a>> {
     let of_job = job.into_iter().flat_map(|job| &job.spec.task_groups).enumerate();
     let mut groups: Vec<Allocs<'a>> = of_job
-        .map(|(place, group)| Allocs { group: &group.name, place: Some(place), allocs: Vec::new() })
+        .map(|(index, group)| Allocs { group: &group.name, index: Some(index), allocs: Vec::new() })
         .collect();
     let known = groups.len();
-    // Neighbours mostly share their common part, and with it the group.
+    // Consecutive allocations mostly have the same common share, and so the same group.
     let mut last: Option<(&'a Text, usize)> = None;
     for alloc in attempt.state.allocs_of_job(&attempt.eval.job) {
         let name = alloc.group_name();
-        let place = match last {
-            Some((of, place)) if std::ptr::eq(of, name) => place,
+        let index = match last {
+            Some((of, index)) if std::ptr::eq(of, name) => index,
             Some(_) | None => groups.iter().position(|group| group.group == name).unwrap_or_else(|| {
-                groups.push(Allocs { group: name, place: None, allocs: Vec::new() });
+                groups.push(Allocs { group: name, index: None, allocs: Vec::new() });
                 groups.len() - 1
             }),
         };
-        last = Some((name, place));
-        groups[place].allocs.push(alloc);
+        last = Some((name, index));
+        groups[index].allocs.push(alloc);
     }
     groups[known..].sort_by_key(|group| group.group);
     groups
 }
 
-///
+/// Stops all allocations of a stopped job.
 fn stop_job<'a>(
     attempt: &Attempt<'_>,
     context: Context<'a>,
     groups: &[Allocs<'a>],
     stops: &mut StopDraft,
-) -> Learned {
-    let mut learned = Learned::default();
-    // A job that was not purged has its groups yet, and none of them waits for room.
+) -> Findings {
+    let mut findings = Findings::default();
+    // A job that was not purged still has its groups; none of them has queued allocations.
     for group in attempt.state.job(&attempt.eval.job).into_iter().flat_map(|job| &job.spec.task_groups) {
-        learned.queued.insert(group.name.clone(), 0);
-        learned.wanted.insert(group.name.clone(), 0);
+        findings.queued.insert(group.name.clone(), 0);
+        findings.requested.insert(group.name.clone(), 0);
     }
     for group in groups {
         let plan = stop_all(context, &group.allocs);
         plan.stops.iter().for_each(|stop| stops.add(stop, None, None));
-        learned.annotations.desired_updates.insert(Text::clone(group.group), plan.updates);
+        findings.annotations.desired_updates.insert(Text::clone(group.group), plan.updates);
     }
-    learned
+    findings
 }
 
-/// An attempt on a job that should run: reconciles, places, and writes down both.
+/// Reconciles and places a job that is not stopped, and adds the result to the plan.
 #[allow(clippy::too_many_arguments, reason = "the attempt's parts, which its caller owns")]
 fn place_job<'a>(
     attempt: &'a Attempt<'a>,
@@ -126,21 +126,21 @@ fn place_job<'a>(
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
-) -> Result<(Learned, Vec<Evaluation>), Unbuilt> {
+) -> Result<(Findings, Vec<Evaluation>), Unbuilt> {
     let mut placer = Placer::of(attempt.state, context.pages, attempt.eval);
     let version = placer.version(job);
-    let mut desk = Desk { attempt, context, job, placer, version };
-    let mut drafts = desk.reconcile(groups, rollout, new_id)?;
+    let mut reconciler = Reconciler { attempt, context, job, placer, version };
+    let mut drafts = reconciler.reconcile(groups, rollout, new_id)?;
     rollout.conclude(job, drafts.iter().all(|draft| draft.plan.is_complete));
     let reschedules = Reschedules::default();
     let mut placing =
-        Placing { attempt, job, placer: desk.placer, reschedules, deployment: rollout.active() };
+        Placing { attempt, job, placer: reconciler.placer, reschedules, deployment: rollout.active() };
     placing.place(&mut drafts, stops, new_id);
     Ok(finish(placing, drafts, rollout, plan, stops, new_id))
 }
 
-/// Reconciling, with the nodes at hand on which allocations may stay.
-struct Desk<'a> {
+/// Reconciles a job's groups, with the nodes on which allocations may be updated in place.
+struct Reconciler<'a> {
     attempt: &'a Attempt<'a>,
     context: Context<'a>,
     job: &'a Job,
@@ -148,7 +148,7 @@ struct Desk<'a> {
     version: Version,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Reconciler<'a> {
     fn reconcile(
         &mut self,
         groups: Vec<Allocs<'a>>,
@@ -161,30 +161,30 @@ impl<'a> Desk<'a> {
         {
             self.placer.stop(stop.alloc);
         }
-        for Allocs { group: name, place, allocs } in groups {
-            let Some(place) = place else {
+        for Allocs { group: name, index, allocs } in groups {
+            let Some(index) = index else {
                 let plan = stop_unwanted(self.context, is_batch, &allocs);
-                drafts.push(GroupDraft { name, plan, of_job: None });
+                drafts.push(GroupDraft { name, plan, job_group: None });
                 continue;
             };
-            let group = &self.job.spec.task_groups[place];
-            let plan = self.reconcile_group(place, group, &allocs, rollout, new_id)?;
-            let of_job = Some(OfJob::new(group, &plan));
-            drafts.push(GroupDraft { name, plan, of_job });
+            let group = &self.job.spec.task_groups[index];
+            let plan = self.reconcile_group(index, group, &allocs, rollout, new_id)?;
+            let job_group = Some(JobGroup::new(group, &plan));
+            drafts.push(GroupDraft { name, plan, job_group });
         }
         Ok(drafts)
     }
 
     fn reconcile_group(
         &mut self,
-        place: usize,
+        group_index: usize,
         group: &'a TaskGroup,
         allocs: &[AllocRef<'a>],
         rollout: &mut Rollout<'a>,
         new_id: NewId<'_>,
     ) -> Result<GroupPlan<'a>, Unbuilt> {
-        let wanted = Wanted { attempt: self.attempt, context: self.context, job: self.job, group };
-        let plan = reconcile(wanted, allocs, rollout, &mut InPlace { desk: self, place }, new_id);
+        let target = Target { attempt: self.attempt, context: self.context, job: self.job, group };
+        let plan = reconcile(target, allocs, rollout, &mut InPlace { reconciler: self, group_index }, new_id);
         let has_canaries = group.update.as_ref().is_some_and(|update| update.canary > 0);
         if has_canaries && !plan.destructive.is_empty() && !self.attempt.rollouts {
             return Err(Unbuilt("canaries"));
@@ -193,23 +193,23 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Whether allocations can stay where they are when their group changes.
+/// Decides whether allocations can stay on their nodes when their group changes.
 struct InPlace<'d, 'a> {
-    desk: &'d mut Desk<'a>,
-    place: usize,
+    reconciler: &'d mut Reconciler<'a>,
+    group_index: usize,
 }
 
-impl<'a> OwnNodes<'a> for InPlace<'_, 'a> {
-    fn may_be_there(&self, alloc: AllocRef<'_>) -> bool {
-        alloc.node().is_some_and(|node| self.desk.placer.base(self.desk.version).covers(node))
+impl<'a> InPlaceCheck<'a> for InPlace<'_, 'a> {
+    fn is_allowed_on_node(&self, alloc: AllocRef<'_>) -> bool {
+        alloc.node().is_some_and(|node| self.reconciler.placer.base(self.reconciler.version).covers(node))
     }
 
     fn fits(&mut self, alloc: AllocRef<'a>) -> bool {
-        self.desk.placer.update_in_place(self.desk.version, self.place, alloc)
+        self.reconciler.placer.update_in_place(self.reconciler.version, self.group_index, alloc)
     }
 }
 
-/// Writes down what was decided.
+/// Adds the decisions to the plan.
 fn finish<'a>(
     mut placing: Placing<'a>,
     drafts: Vec<GroupDraft<'a>>,
@@ -217,15 +217,15 @@ fn finish<'a>(
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
-) -> (Learned, Vec<Evaluation>) {
+) -> (Findings, Vec<Evaluation>) {
     let (attempt, job) = (placing.attempt, placing.job);
     let eval = attempt.eval;
-    let mut learned = Learned::default();
+    let mut findings = Findings::default();
     let mut created = Vec::new();
-    for GroupDraft { name, plan: wanted, of_job } in drafts {
-        learned.annotations.desired_updates.insert(Text::clone(name), wanted.updates);
-        wait(&mut placing.reschedules, eval, job, &wanted, plan, &mut created, new_id);
-        for stop in &wanted.stops {
+    for GroupDraft { name, plan: group_plan, job_group } in drafts {
+        findings.annotations.desired_updates.insert(Text::clone(name), group_plan.updates);
+        add_follow_ups(&mut placing.reschedules, eval, job, &group_plan, plan, &mut created, new_id);
+        for stop in &group_plan.stops {
             let id = stop.alloc.id();
             if placing.reschedules.without_room.contains(&id) {
                 continue;
@@ -233,18 +233,18 @@ fn finish<'a>(
             let rescheduled = placing.reschedules.done.contains(&id).then_some(RescheduleOutcome::Ok);
             stops.add(stop, placing.reschedules.later.get(&id).copied(), rescheduled);
         }
-        let Some(group) = of_job else { continue };
-        learned.queued.insert(Text::clone(name), group.queued);
-        learned.wanted.insert(Text::clone(name), group.wanted);
-        if !wanted.in_place.is_empty() {
+        let Some(group) = job_group else { continue };
+        findings.queued.insert(Text::clone(name), group.queued);
+        findings.requested.insert(Text::clone(name), group.requested);
+        if !group_plan.in_place.is_empty() {
             let share: AllocatedResources = common_share(attempt.state, &job.spec, group.group);
-            in_place_updates(plan, eval, job, &share, rollout.id(), &wanted.in_place);
+            in_place_updates(plan, eval, job, &share, rollout.id(), &group_plan.in_place);
         }
         if let Some(failed) = group.failed {
-            learned.failed_groups.insert(Text::clone(name), failed);
+            findings.failed_groups.insert(Text::clone(name), failed);
         }
         for batch in group.batches.into_iter().filter(|batch| !batch.placements.is_empty()) {
-            learned.tell_victims(name, batch.placements.victims());
+            findings.record_victims(name, batch.placements.victims());
             let version = (batch.job, batch.deployment);
             let common = common_of_new(eval, version, batch.group, batch.share);
             let pages = placing.placer.pages();
@@ -255,35 +255,35 @@ fn finish<'a>(
         let ids = placing.reschedules.without_room.iter().copied().collect();
         plan.updates.push(Updates { ids, change: Update::RescheduleFailed });
     }
-    // Only one that waits for room is told apart by class.
-    if !learned.failed_groups.is_empty() || outcome::is_one_too_many(attempt, job.spec.kind) {
-        learned.class_eligibility = placing.placer.class_eligibility();
+    // Only blocked evaluations need to know which classes are eligible.
+    if !findings.failed_groups.is_empty() || outcome::exceeds_limit(attempt, job.spec.kind) {
+        findings.class_eligibility = placing.placer.class_eligibility();
     }
-    learned.escaped_class = placing.placer.escapes_class();
-    learned.missing_resources = placing.placer.missing_resources().to_vec();
-    (learned, created)
+    findings.escaped_class = placing.placer.escapes_class();
+    findings.missing_resources = placing.placer.missing_resources().to_vec();
+    (findings, created)
 }
 
-/// Evaluations for what is due later, and what their allocations are told of them.
-fn wait<'a>(
+/// Creates the follow-up evaluations, and the updates that refer to them.
+fn add_follow_ups<'a>(
     reschedules: &mut Reschedules,
     eval: &Evaluation,
     job: &Job,
-    wanted: &GroupPlan<'a>,
+    group_plan: &GroupPlan<'a>,
     plan: &mut Plan,
     created: &mut Vec<Evaluation>,
     new_id: NewId<'_>,
 ) {
-    let stopping: BTreeSet<AllocId> = match wanted.later.is_empty() && wanted.delayed.is_empty() {
+    let stopping: BTreeSet<AllocId> = match group_plan.later.is_empty() && group_plan.delayed.is_empty() {
         true => BTreeSet::new(),
-        false => wanted.stops.iter().map(|stop| stop.alloc.id()).collect(),
+        false => group_plan.stops.iter().map(|stop| stop.alloc.id()).collect(),
     };
-    let mut out_of_sight: BTreeMap<AllocId, Option<EvalId>> =
-        wanted.disconnecting.iter().map(|(_, alloc)| (alloc.id(), None)).collect();
+    let mut disconnecting: BTreeMap<AllocId, Option<EvalId>> =
+        group_plan.disconnecting.iter().map(|(_, alloc)| (alloc.id(), None)).collect();
     let kinds = [
-        (FollowUp::Disconnect, &wanted.disconnecting),
-        (FollowUp::Lost, &wanted.delayed),
-        (FollowUp::Reschedule, &wanted.later),
+        (FollowUp::Disconnect, &group_plan.disconnecting),
+        (FollowUp::Lost, &group_plan.delayed),
+        (FollowUp::Reschedule, &group_plan.later),
     ];
     for (kind, due) in kinds {
         for (follow_up, allocs) in follow_ups(eval, job, kind, due, new_id) {
@@ -291,8 +291,8 @@ fn wait<'a>(
             for id in allocs {
                 if stopping.contains(&id) {
                     reschedules.later.insert(id, follow_up.id);
-                } else if let Some(told) = out_of_sight.get_mut(&id) {
-                    *told = Some(follow_up.id);
+                } else if let Some(followup) = disconnecting.get_mut(&id) {
+                    *followup = Some(follow_up.id);
                 } else {
                     staying.push(id);
                 }
@@ -305,15 +305,15 @@ fn wait<'a>(
         }
     }
     let mut by_eval: BTreeMap<Option<EvalId>, Vec<AllocId>> = BTreeMap::new();
-    for (id, followup_eval) in out_of_sight {
+    for (id, followup_eval) in disconnecting {
         by_eval.entry(followup_eval).or_default().push(id);
     }
     for (followup_eval, ids) in by_eval {
         plan.updates
             .push(Updates { ids: ids.into_iter().collect(), change: Update::Unknown { followup_eval } });
     }
-    if !wanted.reconnecting.is_empty() {
-        let ids = wanted.reconnecting.iter().map(|alloc| alloc.id()).collect();
+    if !group_plan.reconnecting.is_empty() {
+        let ids = group_plan.reconnecting.iter().map(|alloc| alloc.id()).collect();
         plan.updates.push(Updates { ids, change: Update::Reconnect });
     }
 }

@@ -1,6 +1,6 @@
-//! Numbers that are spread evenly and are the same in every run: what stands in for chance.
+//! Deterministic hashes that replace random numbers.
 
-/// Spreads every bit over all of the result (the finaliser of SplitMix64).
+/// Mixes the bits of a number (the finaliser of SplitMix64).
 pub(crate) const fn mix(mut bits: u64) -> u64 {
     bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -8,13 +8,13 @@ pub(crate) const fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// A number for an id.
+/// Hashes an id.
 pub(crate) fn of_id(id: &[u8; 16]) -> u64 {
     let [high, low] = halves(id);
     mix(high ^ mix(low))
 }
 
-/// A number for another, which another `seed` makes another one. Quick: it is made for every node in every pass.
+/// Hashes a number with a seed. Fast, because it runs for every node in every pass.
 #[inline(always)]
 pub(crate) fn of_number_with(seed: u64, number: u32) -> u64 {
     let spread = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;

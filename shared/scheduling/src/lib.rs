@@ -1,12 +1,13 @@
-//! The scheduler: what should become of a job, given a snapshot of the cluster. Data in, data out.
+//! The scheduler as pure functions: an evaluation and a snapshot of the cluster go in, a plan and an outcome come out.
 //!
-//! Nothing here waits, writes, reads a clock or draws lots: moments and ids come from the caller, so that a snapshot
-//! has exactly one plan. It proposes only; the plan applier decides what lands.
+//! The crate does no I/O, and reads neither a clock nor a source of random numbers. Times and ids come from the caller,
+//! so a snapshot has exactly one plan. The crate only proposes; the plan applier verifies and commits.
 //!
-//! The way of an attempt: `reconcile` says which allocations stay, stop and are missing; `feasible` which nodes will do;
-//! `rank` how well; `place` chooses one after the other, `placing` for whole groups and their older versions
-//! (`downgrade`); `draft` and `outcome` write down the plan and what becomes of the evaluation; `metrics` is what is told
-//! of it. `unbuilt` names what jobs may ask for and this form does not know.
+//! Steps of an attempt: `reconcile` compares the job with its allocations and decides which to keep, stop, update and
+//! place; `feasible` finds the nodes that satisfy a group's constraints; `rank` scores them; `place` chooses a node for
+//! one placement request at a time; `placing` places whole groups, also in an older version of the job (`downgrade`);
+//! `draft` and `outcome` build the plan and the evaluation's new status; `metrics` updates the placement metrics.
+//! `unbuilt` names features that jobs may ask for and that this crate does not implement.
 
 mod columns;
 mod downgrade;
@@ -25,9 +26,9 @@ mod reconcile;
 mod room;
 #[cfg(test)]
 mod scene;
+mod steady_state;
 mod system;
 mod unbuilt;
-mod undisturbed;
 
 pub use dry_run::{DryRun, dry_run};
 
@@ -37,60 +38,62 @@ use model::job::JobType;
 use model::plan::{Outcome, Plan};
 use state::State;
 
-/// One attempt at an evaluation: what to look at, and when.
+/// One attempt at an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// The cluster, at least at the evaluation's wait index and, after a refusal, at the refresh index.
+    /// Snapshot of the cluster, at the evaluation's wait index or later; after a refusal, at the refresh index or
+    /// later.
     pub state: &'a State,
     /// The evaluation.
     pub eval: &'a Evaluation,
     /// The latest of the worker's clock, the snapshot's time and the evaluation's `wait_until` (design §4, *Time*).
     pub now: Timestamp,
-    /// How many attempts came to nothing since the last one that made progress (`spec/scheduling.md` ). At the
-    /// limit of the job's type the proposal is an empty plan with a failed outcome, and an evaluation that waits for what
-    /// could not be placed. Attempts that were refused as stale do not count.
+    /// Number of attempts without progress since the last attempt that made progress (`spec/scheduling.md`,
+    /// When it reaches the limit of the job's type, the proposal is an empty plan with a failed outcome, and a
+    /// blocked evaluation for what could not be placed. Attempts that were refused as stale do not count.
     pub fruitless: u8,
-    /// Whether somebody moves deployments on, as in every running system. Otherwise update blocks are passed over: no deployment is made, for nothing
-    /// would end it, and all that has to be replaced is replaced at once.
+    /// Whether deployments are supported, that is, whether a deployment watcher moves them on; true in every running
+    /// system. Otherwise update blocks are ignored: no deployment is created, because nothing would end it, and all
+    /// allocations that have to be replaced are replaced at once.
     pub rollouts: bool,
-    /// Whether to tell of every placement how its node was chosen; otherwise that is done for groups of few placements
-    /// and for dry runs, and of others one placement speaks for all.
+    /// Whether to record metrics for every placement. Otherwise metrics are recorded for every placement only in small
+    /// groups and dry runs; in other groups all placements share the metrics of one.
     pub explain: bool,
 }
 
-/// Where new ids come from: sixteen bytes each, of which no two are the same.
+/// Source of new ids: sixteen bytes each, all different.
 pub type NewId<'a> = &'a mut dyn FnMut() -> [u8; 16];
 
-/// What a scheduler makes of an evaluation. Plan and outcome are submitted as one command.
+/// What the scheduler proposes for an evaluation. Plan and outcome are submitted as one command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    /// What should change; may be empty.
+    /// Changes to the cluster; may be empty.
     pub plan: Plan,
-    /// What becomes of the evaluation if the plan is taken whole.
+    /// The evaluation's new status if the plan is committed in full, and the evaluations to create.
     pub outcome: Outcome,
 }
 
-/// Works out what brings the evaluation's job to where it should be.
+/// Computes the changes that bring the evaluation's job to its desired state.
 ///
-/// The same attempt with the same ids always gives the same proposal. An evaluation with a trigger that its scheduler does
-/// not take is no error: its outcome is `failed`. So is that of a job which asks for something that is not built;
-/// its description names it.
+/// The same attempt with the same ids always gives the same proposal. A trigger that the scheduler does not accept is
+/// not an error: the outcome is `failed`. The outcome is also `failed` if the job needs a feature that is not
+/// implemented; the status description names the feature.
 pub fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
-    if !takes(attempt.eval.kind, &attempt.eval.trigger) {
+    if !accepts(attempt.eval.kind, &attempt.eval.trigger) {
         return outcome::unknown_trigger(attempt);
     }
-    // A job that is to stop may come as a service, whatever it is; one that was registered anew meanwhile is what
-    // it is now.
-    let wanted = attempt.state.job(&attempt.eval.job).filter(|job| !job.spec.stop);
-    let kind = wanted.map_or(attempt.eval.kind, |job| job.spec.kind);
+    // The evaluation of a deregistered job has type `service` whatever the job's type is. If the job was
+    // registered again since, its current type applies.
+    let job = attempt.state.job(&attempt.eval.job).filter(|job| !job.spec.stop);
+    let kind = job.map_or(attempt.eval.kind, |job| job.spec.kind);
     match kind {
         JobType::Service | JobType::Batch => generic::schedule(attempt, kind, new_id),
         JobType::System | JobType::SysBatch => system::schedule(attempt, kind, new_id),
     }
 }
 
-/// Whether the scheduler of a type takes evaluations of a trigger.
-fn takes(kind: JobType, trigger: &EvalTrigger) -> bool {
+/// Whether the scheduler of a type accepts evaluations with a trigger.
+fn accepts(kind: JobType, trigger: &EvalTrigger) -> bool {
     let of_nodes = matches!(kind, JobType::System | JobType::SysBatch);
     match trigger {
         EvalTrigger::JobRegister

@@ -1,5 +1,5 @@
-//! What becomes of an evaluation after an attempt, and what waits for room in its place (`spec/scheduling.md` §1.6,
-//!
+//! The outcome of an attempt: the evaluation's new status, and the blocked evaluations for what could not be placed
+//! (`spec/scheduling.md` §1.6, R-7.1 to ).
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use model::{AllocId, DeploymentId, EvalId, Map, Text};
 use crate::unbuilt::Unbuilt;
 use crate::{Attempt, NewId, Proposal};
 
-/// What an attempt learned.
+/// Results of an attempt, from which the outcome is built.
 #[derive(Debug, Default)]
-pub(crate) struct Learned {
+pub(crate) struct Findings {
     pub(crate) annotations: PlanAnnotations,
-    /// Allocations to be placed, by group.
-    pub(crate) wanted: Map<Text, u32>,
-    /// Those of them for which there was no room.
+    /// Number of requested placements, by group.
+    pub(crate) requested: Map<Text, u32>,
+    /// Number of requested placements that failed, by group.
     pub(crate) queued: Map<Text, u32>,
     pub(crate) failed_groups: BTreeMap<Text, AllocMetric>,
     pub(crate) class_eligibility: BTreeMap<Text, bool>,
     pub(crate) escaped_class: bool,
-    /// Resources that no node brings.
+    /// Missing resources that do not belong to a node, such as CSI volumes.
     pub(crate) missing_resources: Vec<Text>,
-    /// The deployment that the attempt looked at, or began.
+    /// The deployment that the attempt continued or created.
     pub(crate) deployment_id: Option<DeploymentId>,
 }
 
-impl Learned {
-    /// Says that allocations of other jobs make room for a group.
-    pub(crate) fn tell_victims(&mut self, group: &Text, victims: impl Iterator<Item = AllocId>) {
+impl Findings {
+    /// Records that allocations of other jobs are preempted for a group.
+    pub(crate) fn record_victims(&mut self, group: &Text, victims: impl Iterator<Item = AllocId>) {
         let annotations = &mut self.annotations;
         let known = annotations.preempted.len();
         annotations.preempted.extend(victims);
@@ -42,10 +42,10 @@ impl Learned {
     }
 }
 
-/// What waits for room says so.
+/// Description of evaluations that wait for capacity.
 pub(crate) const TO_PLACE: &str = "created to place remaining allocations";
 
-/// How many attempts may come to nothing.
+/// Maximum number of attempts without progress.
 const fn attempts_max(kind: JobType) -> u8 {
     match kind {
         JobType::Service | JobType::System => 5,
@@ -53,29 +53,30 @@ const fn attempts_max(kind: JobType) -> u8 {
     }
 }
 
-/// Whether an attempt at a job of a type is one too many.
-pub(crate) fn is_one_too_many(attempt: &Attempt<'_>, kind: JobType) -> bool {
+/// Whether an attempt exceeds the limit of attempts without progress.
+pub(crate) fn exceeds_limit(attempt: &Attempt<'_>, kind: JobType) -> bool {
     attempt.fruitless >= attempts_max(kind)
 }
 
-/// Of an attempt that did what it could; `follow_ups` are the delayed evaluations.
+/// The outcome of a complete attempt on a service or batch job. `follow_ups` are the delayed
+/// evaluations.
 pub(crate) fn finished(
     attempt: &Attempt<'_>,
-    learned: Learned,
+    findings: Findings,
     follow_ups: Vec<Evaluation>,
     new_id: NewId<'_>,
 ) -> Outcome {
     let eval = attempt.eval;
-    let waits_again = eval.status == EvalStatus::Blocked && !learned.failed_groups.is_empty();
+    let waits_again = eval.status == EvalStatus::Blocked && !findings.failed_groups.is_empty();
     let may_block = follow_ups.is_empty() || attempt.now > eval.wait_until;
     let mut after = Evaluation {
         status: EvalStatus::Complete,
         status_description: Text::default(),
         next_eval: follow_ups.last().map(|last| last.id).or(eval.next_eval),
-        failed_groups: learned.failed_groups.clone(),
-        queued: learned.queued.clone(),
-        annotations: Some(Box::new(learned.annotations.clone())),
-        deployment_id: learned.deployment_id.or(eval.deployment_id),
+        failed_groups: findings.failed_groups.clone(),
+        queued: findings.queued.clone(),
+        annotations: Some(Box::new(findings.annotations.clone())),
+        deployment_id: findings.deployment_id.or(eval.deployment_id),
         snapshot_index: attempt.state.index(),
         ..eval.clone()
     };
@@ -84,17 +85,17 @@ pub(crate) fn finished(
         after = Evaluation {
             status: EvalStatus::Blocked,
             status_description: Text::clone(&eval.status_description),
-            class_eligibility: learned.class_eligibility,
-            escaped_class: learned.escaped_class,
+            class_eligibility: findings.class_eligibility,
+            escaped_class: findings.escaped_class,
             quota_limit: Text::default(),
-            missing_resources: learned.missing_resources,
+            missing_resources: findings.missing_resources,
             ..after
         };
-    } else if !learned.failed_groups.is_empty() && may_block {
+    } else if !findings.failed_groups.is_empty() && may_block {
         let blocked = Evaluation {
-            failed_groups: learned.failed_groups.clone(),
+            failed_groups: findings.failed_groups.clone(),
             status_description: TO_PLACE.into(),
-            ..blocked(attempt, EvalTrigger::QueuedAllocs, &learned, EvalId::from_bytes(new_id()))
+            ..blocked(attempt, EvalTrigger::QueuedAllocs, &findings, EvalId::from_bytes(new_id()))
         };
         after.blocked_eval = Some(blocked.id);
         creates.push(blocked);
@@ -102,80 +103,87 @@ pub(crate) fn finished(
     Outcome { eval: Box::new(after), creates }
 }
 
-/// Of an attempt of a scheduler that never has its evaluation wait again; `creates` wait for room in its place.
-pub(crate) fn done(attempt: &Attempt<'_>, learned: Learned, creates: Vec<Evaluation>) -> Outcome {
+/// The outcome of a complete attempt on a system or sysbatch job, whose evaluation is never blocked again.
+/// `creates` are blocked evaluations for nodes without capacity.
+pub(crate) fn finished_system(
+    attempt: &Attempt<'_>,
+    findings: Findings,
+    creates: Vec<Evaluation>,
+) -> Outcome {
     let eval = attempt.eval;
     let after = Evaluation {
         status: EvalStatus::Complete,
         status_description: Text::default(),
-        failed_groups: learned.failed_groups,
-        queued: learned.queued,
-        annotations: Some(Box::new(learned.annotations)),
-        deployment_id: learned.deployment_id.or(eval.deployment_id),
+        failed_groups: findings.failed_groups,
+        queued: findings.queued,
+        annotations: Some(Box::new(findings.annotations)),
+        deployment_id: findings.deployment_id.or(eval.deployment_id),
         snapshot_index: attempt.state.index(),
         ..eval.clone()
     };
     Outcome { eval: Box::new(after), creates }
 }
 
-/// Of one attempt too many of such a scheduler: nothing waits, a later event has to come.
-pub(crate) fn given_up(attempt: &Attempt<'_>, kind: JobType, learned: Learned) -> Outcome {
+/// The outcome of a system or sysbatch job's attempt beyond the limit: no blocked evaluation is created, so only a
+/// later event reschedules the job.
+pub(crate) fn exhausted_system(attempt: &Attempt<'_>, kind: JobType, findings: Findings) -> Outcome {
     let after = Evaluation {
-        failed_groups: learned.failed_groups,
-        queued: learned.wanted,
-        annotations: Some(Box::new(learned.annotations)),
-        ..failed(attempt, too_many(kind))
+        failed_groups: findings.failed_groups,
+        queued: findings.requested,
+        annotations: Some(Box::new(findings.annotations)),
+        ..failed(attempt, limit_text(kind))
     };
     Outcome { eval: Box::new(after), creates: Vec::new() }
 }
 
-/// Of one attempt too many: nothing is done, and another evaluation waits.
+/// The outcome of a service or batch job's attempt beyond the limit: the evaluation fails, and a blocked one
+/// is created.
 pub(crate) fn exhausted(
     attempt: &Attempt<'_>,
     kind: JobType,
-    learned: Learned,
+    findings: Findings,
     new_id: NewId<'_>,
 ) -> Outcome {
     let blocked = Evaluation {
-        failed_groups: learned.failed_groups.clone(),
+        failed_groups: findings.failed_groups.clone(),
         status_description: "created due to placement conflicts".into(),
-        ..blocked(attempt, EvalTrigger::MaxPlanAttempts, &learned, EvalId::from_bytes(new_id()))
+        ..blocked(attempt, EvalTrigger::MaxPlanAttempts, &findings, EvalId::from_bytes(new_id()))
     };
     let after = Evaluation {
         blocked_eval: Some(blocked.id),
-        failed_groups: learned.failed_groups,
-        queued: learned.wanted,
-        annotations: Some(Box::new(learned.annotations)),
-        ..failed(attempt, too_many(kind))
+        failed_groups: findings.failed_groups,
+        queued: findings.requested,
+        annotations: Some(Box::new(findings.annotations)),
+        ..failed(attempt, limit_text(kind))
     };
     Outcome { eval: Box::new(after), creates: vec![blocked] }
 }
 
-fn too_many(kind: JobType) -> String {
+fn limit_text(kind: JobType) -> String {
     format!("maximum attempts reached ({})", attempts_max(kind))
 }
 
-/// Of an evaluation that no scheduler takes.
+/// The proposal for an evaluation whose trigger the scheduler does not accept.
 pub(crate) fn unknown_trigger(attempt: &Attempt<'_>) -> Proposal {
     let description = format!("scheduler cannot handle '{}' evaluation reason", attempt.eval.trigger);
-    nothing(attempt, failed(attempt, description))
+    empty_proposal(attempt, failed(attempt, description))
 }
 
-/// Of a job that needs what is not built.
+/// The proposal for a job that needs a feature which is not implemented.
 pub(crate) fn unbuilt(attempt: &Attempt<'_>, Unbuilt(what): Unbuilt) -> Proposal {
-    nothing(attempt, failed(attempt, unbuilt_text(what)))
+    empty_proposal(attempt, failed(attempt, unbuilt_text(what)))
 }
 
-/// Names what is not built, for the people who asked for it.
+/// The status description that names a feature which is not implemented.
 fn unbuilt_text(what: &str) -> Text {
     format!("not built yet: {what}").into()
 }
 
-fn nothing(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
+fn empty_proposal(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
     Proposal { plan: empty_plan(attempt), outcome: Outcome { eval: Box::new(after), creates: Vec::new() } }
 }
 
-/// A plan in which nothing happens yet.
+/// A plan without changes.
 pub(crate) fn empty_plan(attempt: &Attempt<'_>) -> Plan {
     let job = attempt.state.job(&attempt.eval.job);
     let all_at_once = job.is_some_and(|job| job.spec.all_at_once);
@@ -191,11 +199,11 @@ fn failed(attempt: &Attempt<'_>, description: impl Into<Text>) -> Evaluation {
     }
 }
 
-/// An evaluation that waits for room for what was not placed.
+/// An evaluation that waits for capacity for what was not placed.
 pub(crate) fn blocked(
     attempt: &Attempt<'_>,
     trigger: EvalTrigger,
-    learned: &Learned,
+    findings: &Findings,
     id: EvalId,
 ) -> Evaluation {
     let eval = attempt.eval;
@@ -204,9 +212,9 @@ pub(crate) fn blocked(
         status: EvalStatus::Blocked,
         job_modify_index: job.map_or(eval.job_modify_index, |job| job.modify_index),
         previous_eval: Some(eval.id),
-        class_eligibility: learned.class_eligibility.clone(),
-        escaped_class: learned.escaped_class,
-        missing_resources: learned.missing_resources.clone(),
+        class_eligibility: findings.class_eligibility.clone(),
+        escaped_class: findings.escaped_class,
+        missing_resources: findings.missing_resources.clone(),
         snapshot_index: attempt.state.index(),
         trace: eval.trace,
         ..Evaluation::new(id, eval.job.clone(), eval.kind, eval.priority, trigger)

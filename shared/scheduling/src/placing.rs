@@ -1,5 +1,5 @@
-//! Placing what reconciling asks for: each allocation on the best node at its turn, and what becomes of those that it
-//! replaces (`spec/scheduling.md` §7.12).
+//! Places the groups of a service or batch job: chooses a node for each placement that reconciliation wants, and
+//! decides what happens to the predecessors (`spec/scheduling.md` §7.12).
 
 use model::alloc::{AllocMetric, AllocatedResources, RescheduleTracker};
 use model::job::{Job, TaskGroup};
@@ -8,25 +8,25 @@ use state::{AllocRef, State};
 
 use crate::downgrade::last_stable;
 use crate::draft::{Placed, PlacementDraft, Reschedules, StopDraft};
-use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, Wish};
-use crate::reconcile::{Cause, GroupPlan, Place, reason, tracker};
+use crate::place::{Chosen, EXPLAINED_MAX, PlacementRequest, Placer, Version};
+use crate::reconcile::{Cause, GroupPlan, WantedPlacement, reason, tracker};
 use crate::{Attempt, NewId, metrics};
 
 /// One group on its way into the plan.
 pub(crate) struct GroupDraft<'a> {
     pub(crate) name: &'a Text,
     pub(crate) plan: GroupPlan<'a>,
-    /// `None`: the job does not have the group any more.
-    pub(crate) of_job: Option<OfJob<'a>>,
+    /// `None` if the job does not have the group any more.
+    pub(crate) job_group: Option<JobGroup<'a>>,
 }
 
 /// A group that the job has.
-pub(crate) struct OfJob<'a> {
+pub(crate) struct JobGroup<'a> {
     pub(crate) group: &'a TaskGroup,
-    /// Placements by what they share.
+    /// Placements, grouped by what they share.
     pub(crate) batches: Vec<Batch<'a>>,
-    /// How many are to be placed, and how many of them were not.
-    pub(crate) wanted: u32,
+    /// Number of requested placements; `queued` counts those that were not placed.
+    pub(crate) requested: u32,
     pub(crate) queued: u32,
     pub(crate) failed: Option<AllocMetric>,
 }
@@ -37,22 +37,22 @@ pub(crate) struct Batch<'a> {
     pub(crate) job: &'a Job,
     pub(crate) deployment: Option<DeploymentId>,
     pub(crate) is_canary: bool,
-    /// The group's place in that version, and the group.
-    place: usize,
+    /// The group's index in that version of the job.
+    group_index: usize,
     pub(crate) group: &'a TaskGroup,
     pub(crate) share: AllocatedResources,
     pub(crate) placements: PlacementDraft,
 }
 
-impl<'a> OfJob<'a> {
+impl<'a> JobGroup<'a> {
     pub(crate) fn new(group: &'a TaskGroup, plan: &GroupPlan<'a>) -> Self {
-        let wanted = (plan.places.len() + plan.destructive.len()) as u32;
-        Self { group, batches: Vec::new(), wanted, queued: wanted, failed: None }
+        let requested = (plan.placements.len() + plan.destructive.len()) as u32;
+        Self { group, batches: Vec::new(), requested, queued: requested, failed: None }
     }
 
-    /// Says how nodes were chosen of all placements that do not say it themselves.
-    fn tell_others(&mut self, metrics: AllocMetric) {
-        self.batches.iter_mut().for_each(|batch| batch.placements.tell(metrics.clone()));
+    /// Sets the metrics of all placements that do not have their own.
+    fn set_shared_metrics(&mut self, metrics: AllocMetric) {
+        self.batches.iter_mut().for_each(|batch| batch.placements.set_shared_metrics(metrics.clone()));
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Placing<'a> {
     pub(crate) job: &'a Job,
     pub(crate) placer: Placer<'a>,
     pub(crate) reschedules: Reschedules,
-    /// The deployment that new allocations count for.
+    /// The deployment of new allocations.
     pub(crate) deployment: Option<DeploymentId>,
 }
 
@@ -71,15 +71,15 @@ impl<'a> Placing<'a> {
         self.attempt.state
     }
 
-    /// Places what is wanted; what takes another's place goes first, so that what becomes free counts.
+    /// Places all groups. Destructive updates come first, so that the resources which they free count.
     pub(crate) fn place(&mut self, drafts: &mut [GroupDraft<'a>], stops: &mut StopDraft, new_id: NewId<'_>) {
         for stop in drafts.iter().flat_map(|draft| &draft.plan.stops) {
             self.placer.stop(stop.alloc);
         }
-        for GroupDraft { plan, of_job, .. } in drafts.iter_mut() {
-            let Some(group) = of_job else { continue };
+        for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
+            let Some(group) = job_group else { continue };
             let destructive = std::mem::take(&mut plan.destructive);
-            let updates = destructive.iter().map(|alloc| Place {
+            let updates = destructive.iter().map(|alloc| WantedPlacement {
                 name: alloc.name_index().unwrap_or(0),
                 previous: Some(*alloc),
                 cause: Cause::Update,
@@ -88,46 +88,46 @@ impl<'a> Placing<'a> {
             });
             self.place_all(group, plan, updates, stops, new_id);
         }
-        for GroupDraft { plan, of_job, .. } in drafts.iter_mut() {
-            let Some(group) = of_job else { continue };
-            let mut places = std::mem::take(&mut plan.places);
-            places.sort_by_key(|place| place.name);
-            self.place_all(group, plan, places.into_iter(), stops, new_id);
+        for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
+            let Some(group) = job_group else { continue };
+            let mut placements = std::mem::take(&mut plan.placements);
+            placements.sort_by_key(|placement| placement.name);
+            self.place_all(group, plan, placements.into_iter(), stops, new_id);
         }
     }
 
     fn place_all(
         &mut self,
-        group: &mut OfJob<'a>,
+        group: &mut JobGroup<'a>,
         plan: &mut GroupPlan<'a>,
-        places: impl ExactSizeIterator<Item = Place<'a>>,
+        placements: impl ExactSizeIterator<Item = WantedPlacement<'a>>,
         stops: &mut StopDraft,
         new_id: NewId<'_>,
     ) {
-        let count = places.len();
+        let count = placements.len();
         let explain_all = self.attempt.explain || self.attempt.eval.annotate_plan || count <= EXPLAINED_MAX;
-        for (number, place) in places.enumerate() {
+        for (number, placement) in placements.enumerate() {
             if let Some(failed) = &mut group.failed {
                 metrics::coalesce(failed, group.group);
-                self.give_up(&place);
+                self.give_up(&placement);
                 continue;
             }
-            let batch = self.batch(group, &place);
+            let batch = self.batch(group, &placement);
             let id = AllocId::from_bytes(new_id());
             let explain = explain_all || number + 1 == count;
-            match self.place_one(&group.batches[batch], &place, id, explain) {
+            match self.place_one(&group.batches[batch], &placement, id, explain) {
                 Ok(chosen) => {
                     group.queued -= 1;
-                    let tracker = self.succeed(group.group, &place, stops);
+                    let tracker = self.succeed(group.group, &placement, stops);
                     let mut metrics = chosen.metric;
                     if !explain_all && let Some(last) = metrics.take() {
-                        group.tell_others(*last);
+                        group.set_shared_metrics(*last);
                     }
                     group.batches[batch].placements.add(Placed {
                         id,
                         slot: chosen.slot,
-                        name_index: plan.names.settle(place.name),
-                        previous: place.previous.map(AllocRef::id),
+                        name_index: plan.names.assign(placement.name),
+                        previous: placement.previous.map(AllocRef::id),
                         assigned: chosen.assigned,
                         tracker,
                         victims: chosen.victims,
@@ -135,35 +135,36 @@ impl<'a> Placing<'a> {
                     });
                 }
                 Err(failed) => {
-                    group.tell_others(AllocMetric::clone(&failed));
+                    group.set_shared_metrics(AllocMetric::clone(&failed));
                     group.failed = Some(*failed);
-                    self.give_up(&place);
+                    self.give_up(&placement);
                 }
             }
         }
     }
 
-    /// The batch that a placement goes into.
-    fn batch(&mut self, group: &mut OfJob<'a>, place: &Place<'a>) -> usize {
+    /// Index of the batch that a placement belongs to.
+    fn batch(&mut self, group: &mut JobGroup<'a>, placement: &WantedPlacement<'a>) -> usize {
         let current = self.job;
-        let older = place.downgrade.and_then(|least| last_stable(self.state(), current, group.group, least));
+        let older =
+            placement.downgrade.and_then(|least| last_stable(self.state(), current, group.group, least));
         let (job, deployment) = older.unwrap_or((current, self.deployment));
-        let is_canary = place.is_canary && deployment.is_some();
+        let is_canary = placement.is_canary && deployment.is_some();
         let same = group.batches.iter().position(|batch| {
             (batch.job.version, batch.deployment, batch.is_canary) == (job.version, deployment, is_canary)
         });
         same.unwrap_or_else(|| {
             let version = self.placer.version(job);
-            let (place, of_version) =
-                job.spec.group(&group.group.name).expect("only versions that have the group are placed");
-            let share = self.placer.share(version, place).clone();
+            let (group_index, of_version) =
+                job.spec.group(&group.group.name).expect("the chosen version has the group");
+            let share = self.placer.share(version, group_index).clone();
             let placements = PlacementDraft::default();
             group.batches.push(Batch {
                 version,
                 job,
                 deployment,
                 is_canary,
-                place,
+                group_index,
                 group: of_version,
                 share,
                 placements,
@@ -172,34 +173,34 @@ impl<'a> Placing<'a> {
         })
     }
 
-    /// Chooses a node; if there is none, says why.
+    /// Chooses a node; the error holds the metrics of the failure.
     fn place_one(
         &mut self,
         batch: &Batch<'a>,
-        place: &Place<'a>,
+        placement: &WantedPlacement<'a>,
         id: AllocId,
         explain: bool,
     ) -> Result<Chosen, Box<AllocMetric>> {
-        self.placer.place(&Wish {
+        self.placer.place(&PlacementRequest {
             version: batch.version,
-            group: batch.place,
+            group: batch.group_index,
             id,
-            name_index: place.name,
-            previous: place.previous,
-            replaces: place.cause == Cause::Update,
+            name_index: placement.name,
+            previous: placement.previous,
+            replaces: placement.cause == Cause::Update,
             explain,
         })
     }
 
-    /// What becomes of the predecessor of one that was placed, and what that one carries of earlier runs.
+    /// Decides what happens to the predecessor of a placed allocation. Returns the new allocation's reschedule tracker.
     fn succeed(
         &mut self,
         group: &TaskGroup,
-        place: &Place<'a>,
+        placement: &WantedPlacement<'a>,
         stops: &mut StopDraft,
     ) -> Option<RescheduleTracker> {
-        let alloc = place.previous?;
-        match place.cause {
+        let alloc = placement.previous?;
+        match placement.cause {
             Cause::Missing | Cause::Lost => None,
             Cause::Update => {
                 stops.add_replaced(alloc.id(), reason::UPDATING);
@@ -213,9 +214,9 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// A reschedule for which there is no room leaves its predecessor as it is.
-    fn give_up(&mut self, place: &Place<'a>) {
-        if let (Cause::Reschedule, Some(alloc)) = (place.cause, place.previous) {
+    /// Handles a failed placement: the predecessor of a reschedule is not stopped.
+    fn give_up(&mut self, placement: &WantedPlacement<'a>) {
+        if let (Cause::Reschedule, Some(alloc)) = (placement.cause, placement.previous) {
             self.reschedules.without_room.insert(alloc.id());
             if alloc.transition().migrate == Some(true) {
                 self.placer.unstop(alloc);

@@ -1,4 +1,4 @@
-//! Scenes for tests: a few nodes, one job with one group, its allocations, and what the scheduler makes of them, in words.
+//! Test scenes: a few nodes, one job with one group and its allocations, and the scheduler's proposal as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use state::State;
 use crate::place::common_share;
 use crate::{Attempt, Proposal, schedule};
 
-/// When every scene plays.
+/// The time of every scene.
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
 /// A cluster with one job, `job` with the group `web` of one task of 500 MHz and 256 MB.
@@ -78,13 +78,13 @@ impl Default for Scene {
     }
 }
 
-/// The node with a number.
+/// The id of the node with a number.
 pub(crate) fn node_id(number: u8) -> NodeId {
     NodeId::from_bytes([number; 16])
 }
 
 impl Scene {
-    /// A ready node that has that much and 10 GB of disk.
+    /// Adds a ready node with this CPU and memory, and 10 GB of disk.
     pub(crate) fn node(self, number: u8, cpu_mhz: u32, memory_mb: u32) -> Self {
         self.node_with(number, |spec| {
             spec.resources.cpu.cpu_mhz = cpu_mhz;
@@ -92,7 +92,7 @@ impl Scene {
         })
     }
 
-    /// A ready node of 4,000 MHz and 8,000 MB, otherwise as `edit` makes it.
+    /// Adds a ready node of 4,000 MHz and 8,000 MB, changed by `edit`.
     pub(crate) fn node_with(mut self, number: u8, edit: impl FnOnce(&mut NodeSpec)) -> Self {
         let driver = Driver { detected: true, healthy: true, ..Driver::default() };
         let address = NodeAddress {
@@ -124,14 +124,14 @@ impl Scene {
         self
     }
 
-    /// Changes what the servers know of a node.
+    /// Edits the server side of a node.
     pub(crate) fn server_side(mut self, number: u8, edit: impl FnOnce(&mut NodeServerSide)) -> Self {
         let node = self.nodes.iter_mut().find(|node| node.id == node_id(number)).unwrap();
         edit(&mut node.server);
         self
     }
 
-    /// The job's current version, otherwise.
+    /// Edits the job's current version.
     pub(crate) fn job_with(mut self, edit: impl FnOnce(&mut JobSpec)) -> Self {
         edit(self.versions.last_mut().unwrap());
         self
@@ -151,7 +151,7 @@ impl Scene {
         self.job_with(|spec| spec.task_groups[0].reschedule_policy = Some(policy))
     }
 
-    /// A new version of the job.
+    /// Adds a version of the job.
     pub(crate) fn updated(mut self, edit: impl FnOnce(&mut JobSpec)) -> Self {
         self.versions.push(self.job_spec());
         self.job_with(edit)
@@ -162,12 +162,13 @@ impl Scene {
         self
     }
 
-    /// A running allocation of the job's current version.
+    /// Adds a running allocation of the job's current version.
     pub(crate) fn running(self, name_index: u32, node: u8) -> Self {
         self.alloc_with(name_index, node, |_| {})
     }
 
-    /// The same, otherwise. Its id is the number in its name and that of its version.
+    /// Adds a running allocation, changed by `edit`. Its id ends with the number of allocations before it and the index
+    /// in its name.
     pub(crate) fn alloc_with(mut self, name: u32, node: u8, edit: impl FnOnce(&mut Allocation)) -> Self {
         let version = self.versions.len() as u64 - 1;
         let spec = self.job_spec();
@@ -212,7 +213,7 @@ impl Scene {
         self
     }
 
-    /// The algorithm of the pool that all nodes are in.
+    /// Sets the algorithm of the pool that all nodes are in.
     pub(crate) fn algorithm_of_pool(mut self, algorithm: SchedulerAlgorithm) -> Self {
         let scheduler = NodePoolScheduler { algorithm: Some(algorithm), ..NodePoolScheduler::default() };
         self.pool =
@@ -235,7 +236,7 @@ impl Scene {
         self
     }
 
-    /// The job as its current version has it.
+    /// The specification of the job's current version.
     pub(crate) fn job_spec(&self) -> JobSpec {
         self.versions.last().unwrap().clone()
     }
@@ -273,7 +274,7 @@ impl Scene {
         state
     }
 
-    /// What the scheduler proposes, checked for what holds of every proposal.
+    /// The scheduler's proposal, checked against invariants of every proposal.
     pub(crate) fn propose(&self) -> (State, Proposal) {
         let state = self.state();
         let propose = || {
@@ -300,7 +301,7 @@ impl Scene {
         (state, proposal)
     }
 
-    /// The proposal in words, a line for each thing in it.
+    /// The proposal as text, one line for each item.
     pub(crate) fn describe(&self) -> String {
         let (state, Proposal { plan, outcome }) = self.propose();
         let name = |id: AllocId| {
@@ -315,7 +316,7 @@ impl Scene {
                     write!(line, ", {client}").unwrap();
                 }
                 if stops.followup_eval.is_some() {
-                    line += ", looked at again later";
+                    line += ", reconsidered later";
                 }
                 lines.push(line);
             }

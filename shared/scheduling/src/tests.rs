@@ -1,4 +1,4 @@
-//! What the scheduler makes of small clusters, in words.
+//! Proposals of the scheduler for small clusters, as text.
 
 use insta::assert_snapshot;
 use model::alloc::{AllocExtra, AllocState, ClientStatus, DesiredStatus, DesiredTransition};
@@ -10,7 +10,7 @@ use model::{AllocId, Nanos};
 
 use crate::scene::{NOW, Scene};
 
-/// Node 2 is smaller, and so fills up sooner.
+/// Node 2 is smaller, so packing fills it first.
 fn two_nodes() -> Scene {
     Scene::default().node(1, 4_000, 8_000).node(2, 2_000, 8_000)
 }
@@ -55,7 +55,7 @@ fn an_evaluation_that_waited_waits_again() {
 
 #[test]
 fn what_is_ruled_out_is_told_once_a_class() {
-    // Without preemption: a second pass would know the class already (R-6.41).
+    // Preemption is off: its second pass would report the class as known to be ineligible (R-6.41).
     let scene = two_nodes().config(SchedulerConfig::default());
     let scene = scene.job_with(|spec| spec.constraints = vec![constraint("${node.class}", "big")]);
     assert_snapshot!(scene.describe(), @r#"
@@ -112,7 +112,7 @@ fn spreading_takes_the_emptier_node() {
     "#);
 }
 
-/// Two nodes whose score for packing is the same, and one that makes memory plentiful.
+/// Two nodes with the same bin-packing score, and one that makes memory plentiful.
 fn two_shapes() -> Scene {
     Scene::default().node(1, 4_000, 8_000).node(2, 8_000, 4_000).node(3, 100, 40_000).job_with(|spec| {
         let resources = &mut spec.task_groups[0].tasks[0].resources;
@@ -135,7 +135,7 @@ fn aligning_takes_the_node_that_has_much_of_what_is_asked_and_packing_the_fuller
     for aligned in [scene.clone().config(align), scene.clone().batch().config(align)] {
         assert!(aligned.describe().contains("place job.web[0] on node-2"));
     }
-    // A pool's own algorithm stands above the cluster's.
+    // A pool's algorithm takes precedence over the cluster's.
     for (cluster, pool, node) in
         [(SchedulerConfig::default(), SchedulerAlgorithm::Align, 2), (align, SchedulerAlgorithm::Binpack, 1)]
     {
@@ -163,7 +163,7 @@ fn a_static_port_is_free_once_a_node() {
 
 #[test]
 fn a_node_whose_list_of_ports_cannot_be_read_takes_nothing() {
-    // R-6.12
+    // A node whose own network data is unusable takes no allocation (R-6.12).
     let scene = two_nodes().node_with(3, |spec| spec.reserved.ports = "22,x".into()).count(40);
     let addresses = |spec: &mut NodeSpec| {
         spec.resources.node_networks[0].addresses[0].reserved_ports = "80-".into();
@@ -216,35 +216,36 @@ fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
     "#);
 }
 
-/// Node 2 is disconnected, and what was there runs on node 1 meanwhile; this was said of it last.
-fn replaced_while_away(said: ClientStatus) -> Scene {
-    one_replaced_while_away(0, said)
+/// Node 2 is disconnected, and its allocation was replaced on node 1. `said` is the last reported status of the
+/// original.
+fn replaced_while_unknown(last_status: ClientStatus) -> Scene {
+    one_replaced_while_unknown(0, last_status)
 }
 
-/// The same of the allocation with that number.
-fn one_replaced_while_away(name: u32, said: ClientStatus) -> Scene {
+/// The same, with the index in the allocation's name.
+fn one_replaced_while_unknown(name: u32, last_status: ClientStatus) -> Scene {
     let mut second = [0xa; 16];
     (second[14], second[15]) = (1, name as u8);
-    let away =
+    let scene =
         two_nodes().server_side(2, |server| server.status = NodeStatus::Disconnected).job_with(|spec| {
             let lost_after = Nanos::from_mins(10);
             let disconnect = DisconnectStrategy { lost_after, ..DisconnectStrategy::default() };
             spec.task_groups[0].disconnect = Some(disconnect);
         });
-    let away = away.alloc_with(name, 2, |alloc| {
-        alloc.client_status = said;
+    let scene = scene.alloc_with(name, 2, |alloc| {
+        alloc.client_status = last_status;
         let unknown = AllocState { client_status: Some(ClientStatus::Unknown), time: NOW };
         let next = Some(AllocId::from_bytes(second));
         alloc.extra = AllocExtra { states: vec![unknown], next, ..AllocExtra::default() };
     });
-    away.running(name, 1)
+    scene.running(name, 1)
 }
 
 #[test]
 fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
-    let text = replaced_while_away(ClientStatus::Unknown).describe();
+    let text = replaced_while_unknown(ClientStatus::Unknown).describe();
     assert!(!text.contains("place"), "{text}");
-    let updated = replaced_while_away(ClientStatus::Unknown).updated(|spec| {
+    let updated = replaced_while_unknown(ClientStatus::Unknown).updated(|spec| {
         spec.task_groups[0].tasks[0].env.insert("a".into(), "b".into());
     });
     let text = updated.describe();
@@ -255,8 +256,8 @@ fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
 
 #[test]
 fn what_was_back_for_a_moment_only_is_not_replaced_again() {
-    // Departs from R-7.52.
-    let rescheduling = replaced_while_away(ClientStatus::Running).rescheduling(Nanos::ZERO);
+    // Departs from R-7.52, by which the allocation would be rescheduled a second time.
+    let rescheduling = replaced_while_unknown(ClientStatus::Running).rescheduling(Nanos::ZERO);
     let text = rescheduling.describe();
     assert!(!text.contains("place") && !text.contains("stop"), "{text}");
     assert!(text.contains("unknown"), "{text}");
@@ -264,11 +265,12 @@ fn what_was_back_for_a_moment_only_is_not_replaced_again() {
 
 #[test]
 fn a_name_goes_on_from_replacement_to_replacement() {
-    // Departs from R-7.66: the first, still away, has the name as well.
-    let scene = one_replaced_while_away(1, ClientStatus::Unknown).rescheduling(Nanos::ZERO).count(2);
+    // Departs from R-7.66, by which a duplicate name is replaced: the first allocation is still unknown and has the
+    // name, too.
+    let scene = one_replaced_while_unknown(1, ClientStatus::Unknown).rescheduling(Nanos::ZERO).count(2);
     let scene = scene.node(3, 4_000, 8_192).running(0, 3);
-    let both_away = scene.server_side(1, |server| server.status = NodeStatus::Disconnected);
-    let text = both_away.describe();
+    let both_unknown = scene.server_side(1, |server| server.status = NodeStatus::Disconnected);
+    let text = both_unknown.describe();
     assert!(text.contains("place job.web[1] on node-3 for job.web[1] on node-1"), "{text}");
 }
 
@@ -469,7 +471,7 @@ fn too_many_fruitless_attempts_end_the_evaluation() {
     "#);
 }
 
-/// What the job is now counts, not what it was when the evaluation was made (R-1.7).
+/// The job's current type counts, not its type when the evaluation was created (R-1.7).
 #[test]
 fn how_many_attempts_are_too_many_is_a_matter_of_the_job() {
     let scene = two_nodes().job_with(|spec| spec.kind = JobType::Batch).fruitless(2);

@@ -1,8 +1,8 @@
-//! What this form of the scheduler does not know yet, by name.
+//! Features that this scheduler does not implement.
 //!
-//! A job that needs such a thing is not placed as if it had not asked: its evaluation fails and says what is missing
-//! ([`crate::outcome`]). What is already there can always be stopped.
+//! A job that needs such a feature is not placed without it: its evaluation fails, and the status description names the
+//! feature ([`crate::outcome`]). Its existing allocations can always be stopped.
 
-/// Something that is not built, as the evaluation's description names it.
+/// The name of a feature that is not implemented, as it appears in the status description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unbuilt(pub(crate) &'static str);

@@ -1,12 +1,12 @@
-//! [`BlockedEvals`]: evaluations that wait for room, and what has gained room since they looked.
+//! [`BlockedEvals`]: evaluations that wait for capacity, and the records of capacity gained.
 //!
-//! Pure. What is woken goes to the [`EvalQueue`](crate::queue::EvalQueue); writing duplicates off is
-//! [`Broker`](crate::broker::Broker)'s business.
+//! Pure. Unblocked evaluations go to the [`EvalQueue`](crate::queue::EvalQueue). [`Broker`](crate::broker::Broker)
+//! cancels duplicates.
 
 mod records;
+mod shortages;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,57 +19,57 @@ use planted_bugs::{Bug, is_planted};
 use state::UnblockKey;
 
 use records::Records;
-pub(crate) use wanted::{Wanted, WantedBy};
+pub(crate) use shortages::{Location, Shortages};
 
-/// How often evaluations are looked at again that wait because their plans were refused too often: no room that is gained
-/// would wake them. waits a minute; but those that lost the races for the last room after many nodes failed are to
-/// be placed soon, and one that loses again costs some milliseconds.
+/// Interval at which evaluations are retried whose plans were refused too often, since no capacity gain would unblock
+/// them. asks for a minute. It is shorter here: after many nodes failed, plans compete for the remaining
+/// capacity, and the losers should be placed soon; another lost attempt costs a few milliseconds.
 const RETRY_EVERY: Nanos = Nanos::from_secs(2);
 
-/// Evaluations that wait for room, at most one for each job, and for each node of a system job.
+/// Blocked evaluations, at most one for each job, or for each job and node of system jobs.
 #[derive(Debug)]
 pub(crate) struct BlockedEvals {
     waiting: HashMap<EvalId, Arc<Evaluation>>,
     by_scope: HashMap<Scope, EvalId>,
-    /// Those that the same room would wake stand together, so that what gained room is compared once a group.
+    /// Evaluations that the same keys unblock share a group, so that a key is compared once for each group.
     groups: BTreeMap<Needs, BTreeSet<EvalId>>,
     by_node: BTreeMap<NodeId, BTreeSet<EvalId>>,
-    /// Those that wait because their plans were refused too often.
+    /// Evaluations that are blocked because their plans were refused too often.
     refused: BTreeSet<EvalId>,
     retry_at: Timestamp,
-    /// Those that a newer one of their scope does for.
+    /// Evaluations that a newer one of the same scope replaces.
     duplicates: BTreeMap<EvalId, JobKey>,
     records: Records,
-    wanted: Wanted,
+    shortages: Shortages,
 }
 
-/// What at most one evaluation waits for: a job, or a job on a node.
+/// Identifies what at most one evaluation is blocked for: a job, or a job on a node.
 type Scope = (JobKey, Option<NodeId>);
 
-/// What would wake an evaluation.
+/// What unblocks an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Needs {
-    /// Any node may serve, whatever its class.
+    /// Any class may be feasible.
     escaped: bool,
-    /// The quota that was used up; empty if none was.
+    /// The quota that was reached; empty if none was.
     quota: Text,
-    /// Classes that cannot serve.
+    /// Infeasible classes.
     ineligible: Vec<Text>,
-    /// What is missing that no node brings.
+    /// Missing resources that do not belong to a node.
     resources: Vec<Text>,
 }
 
-/// What became of an evaluation that is to wait for room.
+/// Result of tracking a blocked evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Tracked {
-    /// It waits, or another does for it.
-    Waits,
-    /// What it waits for was gained after it had looked.
+    /// The evaluation is tracked, or it is a duplicate.
+    Blocked,
+    /// The evaluation missed an unblock: a key gained capacity after its snapshot.
     Missed,
 }
 
-/// How many wait, and why.
+/// Number of blocked evaluations, in total and by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BlockedStats {
     pub(crate) total: usize,
@@ -78,7 +78,7 @@ pub(crate) struct BlockedStats {
 }
 
 impl BlockedEvals {
-    /// Nothing waits yet; `records` is what the state remembers of room gained.
+    /// No blocked evaluations yet; `records` are the state's unblock records.
     pub(crate) fn new<'a>(records: impl Iterator<Item = (&'a UnblockKey, Index)>) -> Self {
         Self {
             waiting: HashMap::new(),
@@ -89,32 +89,32 @@ impl BlockedEvals {
             retry_at: Timestamp::UNSET,
             duplicates: BTreeMap::new(),
             records: Records::new(records),
-            wanted: Wanted::default(),
+            shortages: Shortages::default(),
         }
     }
 
-    /// CPU in MHz and memory in MB that jobs ask for in vain, of `max` evaluations at most.
-    pub(crate) fn wanted_by_job(&self, max: usize) -> BTreeMap<JobKey, (u64, u64)> {
-        let mut wanted: BTreeMap<JobKey, (u64, u64)> = BTreeMap::new();
+    /// Missing CPU in MHz and memory in MB by job, of at most `max` evaluations.
+    pub(crate) fn shortages_by_job(&self, max: usize) -> BTreeMap<JobKey, (u64, u64)> {
+        let mut shortages: BTreeMap<JobKey, (u64, u64)> = BTreeMap::new();
         for eval in self.waiting.values().take(max) {
-            let (cpu_mhz, memory_mb) = wanted.entry(eval.job.clone()).or_default();
-            let (more_cpu_mhz, more_memory_mb) = wanted::missing(eval);
+            let (cpu_mhz, memory_mb) = shortages.entry(eval.job.clone()).or_default();
+            let (more_cpu_mhz, more_memory_mb) = shortages::shortage_of(eval);
             *cpu_mhz += more_cpu_mhz;
             *memory_mb += more_memory_mb;
         }
-        wanted
+        shortages
     }
 
-    /// Has an evaluation wait for room, unless it has missed some already.
+    /// Tracks a blocked evaluation, unless it has missed an unblock.
     pub(crate) fn track(&mut self, eval: &Arc<Evaluation>, now: Timestamp) -> Tracked {
         self.remove(eval.id);
         let other = self.by_scope.get(&scope(eval)).map(|id| Arc::clone(&self.waiting[id]));
         if let Some(other) = other {
             if freshness(&other) > freshness(eval) {
                 self.duplicates.insert(eval.id, eval.job.clone());
-                return Tracked::Waits;
+                return Tracked::Blocked;
             }
-            self.take(other.id);
+            self.untrack(other.id);
             self.duplicates.insert(other.id, other.job.clone());
         }
         let needs = Needs::of(eval);
@@ -123,16 +123,16 @@ impl BlockedEvals {
             return Tracked::Missed;
         }
         self.insert(eval, needs, now);
-        Tracked::Waits
+        Tracked::Blocked
     }
 
-    /// Forgets an evaluation that is finished or gone.
+    /// Removes an evaluation that is finished or deleted.
     pub(crate) fn remove(&mut self, id: EvalId) {
         self.duplicates.remove(&id);
-        self.take(id);
+        self.untrack(id);
     }
 
-    /// Something gained room at `index`: returns those that waited for it, which now do no longer.
+    /// Handles a gain of capacity at `index`. Removes and returns the evaluations that it unblocks.
     pub(crate) fn unblock(&mut self, unblocked: &Unblocked, index: Index) -> Vec<Arc<Evaluation>> {
         let classes = unblocked.classes.iter().cloned().map(UnblockKey::Class);
         let quotas =
@@ -140,20 +140,20 @@ impl BlockedEvals {
         let resources = unblocked.resources.iter().cloned().map(UnblockKey::Resource);
         let keys: Vec<UnblockKey> = classes.chain(quotas).chain(resources).collect();
 
-        let mut woken = BTreeSet::new();
+        let mut unblocked_ids = BTreeSet::new();
         for (needs, ids) in &self.groups {
-            if keys.iter().any(|key| needs.woken_by(key)) {
-                woken.extend(ids);
+            if keys.iter().any(|key| needs.unblocked_by(key)) {
+                unblocked_ids.extend(ids);
             }
         }
-        woken.extend(unblocked.nodes.iter().filter_map(|node| self.by_node.get(node)).flatten());
+        unblocked_ids.extend(unblocked.nodes.iter().filter_map(|node| self.by_node.get(node)).flatten());
         for key in keys {
             self.records.add(key, index);
         }
-        woken.into_iter().filter_map(|id| self.take(id)).collect()
+        unblocked_ids.into_iter().filter_map(|id| self.untrack(id)).collect()
     }
 
-    /// The state no longer remembers what gained room before `index`.
+    /// Deletes the records before `index`, as the state did.
     pub(crate) fn forget_unblocked_before(&mut self, index: Index) {
         self.records.forget_before(index);
     }
@@ -163,23 +163,23 @@ impl BlockedEvals {
         (!self.refused.is_empty()).then_some(self.retry_at)
     }
 
-    /// Returns the evaluations that are to be tried again without any news.
+    /// Removes and returns the evaluations to retry without a capacity gain.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<Arc<Evaluation>> {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return Vec::new();
         }
         let refused = std::mem::take(&mut self.refused);
-        refused.into_iter().filter_map(|id| self.take(id)).collect()
+        refused.into_iter().filter_map(|id| self.untrack(id)).collect()
     }
 
-    /// Evaluations that a newer one does for, with their jobs.
+    /// Duplicates, with their jobs.
     pub(crate) fn duplicates(&self) -> impl Iterator<Item = (EvalId, &JobKey)> {
         self.duplicates.iter().map(|(id, job)| (*id, job))
     }
 
     pub(crate) fn stats(&self) -> BlockedStats {
-        let count = |which: fn(&Needs) -> bool| {
-            self.groups.iter().filter(|(needs, _)| which(needs)).map(|(_, ids)| ids.len()).sum()
+        let count = |matches: fn(&Needs) -> bool| {
+            self.groups.iter().filter(|(needs, _)| matches(needs)).map(|(_, ids)| ids.len()).sum()
         };
         BlockedStats {
             total: self.waiting.len(),
@@ -188,9 +188,9 @@ impl BlockedEvals {
         }
     }
 
-    /// What those that wait asked for in vain.
-    pub(crate) fn wanted(&self) -> &Wanted {
-        &self.wanted
+    /// Missing resources of all blocked evaluations.
+    pub(crate) fn shortages(&self) -> &Shortages {
+        &self.shortages
     }
 
     #[cfg(test)]
@@ -210,11 +210,11 @@ impl BlockedEvals {
             }
             self.refused.insert(eval.id);
         }
-        self.wanted.add(eval);
+        self.shortages.add(eval);
         self.waiting.insert(eval.id, Arc::clone(eval));
     }
 
-    fn take(&mut self, id: EvalId) -> Option<Arc<Evaluation>> {
+    fn untrack(&mut self, id: EvalId) -> Option<Arc<Evaluation>> {
         let eval = self.waiting.remove(&id)?;
         remove_from(&mut self.groups, &Needs::of(&eval), id);
         self.by_scope.remove(&scope(&eval));
@@ -222,7 +222,7 @@ impl BlockedEvals {
             remove_from(&mut self.by_node, &node, id);
         }
         self.refused.remove(&id);
-        self.wanted.remove(&eval);
+        self.shortages.remove(&eval);
         Some(eval)
     }
 }
@@ -240,8 +240,8 @@ impl Needs {
         }
     }
 
-    /// Whether room for `key` is room for this. A class that was never looked at may serve.
-    fn woken_by(&self, key: &UnblockKey) -> bool {
+    /// Whether a capacity gain of `key` unblocks this. A class that was not checked may be feasible.
+    fn unblocked_by(&self, key: &UnblockKey) -> bool {
         match key {
             UnblockKey::Class(class) => self.escaped || self.ineligible.binary_search(class).is_err(),
             UnblockKey::Quota(quota) => !self.escaped && (self.quota.is_empty() || self.quota == *quota),
@@ -249,18 +249,18 @@ impl Needs {
         }
     }
 
-    /// Whether room for `key` would have woken this, had it waited already. A quota that was used up must have gained room
-    /// itself.
+    /// Whether a capacity gain of `key` would have unblocked this if it had been tracked. If a quota was reached, only
+    /// that quota counts.
     fn missed(&self, key: &UnblockKey) -> bool {
         if self.quota.is_empty() {
-            self.woken_by(key)
+            self.unblocked_by(key)
         } else {
             matches!(key, UnblockKey::Quota(quota) if *quota == self.quota)
         }
     }
 }
 
-/// Which of two evaluations of one scope knows more: the one with the newer look at the cluster.
+/// Orders evaluations of one scope by how recent their snapshots are.
 fn freshness(eval: &Evaluation) -> (Index, Index, EvalId) {
     (eval.create_index.max(eval.snapshot_index), eval.modify_index, eval.id)
 }
@@ -269,7 +269,7 @@ fn scope(eval: &Evaluation) -> Scope {
     (eval.job.clone(), waits_for_node(eval))
 }
 
-/// The node that an evaluation waits for: those of system jobs wait for one each.
+/// The node that an evaluation of a system job is blocked for; `None` for other jobs.
 fn waits_for_node(eval: &Evaluation) -> Option<NodeId> {
     match eval.kind {
         JobType::System | JobType::SysBatch => eval.node_id,

@@ -1,4 +1,5 @@
-//! What gained room, and when last: the state's records, in the order of their indexes.
+//! The state's unblock records: at which index each class, quota or resource last gained capacity, ordered by index
+//!
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use model::Index;
 use state::UnblockKey;
 
-/// The last index at which each thing gained room.
+/// The last index at which each key gained capacity.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     last: HashMap<Arc<UnblockKey>, Index>,
@@ -29,9 +30,9 @@ impl Records {
         self.in_order.insert((index, key));
     }
 
-    /// What gained room after `index`.
+    /// Keys that gained capacity after `index`.
     pub(super) fn after(&self, index: Index) -> impl Iterator<Item = &UnblockKey> {
-        // The first key of the next index: no key sorts before an empty class.
+        // The lowest entry of the next index, because no key sorts before an empty class.
         let start = (index.next(), Arc::new(UnblockKey::Class("".into())));
         self.in_order.range((Bound::Included(start), Bound::Unbounded)).map(|(_, key)| &**key)
     }

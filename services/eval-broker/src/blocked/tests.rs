@@ -1,4 +1,4 @@
-//! The rules for evaluations that wait for room, as scenes.
+//! Rules of blocked evaluations, as scenes.
 
 use model::Nanos;
 use model::alloc::{AllocMetric, TaskShortage};
@@ -8,7 +8,7 @@ use model::job::JobType;
 
 use crate::scene::{NONE, Scene, blocked, eval, id, node};
 
-/// Waits, having looked at the newest state, and found these classes to serve or not.
+/// Creates a blocked evaluation with the newest snapshot and this class eligibility.
 fn waits(scene: &mut Scene, eval: Evaluation, classes: &[(&str, bool)]) {
     let class_eligibility = classes.iter().map(|(class, eligible)| ((*class).into(), *eligible)).collect();
     let snapshot_index = scene.state.index();
@@ -187,7 +187,7 @@ fn records_stay_while_somebody_has_an_older_snapshot() {
     scene.create([eval(2, 2)]);
     scene.unblock("c");
     scene.finish(1, EvalStatus::Complete, Vec::new());
-    // A worker may have looked for 2 as early as it was there, and may yet find no room.
+    // A worker may have processed evaluation 2 with a snapshot as old as its creation, and may still block it.
     assert_eq!(forget_from(&mut scene), Some(scene.stored(2).modify_index));
     assert!(scene.state.unblocked().all(|(_, index)| index > looked));
     assert_eq!(scene.dequeue_all(), [2]);
@@ -211,8 +211,11 @@ fn what_is_asked_for_in_vain_is_added_up() {
     let failed_groups = [("app".into(), metric)].into();
     waits(&mut scene, Evaluation { failed_groups, ..blocked(1, 1) }, &[]);
     let sums = |scene: &Scene| -> Vec<(String, u64, u64)> {
-        let sums = scene.broker.blocked().wanted().sums();
-        sums.map(|(by, cpu, memory)| (format!("{} {}", by.datacenter, by.node_class), cpu, memory)).collect()
+        let sums = scene.broker.blocked().shortages().sums();
+        sums.map(|(location, cpu, memory)| {
+            (format!("{} {}", location.datacenter, location.node_class), cpu, memory)
+        })
+        .collect()
     };
     assert_eq!(sums(&scene), [("dc1 ".to_owned(), 1000, 512), ("dc2 ".to_owned(), 1000, 512)]);
     scene.unblock("a");

@@ -1,8 +1,8 @@
-//! [`EvalQueue`]: evaluations that a scheduler should look at. Which are ready, which wait for their time or behind
-//! another of their job, who has which and until when.
+//! [`EvalQueue`]: evaluations for schedulers to process. Each is ready, unacked (leased to a worker), delayed, or
+//! pending (waiting for another evaluation of its job).
 //!
-//! Pure: `now` and tokens come from the caller. Which evaluations belong here, and writing down what became of those
-//! that are given up, is [`Broker`](crate::broker::Broker)'s business.
+//! Pure: `now` and tokens come from the caller. [`Broker`](crate::broker::Broker) decides which evaluations belong
+//! here, and writes the status of failed and superseded ones.
 
 mod order;
 #[cfg(test)]
@@ -17,73 +17,74 @@ use model::{EvalId, Index, JobKey, Nanos, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use wire::broker::{Delivery, HandOutAction};
 
-use order::{BehindRank, ReadyRank};
+use order::{PendingRank, ReadyRank};
 
-/// How long an evaluation waits after its first failed delivery.
+/// Delay after the first failed delivery.
 const FIRST_RETRY_DELAY: Nanos = Nanos::SECOND;
-/// What each further failed delivery adds.
+/// Additional delay after each further failed delivery.
 const RETRY_DELAY_STEP: Nanos = Nanos::from_secs(20);
 
-/// What may be set of the queue.
+/// Settings of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long a worker has an evaluation that it does not renew.
+    /// Duration of a lease that is not renewed.
     pub lease: Nanos,
-    /// After how many failed deliveries an evaluation is given up.
+    /// Number of failed deliveries after which an evaluation fails.
     pub delivery_limit: u8,
 }
 
-/// Evaluations to be worked on.
+/// Evaluations for schedulers to process.
 #[derive(Debug)]
 pub(crate) struct EvalQueue {
     settings: Settings,
     entries: HashMap<EvalId, Entry>,
-    /// Jobs of which an evaluation is ready, handed out, given up, or delayed after a failed delivery; and the others of
-    /// the job that wait behind it.
-    slots: HashMap<JobKey, BTreeSet<BehindRank>>,
+    /// Jobs with an evaluation that is ready, leased, failed, or waiting for redelivery; each with the other
+    /// evaluations of the job that are pending behind it.
+    slots: HashMap<JobKey, BTreeSet<PendingRank>>,
     ready: BTreeMap<JobType, BTreeSet<ReadyRank>>,
     delayed: BTreeSet<(Timestamp, EvalId)>,
-    /// Hand-outs by the end of their lease.
-    out: BTreeSet<(Timestamp, EvalId)>,
+    /// Leased evaluations by the end of their lease.
+    unacked: BTreeSet<(Timestamp, EvalId)>,
     failed: BTreeSet<EvalId>,
-    needless: BTreeSet<EvalId>,
-    /// How many wait behind another of their job.
-    behind: usize,
+    superseded: BTreeSet<EvalId>,
+    /// Number of pending evaluations.
+    pending: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     eval: Arc<Evaluation>,
-    /// An index that a snapshot must have reached beside those of the job's evaluations: the one that unblocked it.
-    needs: Index,
-    /// How often a scheduler failed on it, or let its lease run out.
+    /// An index that the snapshot must have reached, in addition to the indexes of the job's evaluations: the index
+    /// that unblocked this evaluation.
+    unblocked_at: Index,
+    /// Number of failed deliveries: nacks and expired leases.
     failures: u8,
-    /// When it came in, or its time came; `None` for those that were there when the broker took over.
+    /// When it was enqueued or its delay ended; `None` if it was there when the broker took over.
     since: Option<Timestamp>,
-    place: Place,
+    state: QueueState,
 }
 
-/// Where an evaluation is.
+/// The queue state of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Can be handed out.
+enum QueueState {
+    /// Can be leased.
     Ready,
-    /// Waits until another of its job is done with.
-    Behind,
-    /// Waits for its time, and holds nothing up meanwhile.
+    /// Waits until another evaluation of its job is finished.
+    Pending,
+    /// Waits for its time, without holding its job's slot.
     Delayed { due: Timestamp },
-    /// Waits after a failed delivery, and keeps its job's slot.
+    /// Waits for redelivery after a failed one, and holds its job's slot.
     Redelivered { due: Timestamp },
-    /// A worker has it.
-    Out(HandOut),
-    /// Was delivered too often. The token is the last delivery's.
+    /// Leased to a worker.
+    Unacked(Lease),
+    /// Has reached the delivery limit. The token is that of the last delivery.
     Failed { token: RequestId },
-    /// A more recent one of its job does for it.
-    Needless,
+    /// Unnecessary because of a more recent evaluation of its job.
+    Superseded,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct HandOut {
+struct Lease {
     token: RequestId,
     since: Timestamp,
     until: Timestamp,
@@ -91,31 +92,31 @@ struct HandOut {
 }
 
 impl Entry {
-    /// From coming in to a delivery; not known where it was there before the broker.
-    fn waited(&self, delivery: HandOut) -> Option<Nanos> {
+    /// Time from enqueuing to a delivery; `None` if the evaluation was there when the broker took over.
+    fn waited(&self, delivery: Lease) -> Option<Nanos> {
         self.since.map(|since| delivery.since - since)
     }
 }
 
-/// An evaluation left a worker's hands for good: how long that took.
+/// An evaluation that a scheduler finished, with its times.
 #[derive(Debug)]
 pub struct Finished {
     pub(crate) eval: Arc<Evaluation>,
-    /// From coming in to its last delivery; `None` where it was there before the broker.
+    /// From enqueuing to its last delivery; `None` if the evaluation was there when the broker took over.
     pub(crate) waited: Option<Nanos>,
-    /// From that delivery on.
+    /// From that delivery to the outcome.
     pub(crate) worked: Nanos,
 }
 
-/// How many evaluations are where.
+/// Number of evaluations by queue state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct QueueStats {
     pub(crate) ready: BTreeMap<JobType, usize>,
-    pub(crate) out: BTreeMap<JobType, usize>,
-    pub(crate) behind: usize,
+    pub(crate) unacked: BTreeMap<JobType, usize>,
+    pub(crate) pending: usize,
     pub(crate) delayed: usize,
     pub(crate) failed: usize,
-    pub(crate) needless: usize,
+    pub(crate) superseded: usize,
 }
 
 impl EvalQueue {
@@ -126,10 +127,10 @@ impl EvalQueue {
             slots: HashMap::new(),
             ready: JobType::ALL.iter().map(|kind| (*kind, BTreeSet::new())).collect(),
             delayed: BTreeSet::new(),
-            out: BTreeSet::new(),
+            unacked: BTreeSet::new(),
             failed: BTreeSet::new(),
-            needless: BTreeSet::new(),
-            behind: 0,
+            superseded: BTreeSet::new(),
+            pending: 0,
         }
     }
 
@@ -137,74 +138,79 @@ impl EvalQueue {
         self.entries.contains_key(&id)
     }
 
-    /// Whether an attempt from a snapshot at `snapshot_index` is the word that its hand-out waits for. One from before
-    /// the hand-out's wait index comes from an earlier hand-out, which had not seen what this one was made for.
-    pub(crate) fn is_answered_by(&self, id: EvalId, snapshot_index: Index) -> bool {
-        match self.entries.get(&id).map(|entry| entry.place) {
-            Some(Place::Out(hand_out)) => snapshot_index >= hand_out.wait_index,
+    /// Whether an attempt from a snapshot at `snapshot_index` ends the evaluation's lease. An attempt from a snapshot
+    /// before the lease's wait index belongs to an earlier lease, and has not seen the change for which this lease was
+    /// made.
+    pub(crate) fn is_ended_by(&self, id: EvalId, snapshot_index: Index) -> bool {
+        match self.entries.get(&id).map(|entry| entry.state) {
+            Some(QueueState::Unacked(lease)) => snapshot_index >= lease.wait_index,
             Some(_) | None => true,
         }
     }
 
-    /// Takes in an evaluation, or what is new of one that is known. `needs` is the index that unblocked it.
+    /// Adds an evaluation, or updates a known one. `unblocked_at` is the index that unblocked it.
     pub(crate) fn put(
         &mut self,
         eval: &Arc<Evaluation>,
-        needs: Index,
+        unblocked_at: Index,
         since: Option<Timestamp>,
         now: Timestamp,
     ) {
         let Some(entry) = self.entries.get_mut(&eval.id) else {
-            let (eval, place) = (Arc::clone(eval), Place::Behind);
+            let (eval, state) = (Arc::clone(eval), QueueState::Pending);
             let id = eval.id;
-            self.entries.insert(id, Entry { eval, needs, failures: 0, since, place });
-            return self.enter(id, now);
+            self.entries.insert(id, Entry { eval, unblocked_at, failures: 0, since, state });
+            return self.delay_or_enqueue(id, now);
         };
-        let place = entry.place;
-        if matches!(place, Place::Ready | Place::Behind | Place::Delayed { .. } | Place::Needless) {
-            self.unplace(eval.id);
+        let state = entry.state;
+        if matches!(
+            state,
+            QueueState::Ready | QueueState::Pending | QueueState::Delayed { .. } | QueueState::Superseded
+        ) {
+            self.remove_from_index(eval.id);
         }
-        let entry = self.entries.get_mut(&eval.id).expect("it was there a moment ago");
+        let entry = self.entries.get_mut(&eval.id).expect("the entry exists");
         entry.eval = Arc::clone(eval);
-        entry.needs = entry.needs.max(needs);
-        match place {
-            Place::Ready | Place::Behind => self.place(eval.id, place),
-            // Its time may be another. What was needless stands for something that has happened since.
-            Place::Delayed { .. } | Place::Needless => self.enter(eval.id, now),
-            Place::Redelivered { .. } | Place::Out(_) | Place::Failed { .. } => {}
+        entry.unblocked_at = entry.unblocked_at.max(unblocked_at);
+        match state {
+            QueueState::Ready | QueueState::Pending => self.add_to_index(eval.id, state),
+            // Its time may have changed. A superseded evaluation is needed again, because something happened since.
+            QueueState::Delayed { .. } | QueueState::Superseded => self.delay_or_enqueue(eval.id, now),
+            QueueState::Redelivered { .. } | QueueState::Unacked(_) | QueueState::Failed { .. } => {}
         }
     }
 
-    /// Forgets an evaluation that a scheduler is done with. If it held its job's slot, the best of those behind it gets
-    /// that; the others have become needless.
+    /// Removes an evaluation that a scheduler finished. If it held its job's slot, the best pending evaluation gets the
+    /// slot, and the others are superseded.
     pub(crate) fn finish(&mut self, id: EvalId, now: Timestamp) -> Option<Finished> {
         let entry = self.forget(id)?;
-        let Place::Out(hand_out) = entry.place else { return None };
-        let waited = entry.waited(hand_out);
-        Some(Finished { eval: entry.eval, waited, worked: now - hand_out.since })
+        let QueueState::Unacked(lease) = entry.state else { return None };
+        let waited = entry.waited(lease);
+        Some(Finished { eval: entry.eval, waited, worked: now - lease.since })
     }
 
-    /// Forgets an evaluation that came to an end without a scheduler. What it was to do for others of its job it does not
-    /// any more: those that are needless, as long as that is not written down, are wanted again.
+    /// Removes an evaluation that ended without a scheduler. Evaluations that it superseded are needed again, unless
+    /// their cancellation is already written.
     pub(crate) fn remove(&mut self, id: EvalId) {
-        let Some(entry) = self.forget(id).filter(|entry| entry.place.holds_slot()) else { return };
+        let Some(entry) = self.forget(id).filter(|entry| entry.state.holds_slot()) else { return };
         let is_of_job = |id: &&EvalId| self.entries[*id].eval.job == entry.eval.job;
-        let wanted: Vec<EvalId> = self.needless.iter().filter(is_of_job).copied().collect();
-        for id in wanted {
-            self.unplace(id);
+        let needed: Vec<EvalId> = self.superseded.iter().filter(is_of_job).copied().collect();
+        for id in needed {
+            self.remove_from_index(id);
             self.enqueue(id);
         }
     }
 
-    /// How many evaluations of these types are ready.
+    /// Number of ready evaluations of these types.
     pub(crate) fn ready_count(&self, kinds: &[JobType]) -> usize {
         kinds.iter().map(|kind| self.ready[kind].len()).sum()
     }
 
-    /// Hands out the most urgent evaluations of these types, at most `max`. `index_of` is the last index at which
-    /// an evaluation of a job changed.
+    /// Leases the evaluations of these types with the highest priority, at most `max`. `index_of` returns the
+    /// last index at which an evaluation of a job changed.
     ///
-    /// Between types, as within one, the older of two equally urgent evaluations comes first; would draw lots.
+    /// If priorities are equal, the older evaluation comes first, also between types, where asks for a random
+    /// choice.
     pub(crate) fn dequeue(
         &mut self,
         kinds: &[JobType],
@@ -219,7 +225,7 @@ impl EvalQueue {
             let Some(id) = heads.min().map(|rank| rank.id()) else { break };
             let token = new_token();
             let entry = &self.entries[&id];
-            let wait_index = index_of(&entry.eval.job).max(entry.eval.modify_index).max(entry.needs);
+            let wait_index = index_of(&entry.eval.job).max(entry.eval.modify_index).max(entry.unblocked_at);
             let delivery = Delivery {
                 eval_id: id,
                 priority: entry.eval.priority,
@@ -229,111 +235,113 @@ impl EvalQueue {
                 lease_ms: u32::try_from(self.settings.lease.0 / Nanos::MILLISECOND.0).unwrap_or(u32::MAX),
             };
             let until = now + self.settings.lease;
-            self.move_to(id, Place::Out(HandOut { token, since: now, until, wait_index }));
+            self.set_state(id, QueueState::Unacked(Lease { token, since: now, until, wait_index }));
             deliveries.push(delivery);
         }
         deliveries
     }
 
-    /// Does what a worker wants done with an evaluation that it has; `false` if it has it no longer.
-    pub(crate) fn hand_out(
+    /// Carries out a worker's action on a leased evaluation; `false` if the worker no longer holds the lease.
+    pub(crate) fn apply_lease_action(
         &mut self,
         id: EvalId,
         token: RequestId,
         action: HandOutAction,
         now: Timestamp,
     ) -> bool {
-        let Some(Place::Out(hand_out)) = self.entries.get(&id).map(|entry| entry.place) else { return false };
-        if hand_out.token != token {
+        let Some(QueueState::Unacked(lease)) = self.entries.get(&id).map(|entry| entry.state) else {
+            return false;
+        };
+        if lease.token != token {
             return false;
         }
         match action {
             HandOutAction::Renew => {
                 let until = now + self.settings.lease;
-                self.move_to(id, Place::Out(HandOut { until, ..hand_out }));
+                self.set_state(id, QueueState::Unacked(Lease { until, ..lease }));
             }
-            HandOutAction::GiveBack => self.move_to(id, Place::Ready),
+            HandOutAction::GiveBack => self.set_state(id, QueueState::Ready),
             HandOutAction::Fail => self.fail(id, token, now),
         }
         true
     }
 
-    /// An evaluation that a worker has, and how long it had waited; not known where it was there before the broker.
-    pub(crate) fn handed_out(&self, id: EvalId) -> Option<(&Evaluation, Option<Nanos>)> {
+    /// A leased evaluation, and how long it had waited; `None` if it was there when the broker took over.
+    pub(crate) fn leased(&self, id: EvalId) -> Option<(&Evaluation, Option<Nanos>)> {
         let entry = self.entries.get(&id)?;
-        let Place::Out(hand_out) = entry.place else { return None };
-        Some((&entry.eval, entry.waited(hand_out)))
+        let QueueState::Unacked(lease) = entry.state else { return None };
+        Some((&entry.eval, entry.waited(lease)))
     }
 
     /// When [`Self::handle_timeout`] next has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
-        let next = [self.delayed.first(), self.out.first()];
+        let next = [self.delayed.first(), self.unacked.first()];
         next.into_iter().flatten().map(|(due, _)| *due).min()
     }
 
-    /// Makes ready what has waited long enough, and takes back what workers were silent about. Returns the latter.
+    /// Ends delays, and takes back evaluations whose leases expired. Returns the latter.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<EvalId> {
         while let Some((due, id)) = self.delayed.first().copied()
             && due <= now
         {
-            let entry = self.entries.get_mut(&id).expect("only what is known is delayed");
-            if matches!(entry.place, Place::Redelivered { .. }) {
-                self.move_to(id, Place::Ready);
+            let entry = self.entries.get_mut(&id).expect("delayed evaluations have entries");
+            if matches!(entry.state, QueueState::Redelivered { .. }) {
+                self.set_state(id, QueueState::Ready);
             } else {
                 entry.since = Some(due);
-                self.unplace(id);
+                self.remove_from_index(id);
                 self.enqueue(id);
             }
         }
         let mut expired = Vec::new();
-        while let Some((until, id)) = self.out.first().copied()
+        while let Some((until, id)) = self.unacked.first().copied()
             && until <= now
         {
-            let Place::Out(hand_out) = self.entries[&id].place else {
-                unreachable!("only hand-outs are in `out`")
+            let QueueState::Unacked(lease) = self.entries[&id].state else {
+                unreachable!("`unacked` contains leased evaluations only")
             };
             if is_planted(Bug::LosesExpiredHandOuts) {
                 self.remove(id);
                 continue;
             }
-            self.fail(id, hand_out.token, now);
+            self.fail(id, lease.token, now);
             expired.push(id);
         }
         expired
     }
 
-    /// Evaluations that were delivered too often, each with its last delivery's token.
+    /// Evaluations that reached the delivery limit, each with the token of its last delivery.
     pub(crate) fn failed(&self) -> impl Iterator<Item = (&Arc<Evaluation>, RequestId)> {
         self.failed.iter().map(|id| {
             let entry = &self.entries[id];
-            let Place::Failed { token } = entry.place else {
-                unreachable!("only failed ones are in `failed`")
+            let QueueState::Failed { token } = entry.state else {
+                unreachable!("`failed` contains failed evaluations only")
             };
             (&entry.eval, token)
         })
     }
 
-    /// Evaluations that a more recent one does for.
-    pub(crate) fn needless(&self) -> impl Iterator<Item = EvalId> {
-        self.needless.iter().copied()
+    /// Superseded evaluations.
+    pub(crate) fn superseded(&self) -> impl Iterator<Item = EvalId> {
+        self.superseded.iter().copied()
     }
 
     pub(crate) fn stats(&self) -> QueueStats {
-        let mut out = BTreeMap::new();
-        for (_, id) in &self.out {
-            *out.entry(self.entries[id].eval.kind).or_default() += 1;
+        let mut unacked = BTreeMap::new();
+        for (_, id) in &self.unacked {
+            *unacked.entry(self.entries[id].eval.kind).or_default() += 1;
         }
         QueueStats {
             ready: self.ready.iter().map(|(kind, ranks)| (*kind, ranks.len())).collect(),
-            out,
-            behind: self.behind,
+            unacked,
+            pending: self.pending,
             delayed: self.delayed.len(),
             failed: self.failed.len(),
-            needless: self.needless.len(),
+            superseded: self.superseded.len(),
         }
     }
 
-    /// Jobs of which evaluations wait for their time, and when the first of each is due; the first `max` evaluations.
+    /// Jobs with delayed evaluations, each with the earliest due time; among the first `max` delayed evaluations.
     pub(crate) fn delayed(&self, max: usize) -> BTreeMap<JobKey, Timestamp> {
         let mut delayed = BTreeMap::new();
         for (due, id) in self.delayed.iter().take(max) {
@@ -344,163 +352,164 @@ impl EvalQueue {
 
     #[cfg(test)]
     pub(crate) fn holds(&self, id: EvalId, token: RequestId) -> bool {
-        matches!(self.entries.get(&id), Some(Entry { place: Place::Out(hand_out), .. }) if hand_out.token == token)
+        matches!(self.entries.get(&id), Some(Entry { state: QueueState::Unacked(lease), .. }) if lease.token == token)
     }
 
-    /// All that is known. Asserts that every evaluation is found by way of its place, and nothing else is.
+    /// All known evaluations. Asserts that each is in exactly the index of its state.
     #[cfg(test)]
     pub(crate) fn check(&self) -> BTreeSet<EvalId> {
         let mut found = Vec::new();
         found.extend(self.ready.values().flatten().map(|rank| rank.id()));
         found.extend(self.slots.values().flatten().map(|rank| rank.id()));
-        found.extend(self.delayed.iter().chain(&self.out).map(|(_, id)| *id));
-        found.extend(self.failed.iter().chain(&self.needless));
+        found.extend(self.delayed.iter().chain(&self.unacked).map(|(_, id)| *id));
+        found.extend(self.failed.iter().chain(&self.superseded));
         let known: BTreeSet<EvalId> = self.entries.keys().copied().collect();
-        assert_eq!(found.len(), known.len(), "every evaluation is in one place");
+        assert_eq!(found.len(), known.len(), "each evaluation is in exactly one index");
         assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), known);
-        assert_eq!(self.behind, self.slots.values().map(BTreeSet::len).sum::<usize>());
-        let held = self.entries.values().filter(|entry| entry.place.holds_slot());
+        assert_eq!(self.pending, self.slots.values().map(BTreeSet::len).sum::<usize>());
+        let held = self.entries.values().filter(|entry| entry.state.holds_slot());
         let jobs: Vec<&JobKey> = held.map(|entry| &entry.eval.job).collect();
         assert!(jobs.iter().all(|job| self.slots.contains_key(job)));
-        assert_eq!(jobs.len(), self.slots.len(), "one of a job holds its slot");
+        assert_eq!(jobs.len(), self.slots.len(), "each slot is held by one evaluation");
         known
     }
 
-    /// A delivery came to nothing, through the scheduler's fault or in silence.
+    /// Handles a failed delivery: a nack or an expired lease.
     fn fail(&mut self, id: EvalId, token: RequestId, now: Timestamp) {
-        let entry = self.entries.get_mut(&id).expect("only what is handed out fails");
+        let entry = self.entries.get_mut(&id).expect("only leased evaluations fail");
         entry.failures = entry.failures.saturating_add(1);
-        let place = match entry.failures {
-            failures if failures >= self.settings.delivery_limit => Place::Failed { token },
-            failures => Place::Redelivered { due: now + retry_delay(failures) },
+        let state = match entry.failures {
+            failures if failures >= self.settings.delivery_limit => QueueState::Failed { token },
+            failures => QueueState::Redelivered { due: now + retry_delay(failures) },
         };
-        self.move_to(id, place);
+        self.set_state(id, state);
     }
 
-    /// An evaluation begins, or begins again, to wait for its time or its turn.
-    fn enter(&mut self, id: EvalId, now: Timestamp) {
+    /// Puts an evaluation among the delayed ones if it is not due yet, otherwise enqueues it.
+    fn delay_or_enqueue(&mut self, id: EvalId, now: Timestamp) {
         match due(&self.entries[&id].eval) {
-            Some(due) if due > now => self.place(id, Place::Delayed { due }),
+            Some(due) if due > now => self.add_to_index(id, QueueState::Delayed { due }),
             Some(_) | None => self.enqueue(id),
         }
     }
 
-    /// Its time has come: the first of a job is ready, the others wait behind it.
+    /// Enqueues a due evaluation: the first of a job is ready, the others are pending behind it.
     fn enqueue(&mut self, id: EvalId) {
         let job = &self.entries[&id].eval.job;
         if self.slots.contains_key(job) {
-            self.place(id, Place::Behind);
+            self.add_to_index(id, QueueState::Pending);
         } else {
             self.slots.insert(job.clone(), BTreeSet::new());
-            self.place(id, Place::Ready);
+            self.add_to_index(id, QueueState::Ready);
         }
     }
 
     fn forget(&mut self, id: EvalId) -> Option<Entry> {
-        self.unplace(id)?;
+        self.remove_from_index(id)?;
         let entry = self.entries.remove(&id)?;
-        if entry.place.holds_slot() {
+        if entry.state.holds_slot() {
             self.free_slot(&entry.eval.job);
         }
         Some(entry)
     }
 
     fn free_slot(&mut self, job: &JobKey) {
-        let Some(behind) = self.slots.remove(job) else { return };
-        self.behind -= behind.len();
-        let mut behind = behind.iter().map(|rank| rank.id());
-        let Some(best) = behind.next() else { return };
-        for id in behind {
-            self.entries.get_mut(&id).expect("ranks are of evaluations that are known").place =
-                Place::Needless;
-            self.needless.insert(id);
+        let Some(pending) = self.slots.remove(job) else { return };
+        self.pending -= pending.len();
+        let mut pending = pending.iter().map(|rank| rank.id());
+        let Some(best) = pending.next() else { return };
+        for id in pending {
+            self.entries.get_mut(&id).expect("pending evaluations have entries").state =
+                QueueState::Superseded;
+            self.superseded.insert(id);
         }
         self.enqueue(best);
     }
 
-    fn move_to(&mut self, id: EvalId, place: Place) {
-        self.unplace(id);
-        self.place(id, place);
+    fn set_state(&mut self, id: EvalId, state: QueueState) {
+        self.remove_from_index(id);
+        self.add_to_index(id, state);
     }
 
-    /// Enters an evaluation into the index of its place.
-    fn place(&mut self, id: EvalId, place: Place) {
-        let entry = self.entries.get_mut(&id).expect("only what is known has a place");
-        entry.place = place;
+    /// Adds an evaluation to the index of a state.
+    fn add_to_index(&mut self, id: EvalId, state: QueueState) {
+        let entry = self.entries.get_mut(&id).expect("the evaluation has an entry");
+        entry.state = state;
         let eval = &entry.eval;
-        match place {
-            Place::Ready => {
+        match state {
+            QueueState::Ready => {
                 self.ready.entry(eval.kind).or_default().insert(ReadyRank::of(eval));
             }
-            Place::Behind => {
-                let slot = self.slots.get_mut(&eval.job).expect("nobody waits behind nothing");
-                slot.insert(BehindRank::of(eval));
-                self.behind += 1;
+            QueueState::Pending => {
+                let slot = self.slots.get_mut(&eval.job).expect("the job of a pending evaluation has a slot");
+                slot.insert(PendingRank::of(eval));
+                self.pending += 1;
             }
-            Place::Delayed { due } | Place::Redelivered { due } => {
+            QueueState::Delayed { due } | QueueState::Redelivered { due } => {
                 self.delayed.insert((due, id));
             }
-            Place::Out(hand_out) => {
-                self.out.insert((hand_out.until, id));
+            QueueState::Unacked(lease) => {
+                self.unacked.insert((lease.until, id));
             }
-            Place::Failed { .. } => {
+            QueueState::Failed { .. } => {
                 self.failed.insert(id);
             }
-            Place::Needless => {
-                self.needless.insert(id);
+            QueueState::Superseded => {
+                self.superseded.insert(id);
             }
         }
     }
 
-    /// Takes an evaluation out of the index of its place. Its job's slot stays as it is.
-    fn unplace(&mut self, id: EvalId) -> Option<()> {
+    /// Removes an evaluation from the index of its state. Its job's slot does not change.
+    fn remove_from_index(&mut self, id: EvalId) -> Option<()> {
         let entry = self.entries.get(&id)?;
         let eval = &entry.eval;
-        match entry.place {
-            Place::Ready => {
+        match entry.state {
+            QueueState::Ready => {
                 self.ready.entry(eval.kind).or_default().remove(&ReadyRank::of(eval));
             }
-            Place::Behind => {
-                let slot = self.slots.get_mut(&eval.job).expect("nobody waits behind nothing");
-                slot.remove(&BehindRank::of(eval));
-                self.behind -= 1;
+            QueueState::Pending => {
+                let slot = self.slots.get_mut(&eval.job).expect("the job of a pending evaluation has a slot");
+                slot.remove(&PendingRank::of(eval));
+                self.pending -= 1;
             }
-            Place::Delayed { due } | Place::Redelivered { due } => {
+            QueueState::Delayed { due } | QueueState::Redelivered { due } => {
                 self.delayed.remove(&(due, id));
             }
-            Place::Out(hand_out) => {
-                self.out.remove(&(hand_out.until, id));
+            QueueState::Unacked(lease) => {
+                self.unacked.remove(&(lease.until, id));
             }
-            Place::Failed { .. } => {
+            QueueState::Failed { .. } => {
                 self.failed.remove(&id);
             }
-            Place::Needless => {
-                self.needless.remove(&id);
+            QueueState::Superseded => {
+                self.superseded.remove(&id);
             }
         }
         Some(())
     }
 }
 
-impl Place {
+impl QueueState {
     fn holds_slot(self) -> bool {
         match self {
-            Self::Ready | Self::Redelivered { .. } | Self::Out(_) | Self::Failed { .. } => true,
-            Self::Behind | Self::Delayed { .. } | Self::Needless => false,
+            Self::Ready | Self::Redelivered { .. } | Self::Unacked(_) | Self::Failed { .. } => true,
+            Self::Pending | Self::Delayed { .. } | Self::Superseded => false,
         }
     }
 }
 
-/// When an evaluation that waits for its time is due.
+/// When a delayed evaluation is due; `None` if it has no delay.
 fn due(eval: &Evaluation) -> Option<Timestamp> {
     if eval.wait > Nanos::ZERO {
-        // From its creation, not from when this broker first saw it: a take-over does not begin the wait anew.
+        // Counted from its creation, not from when this broker first saw it, so that a takeover does not restart the
+        // delay.
         return Some(eval.create_time + eval.wait);
     }
     eval.wait_until.is_set().then_some(eval.wait_until)
 }
 
-/// How long an evaluation waits after so many failed deliveries.
+/// Delay after a number of failed deliveries.
 fn retry_delay(failures: u8) -> Nanos {
     match failures {
         0 | 1 => FIRST_RETRY_DELAY,

@@ -1,11 +1,11 @@
-//! Which evaluation comes first, where several could.
+//! Orders of evaluations in the queue.
 
 use std::cmp::Reverse;
 
 use model::eval::Evaluation;
 use model::{EvalId, Index};
 
-/// The place of a ready evaluation among those of other jobs: the most urgent first, then the oldest.
+/// Order of ready evaluations: highest priority first, then oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadyRank(Reverse<u16>, Index, EvalId);
 
@@ -19,12 +19,12 @@ impl ReadyRank {
     }
 }
 
-/// The place of an evaluation among those that wait behind another of their job: the most urgent first, then the one
-/// that changed last, for it stands for the others too.
+/// Order of pending evaluations of a job: highest priority first, then most recently changed, because that one also
+/// covers the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct BehindRank(Reverse<u16>, Reverse<Index>, EvalId);
+pub(super) struct PendingRank(Reverse<u16>, Reverse<Index>, EvalId);
 
-impl BehindRank {
+impl PendingRank {
     pub(super) fn of(eval: &Evaluation) -> Self {
         Self(Reverse(eval.priority), Reverse(eval.modify_index), eval.id)
     }

@@ -1,4 +1,4 @@
-//! The rules for evaluations that are to be worked on, as scenes.
+//! Rules of the queue, as scenes.
 
 use std::sync::Arc;
 
@@ -45,14 +45,14 @@ fn one_of_a_job_is_out_at_a_time_and_the_best_that_waited_follows() {
 
     let written = scene.write();
     assert_eq!(written.len(), 1);
-    for needless in [2, 4] {
-        assert_eq!(scene.stored(needless).status, EvalStatus::Canceled);
+    for superseded in [2, 4] {
+        assert_eq!(scene.stored(superseded).status, EvalStatus::Canceled);
         assert_eq!(
-            &*scene.stored(needless).status_description,
+            &*scene.stored(superseded).status_description,
             "canceled after more recent eval was processed"
         );
     }
-    assert_eq!(scene.broker.queue().stats().needless, 0);
+    assert_eq!(scene.broker.queue().stats().superseded, 0);
     scene.finish(3, EvalStatus::Complete, Vec::new());
     assert_eq!(scene.dequeue_all(), NONE);
 }
@@ -66,7 +66,7 @@ fn what_was_needless_is_not_once_something_has_happened_since() {
     assert_eq!(scene.dequeue_all(), [1]);
     scene.finish(1, EvalStatus::Complete, Vec::new());
     let write = scene.broker.next_write(Epoch(1), scene.now).expect("2 is to be canceled");
-    scene.change(&[2], None); // a node failed, and 2 stands for that, too
+    scene.change(&[2], None); // a node failed, and 2 covers that, too
     scene.commit(&write);
     scene.broker.written(scene.state.index());
     assert_eq!(scene.stored(2).status, EvalStatus::Pending);
@@ -120,12 +120,12 @@ fn an_evaluation_waits_for_its_time_and_holds_nothing_up() {
     ]);
     assert_eq!(scene.dequeue_all(), [3, 4]);
     scene.take_over();
-    assert_eq!(scene.dequeue_all(), [3, 4], "the hand-outs are forgotten, the waits are not");
+    assert_eq!(scene.dequeue_all(), [3, 4], "leases are lost in a takeover, delays are not");
     assert_eq!(scene.broker.queue().stats().delayed, 2);
     scene.pass(Nanos::from_secs(30));
     assert_eq!(scene.dequeue_all(), [2]);
     scene.pass(Nanos::from_secs(30));
-    assert_eq!(scene.dequeue_all(), [3, 4], "their workers were silent; and 1 waits behind 4");
+    assert_eq!(scene.dequeue_all(), [3, 4], "the leases expired; and 1 is pending behind 4");
     scene.finish(4, EvalStatus::Complete, Vec::new());
     assert_eq!(scene.dequeue_all(), [1]);
 }
@@ -147,7 +147,7 @@ fn one_that_is_canceled_while_a_worker_has_it_frees_its_job() {
     scene.create([eval(2, 1)]);
     let delivery = scene.dequeue_one().expect("1 is ready");
     scene.change(&[1], Some(EvalStatus::Canceled));
-    assert!(!scene.say(delivery, HandOutAction::Renew));
+    assert!(!scene.lease_action(delivery, HandOutAction::Renew));
     assert_eq!(scene.dequeue_all(), [2]);
 }
 
@@ -158,13 +158,13 @@ fn a_failed_delivery_is_repeated_after_a_while_and_then_given_up() {
     scene.create([eval(2, 1)]);
     for delay in [1, 20] {
         let delivery = scene.dequeue_one().expect("1 is ready");
-        assert!(scene.say(delivery, HandOutAction::Fail));
+        assert!(scene.lease_action(delivery, HandOutAction::Fail));
         assert_eq!(scene.dequeue_all(), NONE, "it keeps its job's slot");
         assert_eq!(scene.broker.queue().stats().delayed, 1);
         assert_eq!(scene.pass_to_timeout(), Nanos::from_secs(delay));
     }
     let delivery = scene.dequeue_one().expect("1 is ready");
-    assert!(scene.say(delivery, HandOutAction::Fail));
+    assert!(scene.lease_action(delivery, HandOutAction::Fail));
     assert_eq!(scene.broker.queue().stats().failed, 1);
 
     let write = scene.write().remove(0);
@@ -186,7 +186,7 @@ fn nothing_follows_when_the_job_is_gone() {
     scene.create([eval(1, 99)]);
     for _ in 0..SETTINGS.delivery_limit {
         let delivery = scene.dequeue_one().expect("1 is ready");
-        scene.say(delivery, HandOutAction::Fail);
+        scene.lease_action(delivery, HandOutAction::Fail);
         scene.pass(Nanos::from_mins(1));
     }
     let write = scene.write().remove(0);
@@ -199,18 +199,18 @@ fn silence_counts_and_renewing_breaks_it() {
     scene.create([eval(1, 1)]);
     let first = scene.dequeue_one().expect("1 is ready");
     scene.pass(Nanos::from_secs(9));
-    assert!(scene.say(first, HandOutAction::Renew));
+    assert!(scene.lease_action(first, HandOutAction::Renew));
     scene.pass(Nanos::from_secs(9));
-    assert!(scene.say(first, HandOutAction::Renew));
+    assert!(scene.lease_action(first, HandOutAction::Renew));
     assert_eq!(scene.pass_to_timeout(), SETTINGS.lease);
-    assert!(!scene.say(first, HandOutAction::Renew), "it is gone");
+    assert!(!scene.lease_action(first, HandOutAction::Renew), "the lease has expired");
     assert_eq!(scene.dequeue_one(), None);
     assert_eq!(scene.pass_to_timeout(), Nanos::SECOND);
     let second = scene.dequeue_one().expect("1 is ready again");
     assert_ne!(first.token, second.token);
-    assert!(!scene.say(first, HandOutAction::Fail), "that token is not good any more");
-    assert!(scene.say(second, HandOutAction::Fail));
-    assert_eq!(scene.pass_to_timeout(), Nanos::from_secs(20), "it was the second");
+    assert!(!scene.lease_action(first, HandOutAction::Fail), "the token is stale");
+    assert!(scene.lease_action(second, HandOutAction::Fail));
+    assert_eq!(scene.pass_to_timeout(), Nanos::from_secs(20), "it was the second failure");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn giving_back_does_not_count() {
     scene.create([eval(1, 1)]);
     for _ in 0..10 {
         let delivery = scene.dequeue_one().expect("1 is ready at once");
-        assert!(scene.say(delivery, HandOutAction::GiveBack));
+        assert!(scene.lease_action(delivery, HandOutAction::GiveBack));
     }
     assert_eq!(scene.broker.queue().stats().failed, 0);
 }
@@ -229,12 +229,12 @@ fn a_hand_out_ends_with_the_outcome_and_with_nothing_else() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     let delivery = scene.dequeue_one().expect("1 is ready");
-    scene.change(&[1], None); // its index rises
+    scene.change(&[1], None); // its modify index rises
     scene.apply(vec![Change::PlanApplied { job: job(1), eval_id: id(1) }]);
-    assert!(scene.say(delivery, HandOutAction::Renew));
+    assert!(scene.lease_action(delivery, HandOutAction::Renew));
     assert_eq!(scene.dequeue_all(), NONE);
     scene.finish(1, EvalStatus::Complete, Vec::new());
-    assert!(!scene.say(delivery, HandOutAction::Renew));
+    assert!(!scene.lease_action(delivery, HandOutAction::Renew));
 }
 
 #[test]
@@ -244,15 +244,15 @@ fn an_outcome_from_before_what_a_hand_out_was_made_for_does_not_end_it() {
     scene.unblock("a");
     let first = scene.dequeue_one().expect("1 was woken");
     let seen = scene.state.index();
-    scene.say(first, HandOutAction::GiveBack);
-    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // the first worker had an answer after all
+    scene.lease_action(first, HandOutAction::GiveBack);
+    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // the outcome of the first worker was committed after all
     scene.unblock("a");
     let second = scene.dequeue_one().expect("1 was woken again");
     assert!(second.wait_index > seen);
-    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // and another, from as early
-    assert!(scene.say(second, HandOutAction::Renew));
+    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // another outcome from a snapshot as old
+    assert!(scene.lease_action(second, HandOutAction::Renew));
     scene.finish(1, EvalStatus::Blocked, Vec::new());
-    assert!(!scene.say(second, HandOutAction::Renew));
+    assert!(!scene.lease_action(second, HandOutAction::Renew));
     assert_eq!(scene.broker.blocked().stats().total, 1);
 }
 
@@ -263,8 +263,8 @@ fn what_waits_is_counted_by_where() {
     let [_]: [Delivery; 1] = scene.dequeue(&[JobType::Batch], 5).try_into().expect("one is of that type");
     let stats = scene.broker.queue().stats();
     assert_eq!(stats.ready[&JobType::Service], 2);
-    assert_eq!(stats.out[&JobType::Batch], 1);
-    assert_eq!((stats.behind, stats.delayed, stats.failed), (1, 0, 0));
+    assert_eq!(stats.unacked[&JobType::Batch], 1);
+    assert_eq!((stats.pending, stats.delayed, stats.failed), (1, 0, 0));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn pausing_empties_the_queue_and_what_is_in_the_state_comes_back() {
     scene.create([eval(1, 1), eval(2, 2), blocked(3, 3)]);
     let delivery = scene.dequeue_one().expect("1 is ready");
     scene.pause(true);
-    assert!(!scene.say(delivery, HandOutAction::Renew));
+    assert!(!scene.lease_action(delivery, HandOutAction::Renew));
     scene.create([eval(4, 4)]);
     assert_eq!(scene.dequeue_all(), NONE);
     assert_eq!(scene.broker.blocked().stats().total, 0);
@@ -291,14 +291,14 @@ fn a_write_that_failed_is_gathered_anew() {
     scene.dequeue_all();
     scene.finish(1, EvalStatus::Complete, Vec::new());
     let epoch = Epoch(1);
-    let first = scene.broker.next_write(epoch, scene.now).expect("2 is needless");
-    assert_eq!(scene.broker.next_write(epoch, scene.now), None, "one at a time");
+    let first = scene.broker.next_write(epoch, scene.now).expect("2 is superseded");
+    assert_eq!(scene.broker.next_write(epoch, scene.now), None, "one command at a time");
     scene.broker.not_written(scene.now);
     assert_eq!(scene.broker.next_write(epoch, scene.now), None, "not at once");
     assert_eq!(scene.pass_to_timeout(), Nanos::SECOND);
     assert_eq!(scene.broker.next_write(epoch, scene.now), Some(first));
     scene.broker.written(scene.state.index().next());
-    assert_eq!(scene.broker.next_write(epoch, scene.now), None, "what it did has not come in");
+    assert_eq!(scene.broker.next_write(epoch, scene.now), None, "the feed does not contain the write yet");
     scene.change(&[2], Some(EvalStatus::Canceled));
     assert_eq!(scene.broker.next_write(epoch, scene.now), None);
 }

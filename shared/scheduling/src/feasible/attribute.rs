@@ -1,5 +1,4 @@
-//! Typed values, as devices tell their attributes and as constraints on them are written (`spec/scheduling.md`,
-//!
+//! Typed values: device attributes, and the literals of constraints on them (`spec/scheduling.md` ).
 
 use std::cmp::Ordering;
 
@@ -17,7 +16,7 @@ enum Base {
 
 const KIBI: f64 = 1024.0;
 
-/// Every unit with what it makes of a number.
+/// All units, each with its base and factor.
 const UNITS: [(&str, Base, f64); 33] = [
     ("KiB", Base::Bytes, KIBI),
     ("MiB", Base::Bytes, KIBI * KIBI),
@@ -66,13 +65,13 @@ pub(super) enum Value {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Number {
     value: f64,
-    /// The number as it was written, where that is a whole one without a unit: a float does not hold all of them.
+    /// The exact number, if it is an integer without a unit, because a float cannot represent all integers.
     whole: Option<i64>,
     base: Base,
 }
 
 impl Value {
-    /// A value as a node tells it; `None` where it says nothing.
+    /// The value of a device attribute; `None` if the attribute is empty.
     pub(super) fn of(attribute: &Attribute) -> Option<Self> {
         let unit = attribute.unit.as_deref().unwrap_or_default();
         if let Some(value) = attribute.int {
@@ -84,7 +83,7 @@ impl Value {
         attribute.bool.map(Self::Bool).or_else(|| attribute.string.clone().map(Self::Text))
     }
 
-    /// A value as a constraint writes it: a number, perhaps with a unit, a truth value, else a text.
+    /// Parses the literal of a constraint: a number with an optional unit, a bool, or otherwise a text.
     pub(super) fn parse(text: &str) -> Self {
         if let Some(number) = Number::parse(text, "") {
             return Self::Number(number);
@@ -94,7 +93,7 @@ impl Value {
             "f" | "F" | "false" | "FALSE" | "False" => return Self::Bool(false),
             _ => {}
         }
-        // The longest unit that it ends with: `MB/s` is no `s`, and `kW` no `W`.
+        // The longest unit that the text ends with, because some units end with another: `MB/s` and `kW` with `W`.
         let of_text = UNITS.iter().filter(|(unit, _, _)| text.ends_with(unit));
         let longest = of_text.max_by_key(|(unit, _, _)| unit.len());
         let number =
@@ -109,7 +108,7 @@ impl Value {
         }
     }
 
-    /// The value as a version is written.
+    /// The value as the text of a version.
     pub(super) fn as_version(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -118,8 +117,8 @@ impl Value {
         }
     }
 
-    /// How two values lie to each other; `None` where they cannot be compared. Two different truth values are told as
-    /// *greater*, whichever comes first.
+    /// Compares two values; `None` if they cannot be compared. Two different bools compare as *greater* in either
+    /// order.
     pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Number(left), Self::Number(right)) => left.compare(right),
@@ -190,8 +189,8 @@ mod tests {
     #[test]
     fn what_nodes_tell() {
         let attribute = Attribute { int: Some(11_264), unit: Some("MiB".to_owned()), ..Attribute::default() };
-        let told = Value::of(&attribute).unwrap();
-        assert_eq!(told.compare(&Value::parse("11 GiB")), Some(Ordering::Equal));
+        let reported = Value::of(&attribute).unwrap();
+        assert_eq!(reported.compare(&Value::parse("11 GiB")), Some(Ordering::Equal));
         assert_eq!(Value::of(&Attribute::default()), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The nodes that a job may run on at all: ready ones of its pool and its datacenters (`spec/scheduling.md` ).
+//! The base set of a job: ready nodes of the job's pool and datacenters (`spec/scheduling.md` ).
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use model::job::JobSpec;
 use model::text::matches_pattern;
 use state::{NodePage, NodeRef, PAGE, State};
 
-use crate::columns::{equal_to, places};
+use crate::columns::{bits, equal_to};
 
-/// How many datacenters of a page are looked for in all of its nodes at once.
+/// Number of datacenters of a page that are handled for all of its nodes at once.
 const DATACENTERS_AT_ONCE: usize = 2;
-/// The pool that stands for every node.
+/// The pool that contains all nodes.
 const ALL_POOLS: &str = "all";
 
-/// A job's base set, and how it is told.
+/// A job's base set, with its counts for metrics.
 #[derive(Debug)]
 pub(crate) struct BaseNodes {
     /// The set, a word for each page.
     pub(crate) words: Vec<u64>,
-    /// How many nodes there are in it.
+    /// Number of nodes in the set.
     pub(crate) count: u32,
-    /// The same by datacenter, less those without any.
+    /// Number of nodes by datacenter; datacenters without nodes are omitted.
     pub(crate) by_datacenter: BTreeMap<Text, u32>,
-    /// Which datacenters are the job's, by number.
+    /// By number of a datacenter, whether it is one of the job's.
     datacenters: Vec<bool>,
     pool: Pool,
 }
@@ -31,7 +31,7 @@ pub(crate) struct BaseNodes {
 #[derive(Debug, Clone, Copy)]
 enum Pool {
     All,
-    /// By its number; `None` where no node is in it.
+    /// The number of a pool; `None` if no node is in the pool.
     One(Option<u32>),
 }
 
@@ -59,42 +59,43 @@ impl BaseNodes {
         Self { words, count, by_datacenter, datacenters, pool }
     }
 
-    /// Whether the node in a slot is one of them.
+    /// Whether the node in a slot is in the base set.
     pub(crate) fn contains(&self, slot: u32) -> bool {
         self.words[slot as usize / PAGE] >> (slot as usize % PAGE) & 1 != 0
     }
 
-    /// Whether a node is of the job's pool and datacenters, ready or not.
+    /// Whether a node is in the job's pool and datacenters, ready or not.
     pub(crate) fn covers(&self, node: NodeRef<'_>) -> bool {
-        let (page, place) = node.page();
+        let (page, bit) = node.page();
         let of_pool = match self.pool {
             Pool::All => true,
-            Pool::One(number) => number == Some(page.pool[place]),
+            Pool::One(number) => number == Some(page.pool[bit]),
         };
-        of_pool && self.datacenters[page.datacenter[place] as usize]
+        of_pool && self.datacenters[page.datacenter[bit] as usize]
     }
 }
 
-/// Those of a page's nodes that are in datacenters that are `wanted`, both by number; counts them.
+/// The nodes of a page whose datacenter is `wanted`; adds their numbers to `counts`. `wanted` and `counts` are indexed by
+/// the number of the datacenter.
 fn in_datacenters(page: &NodePage, nodes: u64, wanted: &[bool], counts: &mut [u32]) -> u64 {
-    let (mut there, mut rest) = (0, nodes);
-    // Mostly there are few, of which all nodes of a page are taken at once.
+    let (mut found, mut rest) = (0, nodes);
+    // Pages mostly have few datacenters, so all nodes of one datacenter are handled at once.
     for _ in 0..DATACENTERS_AT_ONCE {
-        let Some(first) = places(rest).next() else { return there };
+        let Some(first) = bits(rest).next() else { return found };
         let datacenter = page.datacenter[first];
         let same = rest & equal_to(&page.datacenter, datacenter);
         if wanted[datacenter as usize] {
             counts[datacenter as usize] += same.count_ones();
-            there |= same;
+            found |= same;
         }
         rest &= !same;
     }
-    for place in places(rest) {
-        let datacenter = page.datacenter[place] as usize;
+    for bit in bits(rest) {
+        let datacenter = page.datacenter[bit] as usize;
         counts[datacenter] += u32::from(wanted[datacenter]);
-        there |= u64::from(wanted[datacenter]) << place;
+        found |= u64::from(wanted[datacenter]) << bit;
     }
-    there
+    found
 }
 
 fn in_pool(page: &NodePage, pool: Pool) -> u64 {

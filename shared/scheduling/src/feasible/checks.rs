@@ -1,5 +1,5 @@
-//! What a node must have for a job or a group, as an ordered list of which the first failure is the reason
-//! (`spec/scheduling.md` ).
+//! The properties that a node must have for a job or a group, as an ordered list of checks. The first check that fails
+//! gives the reason (`spec/scheduling.md` ).
 
 use model::Text;
 use model::job::{NetworkResource, Port, TaskGroup};
@@ -10,14 +10,14 @@ use super::condition::{Condition, escapes_class, resolve};
 use super::device;
 use super::version::{Bounds, Rules};
 
-/// The host network of ports that name none.
+/// The host network of ports that do not name one.
 pub(crate) const DEFAULT_HOST_NETWORK: &str = "default";
-/// The mode of a network that names none.
+/// The mode of a network that does not set one.
 const DEFAULT_MODE: &str = "host";
-/// Agents before this do not say whether they have a bridge.
-const BRIDGE_TOLD_SINCE: &str = "< 0.12";
+/// Versions of agents that do not report whether they have a bridge.
+const BRIDGE_UNREPORTED: &str = "< 0.12";
 
-/// One thing that a node must have.
+/// One property that a node must have.
 #[derive(Debug)]
 pub(super) enum Check<'a> {
     Condition(Condition<'a>),
@@ -27,24 +27,25 @@ pub(super) enum Check<'a> {
     Secrets(&'a TaskGroup),
 }
 
-/// What a node hands out in pieces: one that has none of it is not asked for it any more.
+/// A resource that is assigned in units, not in amounts. If a node lacks it altogether, only that is reported, and its
+/// free units are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pieces {
+pub(crate) enum DiscreteResource {
     Devices,
     Network,
 }
 
 impl<'a> Check<'a> {
-    /// What it looks for, if that is handed out in pieces.
-    pub(super) fn pieces(&self) -> Option<Pieces> {
+    /// The discrete resource that the check is about, if any.
+    pub(super) fn discrete_resource(&self) -> Option<DiscreteResource> {
         match self {
-            Self::Devices(_) => Some(Pieces::Devices),
-            Self::Network(_) => Some(Pieces::Network),
+            Self::Devices(_) => Some(DiscreteResource::Devices),
+            Self::Network(_) => Some(DiscreteResource::Network),
             Self::Condition(_) | Self::Drivers(_) | Self::Secrets(_) => None,
         }
     }
 
-    /// The checks of a group, in the order that reasons are told in.
+    /// The checks of a group, in the order in which reasons are reported.
     pub(super) fn of_group(group: &'a TaskGroup) -> Vec<Self> {
         let of_tasks = group.tasks.iter().flat_map(|task| &task.constraints);
         let conditions = group.constraints.iter().chain(of_tasks).map(Condition::of_constraint);
@@ -58,7 +59,7 @@ impl<'a> Check<'a> {
         checks
     }
 
-    /// Whether nodes of one kind may answer differently.
+    /// Whether nodes of one kind may have different results.
     pub(super) fn differs_within_kind(&self) -> bool {
         match self {
             Self::Condition(condition) => condition.escapes_class(),
@@ -68,7 +69,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether it keeps blocked evaluations from being told apart by class.
+    /// Whether the result is not determined by the computed class.
     pub(super) fn escapes_class(&self) -> bool {
         match self {
             Self::Condition(condition) => condition.escapes_class(),
@@ -76,10 +77,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether the node will not do.
+    /// Whether a node fails the check.
     pub(super) fn fails_on(&self, node: NodeRef<'_>) -> bool {
         match self {
-            // To put it into words takes longer than to see it.
+            // Faster than formatting the reason.
             Self::Condition(condition) => !condition.holds_on(node),
             Self::Devices(_) | Self::Drivers(_) | Self::Network(_) | Self::Secrets(_) => {
                 self.failure(node).is_some()
@@ -87,7 +88,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Why the node will not do; `None` if it will.
+    /// Why a node fails the check; `None` if it passes.
     pub(super) fn failure(&self, node: NodeRef<'_>) -> Option<Text> {
         match self {
             Self::Condition(condition) => (!condition.holds_on(node)).then(|| condition.reason()),
@@ -103,7 +104,7 @@ impl<'a> Check<'a> {
     }
 }
 
-///
+/// Whether the node has all drivers that the group's tasks use.
 fn has_drivers(group: &TaskGroup, spec: &NodeSpec) -> bool {
     group.tasks.iter().all(|task| match spec.drivers.get(&task.driver) {
         Some(driver) => driver.detected && driver.healthy,
@@ -115,14 +116,14 @@ fn is_true(value: &str) -> bool {
     matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
-///
+/// Whether the node has all secrets providers that the group's tasks use.
 fn has_secrets_providers(group: &TaskGroup, spec: &NodeSpec) -> bool {
     let secrets = group.tasks.iter().flat_map(|task| &task.secrets);
     let mut providers = secrets.filter_map(|secret| secret.provider.as_deref());
     providers.all(|provider| spec.attributes.contains_key(&*format!("plugins.secrets.{provider}.version")))
 }
 
-/// The ports of the network block that counts, the first.
+/// The ports of the group's first network block; other blocks do not matter.
 fn ports(group: &TaskGroup) -> impl Iterator<Item = &Port> {
     group
         .networks
@@ -135,16 +136,16 @@ fn mode(word: &str) -> &str {
     if word.is_empty() { DEFAULT_MODE } else { word }
 }
 
-///
+/// Why the node's networks do not suit the group; `None` if they do.
 fn network_failure(group: &TaskGroup, node: NodeRef<'_>) -> Option<Text> {
     let spec = node.spec();
     let wanted = group.networks.first().map_or(DEFAULT_MODE, |network: &NetworkResource| mode(&network.mode));
     if wanted == "none" {
         return None;
     }
-    // The modes stand in the older of a node's two lists, the addresses in the newer.
+    // The modes are in the older of a node's two lists of networks, the addresses in the newer.
     let (networks, older) = (&spec.resources.node_networks, &spec.resources.networks);
-    if !older.iter().any(|listed| mode(&listed.mode) == wanted) && !may_have_untold_bridge(wanted, spec) {
+    if !older.iter().any(|listed| mode(&listed.mode) == wanted) && !may_have_unreported_bridge(wanted, spec) {
         return Some("missing network".into());
     }
     for port in ports(group) {
@@ -163,14 +164,14 @@ fn network_failure(group: &TaskGroup, node: NodeRef<'_>) -> Option<Text> {
     None
 }
 
-fn may_have_untold_bridge(wanted: &str, spec: &NodeSpec) -> bool {
+fn may_have_unreported_bridge(wanted: &str, spec: &NodeSpec) -> bool {
     let is_old = |version: &Text| {
-        Bounds::parse(BRIDGE_TOLD_SINCE, Rules::Semver).is_some_and(|bounds| bounds.admit(version))
+        Bounds::parse(BRIDGE_UNREPORTED, Rules::Semver).is_some_and(|bounds| bounds.admit(version))
     };
     wanted == "bridge" && spec.attributes.get("nomad.version").is_some_and(is_old)
 }
 
-/// The alias of the host network that a port is to be opened on; `None` where the node has nothing for its template.
+/// The alias of the host network that a port is opened on; `None` if the node does not resolve the port's template.
 pub(crate) fn host_network<'n>(port: &'n Port, node: NodeRef<'n>) -> Option<std::borrow::Cow<'n, str>> {
     if port.host_network.is_empty() {
         return Some(DEFAULT_HOST_NETWORK.into());

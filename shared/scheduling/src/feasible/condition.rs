@@ -1,4 +1,4 @@
-//! One condition on a node: two sides and how they are compared (`spec/scheduling.md` ).
+//! A condition on a node: two operands and an operator (`spec/scheduling.md` ).
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -13,21 +13,21 @@ use state::NodeRef;
 
 use super::version::{Bounds, Rules};
 
-/// A constraint or an affinity, made ready to be asked of many nodes.
+/// A constraint or an affinity, prepared for many nodes.
 #[derive(Debug)]
 pub(crate) struct Condition<'a> {
     left: Side<'a>,
     operand: Operand,
     right: Side<'a>,
-    /// What the right side says, where that is the same for every node and takes time to read.
+    /// The right side in parsed form, if it is a literal and the operator needs parsing.
     prepared: Option<Matcher>,
-    /// The left side that was asked about last, and what was found: nodes differ in little.
+    /// The last left side and its result; cached because many nodes have equal values.
     last: RefCell<Option<(Box<str>, bool)>>,
-    words: [&'a str; 2],
+    targets: [&'a str; 2],
     reason: OnceCell<Text>,
 }
 
-/// Where one side's value comes from.
+/// Where the value of one side comes from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Side<'a> {
     Literal(&'a str),
@@ -38,18 +38,18 @@ pub(super) enum Side<'a> {
     NodePool,
     Attribute(&'a str),
     Meta(&'a str),
-    /// A reference to nothing that nodes have.
+    /// A reference that no node resolves.
     Unknown,
 }
 
-/// A right side that was read; `None` where it cannot be, so that nothing matches it.
+/// A parsed right side; `None` if parsing failed, so nothing matches it.
 #[derive(Debug)]
 enum Matcher {
     Expression(Option<Regex>),
     Bounds(Option<Bounds>),
-    /// All of a list, each once.
+    /// All items of a list, without duplicates.
     All(BTreeSet<Box<str>>),
-    /// Any of one.
+    /// Any item of a list.
     Any(BTreeSet<Box<str>>),
 }
 
@@ -63,25 +63,26 @@ impl<'a> Condition<'a> {
     }
 
     fn new(left: &'a str, operand: Operand, right: &'a str) -> Self {
-        let words = [left, right];
-        let [left, right] = words.map(Side::parse);
+        let targets = [left, right];
+        let [left, right] = targets.map(Side::parse);
         let is_literal = matches!(right, Side::Literal(_));
-        let prepared = is_literal.then(|| Matcher::prepare(operand, words[1])).flatten();
-        Self { left, operand, right, prepared, last: RefCell::default(), words, reason: OnceCell::new() }
+        let prepared = is_literal.then(|| Matcher::prepare(operand, targets[1])).flatten();
+        Self { left, operand, right, prepared, last: RefCell::default(), targets, reason: OnceCell::new() }
     }
 
-    /// Whether it looks at what is a node's alone, so that no class can answer for its nodes.
+    /// Whether it refers to an attribute that is unique to a node, so its result is not determined by the class
+    ///
     pub(crate) fn escapes_class(&self) -> bool {
-        self.words.iter().any(|word| escapes_class(word))
+        self.targets.iter().any(|target| escapes_class(target))
     }
 
-    /// The condition as metrics name it.
+    /// The condition as metrics show it.
     pub(crate) fn reason(&self) -> Text {
-        let [left, right] = self.words;
+        let [left, right] = self.targets;
         Text::clone(self.reason.get_or_init(|| format!("{left} {} {right}", self.operand).into()))
     }
 
-    /// Whether a node fulfils it.
+    /// Whether a node satisfies the condition.
     pub(crate) fn holds_on(&self, node: NodeRef<'_>) -> bool {
         let (left, right) = (self.left.resolve(node), self.right.resolve(node));
         let both = left.as_deref().zip(right.as_deref());
@@ -104,7 +105,7 @@ impl<'a> Condition<'a> {
                 Some(matcher) => self.matches(matcher, left),
                 None => Matcher::prepare(self.operand, right).is_some_and(|matcher| matcher.matches(left)),
             }),
-            // Not a matter of the node alone.
+            // These are checked for each placement.
             Operand::DistinctHosts | Operand::DistinctProperty => true,
         }
     }
@@ -122,21 +123,21 @@ impl<'a> Condition<'a> {
     }
 }
 
-/// Whether a reference names what is a node's alone.
-pub(crate) fn escapes_class(word: &str) -> bool {
+/// Whether a target refers to an attribute that is unique to a node.
+pub(crate) fn escapes_class(target: &str) -> bool {
     ["${unique.", "${node.unique.", "${attr.unique.", "${meta.unique."]
         .iter()
-        .any(|prefix| word.starts_with(prefix))
+        .any(|prefix| target.starts_with(prefix))
 }
 
-/// What a text that may be a reference stands for on a node; `None` where that has nothing there.
-pub(crate) fn resolve<'n>(word: &'n str, node: NodeRef<'n>) -> Option<Cow<'n, str>> {
-    Side::parse(word).resolve(node)
+/// The value of a literal or a reference on a node; `None` if the node does not have it.
+pub(crate) fn resolve<'n>(target: &'n str, node: NodeRef<'n>) -> Option<Cow<'n, str>> {
+    Side::parse(target).resolve(node)
 }
 
 impl<'a> Side<'a> {
-    pub(super) fn parse(word: &'a str) -> Self {
-        let Some(name) = word.strip_prefix("${") else { return Side::Literal(word) };
+    pub(super) fn parse(target: &'a str) -> Self {
+        let Some(name) = target.strip_prefix("${") else { return Side::Literal(target) };
         let Some(name) = name.strip_suffix('}') else { return Side::Unknown };
         match name {
             "node.unique.id" => Side::NodeId,
@@ -152,7 +153,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// `None` where the node has nothing there.
+    /// `None` if the node does not have the value.
     pub(super) fn resolve<'n>(self, node: NodeRef<'n>) -> Option<Cow<'n, str>>
     where
         'a: 'n,
@@ -210,7 +211,7 @@ impl Matcher {
     }
 }
 
-/// As integers if both are, else as floats if both are, else as bytes.
+/// Compares as integers if both sides are integers, otherwise as floats if both are floats, otherwise as bytes.
 fn compare(left: &str, right: &str) -> Ordering {
     if let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) {
         return left.cmp(&right);

@@ -1,4 +1,5 @@
-//! Devices: which of a node's are what a task asks for, whoever has them (`spec/scheduling.md` ).
+//! Device requests: which device groups of a node match them, regardless of other allocations (`spec/scheduling.md`
+//!
 
 use std::cmp::Ordering;
 
@@ -12,21 +13,21 @@ use super::version::{Bounds, Rules};
 /// The reference to the ids of a device group's instances.
 const IDS: &str = "${device.ids}";
 
-/// A request for instances of a device, made ready to be asked of many nodes.
+/// A request for instances of a device, prepared for many nodes.
 #[derive(Debug)]
 pub(crate) struct DeviceRequest<'a> {
     vendor: Option<&'a str>,
     kind: &'a str,
     name: Option<&'a str>,
-    /// How many instances.
+    /// Number of instances.
     pub(crate) count: usize,
     constraints: Vec<DeviceCondition<'a>>,
     affinities: Vec<(DeviceCondition<'a>, f64)>,
 }
 
 impl<'a> DeviceRequest<'a> {
-    pub(crate) fn of(asked: &'a RequestedDevice) -> Self {
-        let mut parts = asked.name.splitn(3, '/');
+    pub(crate) fn of(requested: &'a RequestedDevice) -> Self {
+        let mut parts = requested.name.splitn(3, '/');
         let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
         let (vendor, kind) = second.map_or((None, first), |kind| (Some(first), kind));
         let affinity = |affinity: &'a Affinity| {
@@ -40,45 +41,45 @@ impl<'a> DeviceRequest<'a> {
             vendor,
             kind,
             name: third,
-            count: usize::try_from(asked.count).unwrap_or(usize::MAX),
-            constraints: asked.constraints.iter().map(constraint).collect(),
-            affinities: asked.affinities.iter().map(affinity).collect(),
+            count: usize::try_from(requested.count).unwrap_or(usize::MAX),
+            constraints: requested.constraints.iter().map(constraint).collect(),
+            affinities: requested.affinities.iter().map(affinity).collect(),
         }
     }
 
-    /// Whether a device group is what is asked for, by its id and the constraints.
+    /// Whether a device group matches the request's name and constraints.
     pub(crate) fn matches(&self, group: &NodeDeviceGroup) -> bool {
-        let is = |asked: Option<&str>, is: &str| asked.is_none_or(|asked| asked == is);
+        let is = |requested: Option<&str>, is: &str| requested.is_none_or(|requested| requested == is);
         is(self.vendor, &group.vendor)
             && self.kind == &*group.kind
             && is(self.name, &group.name)
             && self.constraints.iter().all(|condition| condition.holds_on(group))
     }
 
-    /// Whether one of its instances is, too.
+    /// Whether an instance of a matching group is healthy and satisfies the constraints on ids.
     pub(crate) fn admits(&self, instance: &NodeDevice) -> bool {
         instance.healthy && self.constraints.iter().all(|condition| condition.admits(&instance.id))
     }
 
-    /// The weights of the affinities that a device group fulfils.
+    /// Sum of the weights of the affinities that a device group satisfies.
     pub(crate) fn affinity(&self, group: &NodeDeviceGroup) -> f64 {
         let held = self.affinities.iter().filter(|(condition, _)| condition.holds_on(group));
         held.map(|(_, weight)| weight).sum()
     }
 
-    /// What the weights of all affinities add up to, whatever their signs.
+    /// Sum of the absolute weights of all affinities.
     pub(crate) fn weights(&self) -> f64 {
         self.affinities.iter().map(|(_, weight)| weight.abs()).sum()
     }
 }
 
-/// Whether a node's devices can cover all that a group's tasks ask for, as if nobody else had any. A request may
-/// be covered by several makes.
+/// Whether a node's devices cover all requests of a group's tasks, regardless of other allocations. Several
+/// device groups may cover one request.
 pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
     let healthy = |devices: &NodeDeviceGroup| devices.instances.iter().filter(|one| one.healthy).count();
     let mut left: Vec<usize> = devices.iter().map(healthy).collect();
-    let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
-    asked.map(DeviceRequest::of).all(|request| {
+    let requested = group.tasks.iter().flat_map(|task| &task.resources.devices);
+    requested.map(DeviceRequest::of).all(|request| {
         let mut missing = request.count;
         for (devices, left) in devices.iter().zip(&mut left) {
             if missing > 0 && *left > 0 && request.matches(devices) {
@@ -91,11 +92,11 @@ pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
     })
 }
 
-/// Whether some request looks at what is one node's alone: ids of instances, or attributes that classes leave out.
+/// Whether some request refers to what is unique to a node: instance ids, or attributes that classes leave out.
 pub(super) fn asks_for_instances(group: &TaskGroup) -> bool {
-    let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
-    let mut constraints = asked.flat_map(|request| &request.constraints);
-    let is_unique = |word: &str| word == IDS || word.starts_with("${device.attr.unique.");
+    let requested = group.tasks.iter().flat_map(|task| &task.resources.devices);
+    let mut constraints = requested.flat_map(|request| &request.constraints);
+    let is_unique = |target: &str| target == IDS || target.starts_with("${device.attr.unique.");
     constraints.any(|constraint| is_unique(&constraint.l_target) || is_unique(&constraint.r_target))
 }
 
@@ -107,7 +108,7 @@ struct DeviceCondition<'a> {
     right: Side<'a>,
 }
 
-/// Where one side's value comes from.
+/// Where the value of one side comes from.
 #[derive(Debug)]
 enum Side<'a> {
     Literal(Value),
@@ -116,13 +117,13 @@ enum Side<'a> {
     Vendor,
     Kind,
     Attribute(&'a str),
-    /// A reference to nothing that devices have.
+    /// A reference that no device resolves.
     Unknown,
 }
 
 impl<'a> Side<'a> {
-    fn parse(word: &'a str) -> Self {
-        let Some(name) = word.strip_prefix("${") else { return Self::Literal(Value::parse(word)) };
+    fn parse(target: &'a str) -> Self {
+        let Some(name) = target.strip_prefix("${") else { return Self::Literal(Value::parse(target)) };
         match name.strip_suffix('}').and_then(|name| name.strip_prefix("device.")) {
             Some("ids") => Self::Ids,
             Some("model") => Self::Model,
@@ -159,7 +160,7 @@ impl<'a> DeviceCondition<'a> {
         holds(self.left.resolve(group), self.operand, self.right.resolve(group))
     }
 
-    /// Whether a single instance fulfils a condition on [`IDS`]: a list names those that will do.
+    /// Whether a single instance satisfies a condition on [`IDS`]. A list names the acceptable instances.
     fn admits(&self, id: &str) -> bool {
         let other = match (&self.left, &self.right) {
             (Side::Ids, Side::Literal(other)) | (Side::Literal(other), Side::Ids) => other,
@@ -181,7 +182,7 @@ impl<'a> DeviceCondition<'a> {
     }
 }
 
-///
+/// Evaluates a condition on typed values.
 fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
     use super::condition::items;
     let both = left.as_ref().zip(right.as_ref());
@@ -214,7 +215,7 @@ fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
             .is_some_and(|(left, right)| items(right).all(|wanted| items(left).any(|item| item == wanted))),
         Operand::SetContainsAny => texts()
             .is_some_and(|(left, right)| items(right).any(|wanted| items(left).any(|item| item == wanted))),
-        // No device has hosts or properties.
+        // Device groups have no hosts or properties.
         Operand::DistinctHosts | Operand::DistinctProperty => false,
     }
 }
@@ -239,7 +240,7 @@ mod tests {
         }
     }
 
-    fn asked_for(name: &str, constraint: Option<(&str, Operand, &str)>) -> RequestedDevice {
+    fn request_for(name: &str, constraint: Option<(&str, Operand, &str)>) -> RequestedDevice {
         let constraint = constraint.map(|(left, operand, right)| Constraint {
             l_target: left.into(),
             r_target: right.into(),
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_part_of_a_name_must_agree() {
-        let matches = |name| DeviceRequest::of(&asked_for(name, None)).matches(&gpus());
+        let matches = |name| DeviceRequest::of(&request_for(name, None)).matches(&gpus());
         assert!(matches("gpu") && matches("nvidia/gpu") && matches("nvidia/gpu/2080ti"));
         assert!(!matches("nvidia") && !matches("amd/gpu") && !matches("nvidia/gpu/1080ti"));
     }
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn constraints_are_on_typed_values() {
         let matches = |left, operand, right| {
-            DeviceRequest::of(&asked_for("gpu", Some((left, operand, right)))).matches(&gpus())
+            DeviceRequest::of(&request_for("gpu", Some((left, operand, right)))).matches(&gpus())
         };
         assert!(matches("${device.attr.memory}", Operand::GreaterOrEqual, "11 GiB"));
         assert!(!matches("${device.attr.memory}", Operand::GreaterOrEqual, "12 GiB"));
@@ -274,8 +275,8 @@ mod tests {
 
     #[test]
     fn ids_name_the_instances_that_will_do() {
-        let asked = asked_for("gpu", Some((IDS, Operand::SetContains, "c,b")));
-        let request = DeviceRequest::of(&asked);
+        let requested = request_for("gpu", Some((IDS, Operand::SetContains, "c,b")));
+        let request = DeviceRequest::of(&requested);
         let admitted = |group: &NodeDeviceGroup| -> Vec<bool> {
             group.instances.iter().map(|instance| request.admits(instance)).collect()
         };
@@ -286,11 +287,11 @@ mod tests {
     fn several_makes_may_cover_a_request() {
         let ask = |count| {
             let mut group = TaskGroup { tasks: vec![Default::default()], ..TaskGroup::default() };
-            group.tasks[0].resources.devices = vec![RequestedDevice { count, ..asked_for("gpu", None) }];
+            group.tasks[0].resources.devices = vec![RequestedDevice { count, ..request_for("gpu", None) }];
             group
         };
         let devices = [gpus(), NodeDeviceGroup { name: "t4".into(), ..gpus() }];
         assert!(covers(&ask(4), &devices));
-        assert!(!covers(&ask(5), &devices), "of the instances two are not healthy");
+        assert!(!covers(&ask(5), &devices), "two of the six instances are unhealthy");
     }
 }

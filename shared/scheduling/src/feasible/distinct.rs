@@ -1,17 +1,17 @@
-//! Rules between a job's own allocations: `distinct_hosts` and `distinct_property` (`spec/scheduling.md` §5.4).
+//! Rules among a job's own allocations: `distinct_hosts` and `distinct_property` (`spec/scheduling.md` §5.4).
 
 use model::Text;
 use model::job::{Constraint, Job, Operand, TaskGroup};
 use state::{AllocRef, NodePage, State};
 
-use super::property::{Counted, Property};
+use super::property::{CountChange, Property};
 
-/// The rules for one group.
+/// The rules that apply to one group.
 #[derive(Debug)]
 pub(crate) struct Distinct<'a> {
     /// No two allocations of the job share a node.
     job_hosts: bool,
-    /// No two allocations of the group do.
+    /// No two allocations of the group share a node.
     group_hosts: bool,
     properties: Vec<DistinctProperty<'a>>,
 }
@@ -19,21 +19,21 @@ pub(crate) struct Distinct<'a> {
 #[derive(Debug)]
 struct DistinctProperty<'a> {
     property: Property<'a>,
-    /// How many may share a value; else what is wrong with the constraint.
+    /// How many allocations may share a value; or the error in the constraint.
     allowed: Result<u32, Text>,
 }
 
-/// Which of the job's allocations are on a node.
+/// Number of the job's allocations on a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Neighbours {
-    /// Of the whole job.
+    /// Allocations of the job.
     pub(crate) job: u32,
-    /// Of the group.
+    /// Allocations of the group.
     pub(crate) group: u32,
 }
 
 impl<'a> Distinct<'a> {
-    /// The rules; `allocs` are all of the job's, of every incarnation.
+    /// The rules of a group. `allocs` are all allocations of the job, of every incarnation.
     pub(crate) fn of(
         state: &'a State,
         pages: &'a [&'a NodePage],
@@ -63,12 +63,13 @@ impl<'a> Distinct<'a> {
         !self.job_hosts && !self.group_hosts && self.properties.is_empty()
     }
 
-    /// Whether values are counted, so that a stop on one node lets others in.
+    /// Whether there are `distinct_property` rules, so that a stop on one node may make other nodes acceptable.
     pub(crate) fn counts_values(&self) -> bool {
         !self.properties.is_empty()
     }
 
-    /// Why another one must not go to a node; nothing if it may. On system jobs `distinct_hosts` has no effect.
+    /// Why another allocation must not be placed on a node; empty if it may. `distinct_hosts` has no effect on system
+    /// jobs.
     pub(crate) fn failures(
         &mut self,
         slot: u32,
@@ -80,8 +81,8 @@ impl<'a> Distinct<'a> {
         hosts.into_iter().chain(self.properties.iter_mut().filter_map(move |property| property.failure(slot)))
     }
 
-    /// Notes what the plan does to an allocation of the job's group with a name, on the node in a slot.
-    pub(crate) fn note(&mut self, slot: u32, group: &Text, change: Counted) {
+    /// Records a change of the allocations of the job's group `group` on the node in a slot.
+    pub(crate) fn note(&mut self, slot: u32, group: &Text, change: CountChange) {
         for rule in self.properties.iter_mut().filter(|rule| rule.property.counts_group(group)) {
             rule.property.note(slot, change);
         }
@@ -89,7 +90,7 @@ impl<'a> Distinct<'a> {
 }
 
 impl DistinctProperty<'_> {
-    ///
+    /// Why another allocation must not have the node's value.
     fn failure(&mut self, slot: u32) -> Option<Text> {
         let allowed = match &self.allowed {
             Ok(allowed) => *allowed,
@@ -106,7 +107,7 @@ impl DistinctProperty<'_> {
     }
 }
 
-///
+/// The number of allocations that may share a value, 1 by default.
 fn allowed(constraint: &Constraint) -> Result<u32, Text> {
     if constraint.r_target.is_empty() {
         return Ok(1);
@@ -118,7 +119,7 @@ fn allowed(constraint: &Constraint) -> Result<u32, Text> {
     })
 }
 
-///
+/// Whether a constraint is an active `distinct_hosts`; a false value disables it.
 fn wants_hosts(constraint: &Constraint) -> bool {
     let is_off = matches!(&*constraint.r_target, "0" | "f" | "F" | "false" | "FALSE" | "False");
     constraint.operand == Operand::DistinctHosts && !is_off

@@ -1,8 +1,9 @@
-//! Feasibility: which nodes a group can run on, whatever they have left.
+//! Feasibility: the nodes that satisfy the constraints, drivers, devices and networks of a group, whatever their free
+//! resources.
 //!
-//! Worked out once for each kind of node and not for each node; only conditions on what is a node's alone look at single
-//! nodes. What depends on other allocations (volumes, distinct rules) is asked at each placement's turn. What is short on
-//! a feasible node is `place`'s business.
+//! Most checks run once for each kind of node; only conditions on attributes that are unique to a node run for single
+//! nodes. Checks that depend on other allocations (volumes, distinct rules) run for each placement. Whether a feasible
+//! node has enough free resources is decided in `place`.
 
 mod attribute;
 mod base;
@@ -21,22 +22,22 @@ use model::job::{JobSpec, TaskGroup};
 use state::{NodePage, NodeRef, PAGE, State};
 
 pub(crate) use base::BaseNodes;
-pub(crate) use checks::{DEFAULT_HOST_NETWORK, Pieces, host_network};
+pub(crate) use checks::{DEFAULT_HOST_NETWORK, DiscreteResource, host_network};
 pub(crate) use condition::Condition;
 pub(crate) use device::DeviceRequest;
 pub(crate) use distinct::{Distinct, Neighbours};
-pub(crate) use property::{Counted, Property, kind_of};
-pub(crate) use volumes::{Asked, Volumes};
+pub(crate) use property::{CountChange, Property, kind_of};
+pub(crate) use volumes::{PlacementVolumes, Volumes};
 
 use checks::Check;
 
-use crate::columns::{by_kind, places, word_of};
+use crate::columns::{bits, by_kind, pack_bits};
 
-/// The reason of a node whose class was ruled out by another one.
+/// The reason reported for a node whose class is known to be ineligible.
 const CLASS_INELIGIBLE: &str = "computed class ineligible";
 
-/// Stands for the verdict on a kind that was not asked for yet.
-const UNASKED: u8 = 2;
+/// Verdict of a kind that was not checked yet.
+const UNCHECKED: u8 = 2;
 
 /// The feasibility of one job's groups, in one attempt.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(crate) struct Feasibility<'a> {
     pages: &'a [&'a NodePage],
     job: Checks<'a>,
     groups: Vec<Checks<'a>>,
-    /// The computed classes' numbers, by kind; filled as kinds are seen.
+    /// The number of each kind's computed class; filled in as kinds are checked.
     class_of_kind: Vec<Option<u32>>,
     class_ineligible: Text,
 }
@@ -65,33 +66,33 @@ impl<'a> Feasibility<'a> {
         }
     }
 
-    /// The nodes of the base set on which the job's group at place `group` can run, a word for each page.
+    /// The nodes of the base set on which a group of the job can run, a word for each page.
     pub(crate) fn scan(&mut self, group: usize, base: &BaseNodes) -> Vec<u64> {
         let mut feasible = base.words.clone();
-        let is_of_kind = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
-        // Of each kind: 1 if it allows the group, 0 if not.
-        let mut verdicts = vec![UNASKED; self.class_of_kind.len()];
+        let same_within_kinds = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
+        // For each kind, 1 if its nodes are feasible, 0 if not.
+        let mut verdicts = vec![UNCHECKED; self.class_of_kind.len()];
         for (number, word) in feasible.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
-            let slot = |place| (number * PAGE + place) as u32;
-            if !is_of_kind {
-                let refusing = places(*word).filter(|place| !self.allows_in(group, slot(*place)));
-                *word &= !refusing.fold(0, |all, place| all | 1 << place);
+            let slot = |bit| (number * PAGE + bit) as u32;
+            if !same_within_kinds {
+                let refusing = bits(*word).filter(|bit| !self.allows_in(group, slot(*bit)));
+                *word &= !refusing.fold(0, |all, bit| all | 1 << bit);
                 continue;
             }
-            // All of a page at once: a table is looked into without a branch.
-            let mut told = by_kind(page, &verdicts);
-            let unasked = *word & word_of(&told.map(|verdict| u8::from(verdict == UNASKED)));
-            if unasked != 0 {
-                for place in places(unasked) {
-                    let verdict = &mut verdicts[page.kind[place] as usize];
-                    if *verdict == UNASKED {
-                        *verdict = u8::from(self.allows_in(group, slot(place)));
+            // All nodes of a page at once, by a table lookup without branches.
+            let mut page_verdicts = by_kind(page, &verdicts);
+            let unchecked = *word & pack_bits(&page_verdicts.map(|verdict| u8::from(verdict == UNCHECKED)));
+            if unchecked != 0 {
+                for bit in bits(unchecked) {
+                    let verdict = &mut verdicts[page.kind[bit] as usize];
+                    if *verdict == UNCHECKED {
+                        *verdict = u8::from(self.allows_in(group, slot(bit)));
                     }
                 }
-                told = by_kind(page, &verdicts);
+                page_verdicts = by_kind(page, &verdicts);
             }
-            *word &= word_of(&told.map(|verdict| u8::from(verdict == 1)));
+            *word &= pack_bits(&page_verdicts.map(|verdict| u8::from(verdict == 1)));
         }
         feasible
     }
@@ -100,17 +101,17 @@ impl<'a> Feasibility<'a> {
         self.state.node_at(slot).is_some_and(|node| self.allows(group, node))
     }
 
-    /// Whether the job's group at place `group` can run on a node, be that in the base set or not.
+    /// Whether a group of the job can run on a node, which need not be in the base set.
     pub(crate) fn allows(&mut self, group: usize, node: NodeRef<'_>) -> bool {
         let (kind, class) = self.kind(node);
-        let is_class = |checks: &Checks<'_>| checks.rules_out(class);
-        if is_class(&self.job) || is_class(&self.groups[group]) {
+        let rules_out = |checks: &Checks<'_>| checks.rules_out(class);
+        if rules_out(&self.job) || rules_out(&self.groups[group]) {
             return false;
         }
         self.job.failing(kind, node).is_none() && self.groups[group].failing(kind, node).is_none()
     }
 
-    /// Why the job's group at place `group` cannot run on a node. A class's own reason is told once an attempt, for one
+    /// Why a group of the job cannot run on a node. The own reason of a class is reported once in an attempt, for one
     /// of its nodes.
     pub(crate) fn reason(&mut self, group: usize, node: NodeRef<'_>) -> Option<Text> {
         let (kind, class) = self.kind(node);
@@ -126,24 +127,24 @@ impl<'a> Feasibility<'a> {
                 (of_group, check)
             }
         };
-        match checks.may_tell(class) {
+        match checks.report_once(class) {
             true => checks.checks[check].failure(node),
             false => Some(Text::clone(&self.class_ineligible)),
         }
     }
 
-    /// Whether there are conditions of the group that its nodes' classes cannot answer: then each is told its own reason.
+    /// Whether some conditions of the group are not decided by computed class; then each node reports its own reason.
     pub(crate) fn group_escapes_class(&self, group: usize) -> bool {
         let checks = [&self.job, &self.groups[group]];
         checks.iter().any(|checks| checks.escapes_class || !checks.is_same_within_kinds())
     }
 
-    /// The reason of all nodes of a class but the one that told its own.
+    /// The reason reported for all nodes of a class after the first.
     pub(crate) fn class_ineligible(&self) -> Text {
         Text::clone(&self.class_ineligible)
     }
 
-    /// Why the job's group at place `group` cannot run on a node, whatever was told before.
+    /// Why a group of the job cannot run on a node, regardless of what was reported before.
     pub(crate) fn own_reason(&mut self, group: usize, node: NodeRef<'_>) -> Option<Text> {
         let (kind, _) = self.kind(node);
         if let Some(check) = self.job.failing(kind, node) {
@@ -154,48 +155,50 @@ impl<'a> Feasibility<'a> {
         checks.checks[check].failure(node)
     }
 
-    /// Everything for which the job's group at place `group` cannot run on a node, and what it has none of: what is true
-    /// of its whole kind, or what is a matter of the node alone.
+    /// All reasons for which a group of the job cannot run on a node, each with the discrete resource that the node
+    /// lacks. With `unique`, only reasons that concern the single node, otherwise only reasons that concern its whole
+    /// kind.
     pub(crate) fn failures(
         &self,
         group: usize,
         node: NodeRef<'_>,
-        alone: bool,
-    ) -> impl Iterator<Item = (Text, Option<Pieces>)> {
+        unique: bool,
+    ) -> impl Iterator<Item = (Text, Option<DiscreteResource>)> {
         let all = [&self.job, &self.groups[group]];
-        all.into_iter().flat_map(move |checks| checks.failures(node, alone))
+        all.into_iter().flat_map(move |checks| checks.failures(node, unique))
     }
 
-    /// Rules out the classes that another version of the job was found not to fit, for the job or for the group: what is
-    /// remembered of classes is remembered of the job, whatever its version.
+    /// Rules out the classes that were found ineligible for another version of the job, for the job itself or for the
+    /// group. Class eligibility is cached by job, not by version.
     pub(crate) fn inherit(&mut self, group: usize, from: &Self, group_there: Option<usize>) {
-        self.job.ruled_out.extend(from.told_ineligible(&from.job));
+        self.job.ruled_out.extend(from.reported_ineligible(&from.job));
         if let Some(there) = group_there {
-            self.groups[group].ruled_out.extend(from.told_ineligible(&from.groups[there]));
+            self.groups[group].ruled_out.extend(from.reported_ineligible(&from.groups[there]));
         }
     }
 
-    fn told_ineligible(&self, checks: &Checks<'_>) -> Vec<u32> {
-        if !checks.told_all {
-            return checks.told.iter().copied().collect();
+    fn reported_ineligible(&self, checks: &Checks<'_>) -> Vec<u32> {
+        if !checks.all_reported {
+            return checks.reported.iter().copied().collect();
         }
         let failing = checks.verdicts.iter().zip(&self.class_of_kind);
         let failing = failing.filter(|(verdict, _)| matches!(verdict, Verdict::Fails(_)));
         failing.filter_map(|(_, class)| *class).collect()
     }
 
-    /// A pass over the whole base set was made of which nobody told: it has met every class.
-    pub(crate) fn pass_in_silence(&mut self, group: usize) {
-        self.job.told_all = true;
-        self.groups[group].told_all = true;
+    /// Records that a pass over the whole base set was made without reporting reasons; it has met every class.
+    pub(crate) fn mark_all_reported(&mut self, group: usize) {
+        self.job.all_reported = true;
+        self.groups[group].all_reported = true;
     }
 
-    /// Whether some class of nodes cannot answer for all of its nodes.
+    /// Whether some class does not determine feasibility for all of its nodes.
     pub(crate) fn escapes_class(&self) -> bool {
         self.job.escapes_class || self.groups.iter().any(|group| group.escapes_class)
     }
 
-    /// Which of the classes that were looked at could serve; nothing where classes say nothing.
+    /// For each class that was checked, whether its nodes are feasible. Empty if classes do not determine
+    /// feasibility.
     pub(crate) fn class_eligibility(&self) -> BTreeMap<Text, bool> {
         let mut eligible: BTreeMap<Text, bool> = BTreeMap::new();
         if self.escapes_class() {
@@ -212,36 +215,36 @@ impl<'a> Feasibility<'a> {
 
     /// The numbers of a node's kind and of its class.
     fn kind(&mut self, node: NodeRef<'_>) -> (usize, u32) {
-        let (page, place) = node.page();
-        let (kind, class) = (page.kind[place] as usize, page.class[place]);
+        let (page, bit) = node.page();
+        let (kind, class) = (page.kind[bit] as usize, page.class[bit]);
         self.class_of_kind[kind] = Some(class);
         (kind, class)
     }
 }
 
-/// The checks of a job or a group, with what they said of each kind of node.
+/// The checks of a job or a group, with their results for each kind of node.
 #[derive(Debug)]
 struct Checks<'a> {
     checks: Vec<Check<'a>>,
-    /// Places of the checks that look at single nodes.
+    /// Indexes of the checks that are made for single nodes.
     unique: Vec<usize>,
     escapes_class: bool,
     verdicts: Vec<Verdict>,
-    /// Of which kinds some node passed.
+    /// For each kind, whether some node passed.
     passed: Vec<bool>,
-    /// The computed classes whose reason was told.
-    told: HashSet<u32>,
-    told_all: bool,
-    /// Computed classes that another version of the job was found not to fit.
+    /// Computed classes whose reason was reported.
+    reported: HashSet<u32>,
+    all_reported: bool,
+    /// Computed classes that were found ineligible for another version of the job.
     ruled_out: HashSet<u32>,
 }
 
-/// What the checks that ask the same of a whole kind said of it.
+/// The result of the checks that hold for a whole kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Unknown,
     Passes,
-    /// The first check that failed.
+    /// Index of the first check that failed.
     Fails(usize),
 }
 
@@ -249,13 +252,13 @@ impl<'a> Checks<'a> {
     fn new(checks: Vec<Check<'a>>, kinds: usize) -> Self {
         let unique = checks.iter().enumerate().filter(|(_, check)| check.differs_within_kind());
         Self {
-            unique: unique.map(|(place, _)| place).collect(),
+            unique: unique.map(|(index, _)| index).collect(),
             escapes_class: checks.iter().any(Check::escapes_class),
             verdicts: vec![Verdict::Unknown; kinds],
             passed: vec![false; kinds],
             checks,
-            told: HashSet::new(),
-            told_all: false,
+            reported: HashSet::new(),
+            all_reported: false,
             ruled_out: HashSet::new(),
         }
     }
@@ -266,21 +269,21 @@ impl<'a> Checks<'a> {
         checks
     }
 
-    /// Whether all nodes of a kind are told the same.
+    /// Whether all checks have the same result for all nodes of a kind.
     fn is_same_within_kinds(&self) -> bool {
         self.unique.is_empty()
     }
 
-    /// Whether a class is out of the question, whatever the checks say.
+    /// Whether a class is known to be ineligible.
     fn rules_out(&self, class: u32) -> bool {
         !self.escapes_class && self.ruled_out.contains(&class)
     }
 
-    /// The first check that a node fails.
+    /// Index of the first check that a node fails.
     fn failing(&mut self, kind: usize, node: NodeRef<'_>) -> Option<usize> {
         if self.verdicts[kind] == Verdict::Unknown {
-            let mut asked = (0..self.checks.len()).filter(|place| !self.unique.contains(place));
-            let failed = asked.find(|place| self.checks[*place].fails_on(node));
+            let mut shared_checks = (0..self.checks.len()).filter(|index| !self.unique.contains(index));
+            let failed = shared_checks.find(|index| self.checks[*index].fails_on(node));
             self.verdicts[kind] = failed.map_or(Verdict::Passes, Verdict::Fails);
         }
         let shared = match self.verdicts[kind] {
@@ -288,21 +291,25 @@ impl<'a> Checks<'a> {
             Verdict::Passes | Verdict::Unknown => None,
         };
         let before = shared.unwrap_or(self.checks.len());
-        let mut unique = self.unique.iter().copied().take_while(|place| *place < before);
-        let failing = unique.find(|place| self.checks[*place].fails_on(node)).or(shared);
+        let mut unique = self.unique.iter().copied().take_while(|index| *index < before);
+        let failing = unique.find(|index| self.checks[*index].fails_on(node)).or(shared);
         self.passed[kind] |= failing.is_none();
         failing
     }
 
-    /// Why a node fails each check that it fails: of those that look at single nodes, or of the others.
-    fn failures(&self, node: NodeRef<'_>, unique: bool) -> impl Iterator<Item = (Text, Option<Pieces>)> {
-        let asked = self.checks.iter().enumerate();
-        let asked = asked.filter(move |(place, _)| self.unique.contains(place) == unique);
-        asked.filter_map(move |(_, check)| Some((check.failure(node)?, check.pieces())))
+    /// The reasons of all checks that a node fails: of those made for single nodes, or of the others.
+    fn failures(
+        &self,
+        node: NodeRef<'_>,
+        unique: bool,
+    ) -> impl Iterator<Item = (Text, Option<DiscreteResource>)> {
+        let selected = self.checks.iter().enumerate();
+        let selected = selected.filter(move |(index, _)| self.unique.contains(index) == unique);
+        selected.filter_map(move |(_, check)| Some((check.failure(node)?, check.discrete_resource())))
     }
 
-    /// Whether the reason of a class may be told; from now on it was.
-    fn may_tell(&mut self, class: u32) -> bool {
-        self.escapes_class || !self.told_all && self.told.insert(class)
+    /// Whether the reason of a class may be reported. It counts as reported from then on.
+    fn report_once(&mut self, class: u32) -> bool {
+        self.escapes_class || !self.all_reported && self.reported.insert(class)
     }
 }

@@ -1,5 +1,5 @@
-//! How often each value of a node's property is in use by a job or one of its groups (`spec/scheduling.md`,
-//! what `distinct_property` and spreads count.
+//! Counts how often each value of a node property is used by a job or one of its groups (`spec/scheduling.md`,
+//! Used by `distinct_property` and spreads.
 
 use std::collections::HashMap;
 
@@ -8,56 +8,56 @@ use state::{AllocRef, NodePage, PAGE, State};
 
 use super::condition::{Side, escapes_class};
 
-/// Stands for a node that was not asked yet.
+/// Marks a node that was not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
-/// Stands for a node that does not have the property.
+/// Marks a node that does not have the property.
 const MISSING: u32 = u32::MAX - 1;
 
-/// A property of nodes, with the allocations that count for it.
+/// A node property, with the allocations that count for it.
 #[derive(Debug)]
 pub(crate) struct Property<'a> {
     state: &'a State,
     name: &'a str,
     side: Side<'a>,
-    /// The group whose allocations count; `None` is all of the job's.
+    /// The group whose allocations count; `None` if all of the job's allocations count.
     group: Option<&'a Text>,
     pages: &'a [&'a NodePage],
     is_unique: bool,
-    /// The number of each kind's value; of each slot's, where the property is a node's alone.
+    /// The number of each kind's value; of each slot's value if `is_unique`.
     known: Vec<u32>,
     numbers: HashMap<Text, u32>,
     values: Vec<Text>,
     uses: Vec<Use>,
 }
 
-/// What counts for one value.
+/// Counts of one value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
     /// Allocations of the snapshot that are not terminal.
     existing: u32,
-    /// What the plan places.
+    /// Allocations that the plan places.
     proposed: u32,
-    /// What the plan stops, whatever its state.
+    /// Allocations that the plan stops, whatever their status.
     cleared: u32,
 }
 
 impl Use {
-    /// A value that is cleared and proposed again counts one of its stops less, if there are several.
+    /// If a value is both cleared and proposed, one stop less counts, unless there is only one.
     fn count(self) -> u32 {
         let reused = self.proposed > 0 && self.cleared > 1;
         (self.existing + self.proposed).saturating_sub(self.cleared - u32::from(reused))
     }
 }
 
-/// A change of what counts.
+/// A change of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
-    /// The plan places one.
+pub(crate) enum CountChange {
+    /// The plan places an allocation.
     Proposed,
-    /// The plan stops one.
+    /// The plan stops an allocation.
     Cleared,
-    /// It does not stop it after all.
-    Kept,
+    /// The plan does not stop an allocation after all.
+    Restored,
 }
 
 impl<'a> Property<'a> {
@@ -93,7 +93,7 @@ impl<'a> Property<'a> {
         property
     }
 
-    /// The property as the job writes it.
+    /// The property as the job specifies it.
     pub(crate) fn name(&self) -> &'a str {
         self.name
     }
@@ -103,15 +103,15 @@ impl<'a> Property<'a> {
         self.group.is_none_or(|own| own == group)
     }
 
-    /// The number of the value that the node in a slot has.
+    /// The number of the value of the node in a slot.
     pub(crate) fn value(&mut self, slot: u32) -> Option<u32> {
         let kind = kind_of(self.pages, slot)?;
-        let place = if self.is_unique { slot as usize } else { kind };
-        if self.known[place] == UNKNOWN {
+        let index = if self.is_unique { slot as usize } else { kind };
+        if self.known[index] == UNKNOWN {
             let node = self.state.node_at(slot)?;
-            self.known[place] = self.side.resolve(node).map_or(MISSING, |text| self.number(&text));
+            self.known[index] = self.side.resolve(node).map_or(MISSING, |text| self.number(&text));
         }
-        let number = self.known[place];
+        let number = self.known[index];
         (number != MISSING).then_some(number)
     }
 
@@ -125,30 +125,30 @@ impl<'a> Property<'a> {
         &self.values[value as usize]
     }
 
-    /// How many values were seen so far.
+    /// Number of values found so far.
     pub(crate) fn values(&self) -> u32 {
         self.values.len() as u32
     }
 
-    /// How often a value is in use.
+    /// How often a value is used.
     pub(crate) fn used(&self, value: u32) -> u32 {
         self.uses[value as usize].count()
     }
 
-    /// Whether a value is or was in use, be it that all of it is stopped.
+    /// Whether a value has existing or proposed allocations, even if all of them are stopped.
     pub(crate) fn is_present(&self, value: u32) -> bool {
         let counted = self.uses[value as usize];
         counted.existing > 0 || counted.proposed > 0
     }
 
-    /// Notes what happens on the node in a slot; the value that it concerns.
-    pub(crate) fn note(&mut self, slot: u32, change: Counted) -> Option<u32> {
+    /// Records a change on the node in a slot. Returns the value whose counts changed.
+    pub(crate) fn note(&mut self, slot: u32, change: CountChange) -> Option<u32> {
         let value = self.value(slot)?;
         let counted = &mut self.uses[value as usize];
         match change {
-            Counted::Proposed => counted.proposed += 1,
-            Counted::Cleared => counted.cleared += 1,
-            Counted::Kept => counted.cleared -= 1,
+            CountChange::Proposed => counted.proposed += 1,
+            CountChange::Cleared => counted.cleared += 1,
+            CountChange::Restored => counted.cleared -= 1,
         }
         Some(value)
     }
@@ -165,10 +165,10 @@ impl<'a> Property<'a> {
     }
 }
 
-/// The kind of the node in a slot; `None` where there is none any more.
+/// The kind of the node in a slot; `None` if the node was deleted.
 pub(crate) fn kind_of(pages: &[&NodePage], slot: u32) -> Option<usize> {
-    let (page, place) = (pages[slot as usize / PAGE], slot as usize % PAGE);
-    (page.known >> place & 1 != 0).then(|| page.kind[place] as usize)
+    let (page, bit) = (pages[slot as usize / PAGE], slot as usize % PAGE);
+    (page.known >> bit & 1 != 0).then(|| page.kind[bit] as usize)
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Versions in constraints: read loosely, compared by two sets of rules (`spec/scheduling.md` ).
+//! Versions in constraints: lenient parsing, and two sets of comparison rules (`spec/scheduling.md` ).
 
 use std::cmp::Ordering;
 
-/// A version such as `v1.2.3-beta1+ent`. Build metadata is read and forgotten: nothing compares it.
+/// A version such as `v1.2.3-beta1+ent`. Build metadata is validated and dropped, because it is not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// At least three; those that were not written are 0.
+    /// At least three; missing ones are 0.
     segments: Vec<u64>,
-    /// How many were written.
+    /// Number of segments in the text.
     written: usize,
-    /// What follows the hyphen; empty is a release.
+    /// The text after the hyphen; empty for a release.
     pre_release: String,
 }
 
 const SEGMENTS_MIN: usize = 3;
 
 impl Version {
-    /// Reads a version; `None` if it is none. The hyphen before a pre-release may be missing.
+    /// Parses a version; `None` if the text is not a version. The hyphen before a pre-release is optional.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -58,7 +58,7 @@ impl Version {
     }
 }
 
-/// Whether the text is empty, or parts of letters, digits, hyphens and tildes with dots between them.
+/// Whether the text is empty, or consists of parts of letters, digits, hyphens and tildes, separated by dots.
 fn is_dotted(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '~')
@@ -66,7 +66,7 @@ fn is_dotted(text: &str) -> bool {
     text.is_empty() || text.split('.').all(is_part)
 }
 
-/// A release comes after its pre-releases; those are compared part by part, numbers before words.
+/// A release comes after its pre-releases. Pre-releases are compared part by part, numbers before words.
 fn compare_pre_releases(left: &str, right: &str) -> Ordering {
     match (left.is_empty(), right.is_empty()) {
         (true, true) => return Ordering::Equal,
@@ -93,16 +93,16 @@ fn compare_pre_releases(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Which rules apply.
+/// Rules of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// Those of `version`: a pre-release is outside ranges that do not name it, and there is `~>`.
+    /// Rules of the operator `version`: ranges exclude pre-releases unless they name one, and `~>` is allowed.
     Version,
-    /// Those of `semver`: order alone.
+    /// Rules of the operator `semver`: SemVer ordering only.
     Semver,
 }
 
-/// What a version must fulfil: all of a list such as `>= 1.2, < 2`.
+/// A list of bounds such as `>= 1.2, < 2`, all of which a version must satisfy.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     rules: Rules,
@@ -121,13 +121,13 @@ enum Operator {
 }
 
 impl Bounds {
-    /// Reads the list; `None` if some part of it is not one that the rules know.
+    /// Parses a list of bounds; `None` if some part is not valid under the rules.
     pub(crate) fn parse(text: &str, rules: Rules) -> Option<Self> {
         let bounds = text.split(',').map(|bound| parse_bound(bound.trim(), rules));
         Some(Self { rules, bounds: bounds.collect::<Option<_>>()? })
     }
 
-    /// Whether the version, as a node tells it, is within all bounds.
+    /// Whether the version that a node reports is within all bounds.
     pub(crate) fn admit(&self, version: &str) -> bool {
         let Some(version) = Version::parse(version) else { return false };
         self.bounds.iter().all(|(operator, bound)| match self.rules {
@@ -166,7 +166,7 @@ fn orders(operator: Operator, ordering: Ordering) -> bool {
     }
 }
 
-///
+/// Whether a version satisfies one bound under the rules of `version`.
 fn admits(operator: Operator, bound: &Version, version: &Version) -> bool {
     let in_range = orders(operator, version.compare(bound));
     let comparable = match (version.is_pre_release(), bound.is_pre_release()) {

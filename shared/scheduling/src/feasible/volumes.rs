@@ -1,5 +1,5 @@
-//! Volumes that a group asks for: on which nodes they are, and whether they can be had there (`spec/scheduling.md` §§5.7,
-//! 5.8). Never remembered by class: claims and other allocations decide, too.
+//! Volumes that a group requests: which nodes have them, and whether they can be claimed (`spec/scheduling.md` §§5.7,
+//! 5.8). Never cached by class, because claims and other allocations matter, too.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, HostVolumeState};
 use model::{HostVolumeId, JobKey};
 use state::{NodeRef, State};
 
-use crate::room::{Room, Tenant};
+use crate::room::{NodeAlloc, Room};
 
 const NO_HOST_VOLUMES: &str = "missing compatible host volumes";
 
-/// The volumes of one group.
+/// The volume requests of one group.
 #[derive(Debug)]
 pub(crate) struct Volumes<'a> {
     state: &'a State,
@@ -25,19 +25,20 @@ pub(crate) struct Volumes<'a> {
     csi: Vec<&'a VolumeRequest>,
 }
 
-/// What one placement asks for: its number names volumes of its own, and sticky claims are open or not at its turn.
+/// The volume requests of one placement. Its index may select its own volumes, and the open sticky claims depend on
+/// earlier placements.
 #[derive(Debug)]
-pub(crate) struct Asked<'v, 'a> {
+pub(crate) struct PlacementVolumes<'v, 'a> {
     volumes: &'v Volumes<'a>,
     name_index: u32,
-    /// Sticky claims of the group that nothing meets.
+    /// Sticky claims of the group that no allocation meets.
     open_claims: BTreeSet<HostVolumeId>,
-    /// The CSI volumes with their requests, or those of them that are not there.
+    /// The CSI volumes with their requests; or, if some volumes are missing, the reason that names them.
     csi: Result<Vec<(&'a VolumeRequest, &'a CsiVolume)>, Text>,
 }
 
 impl<'a> Volumes<'a> {
-    /// `None` where the group asks for none.
+    /// `None` if the group requests no volumes.
     pub(crate) fn of(state: &'a State, spec: &'a JobSpec, group: &'a TaskGroup) -> Option<Self> {
         let of_kind =
             |kind| group.volumes.values().filter(|request| request.kind == kind).collect::<Vec<_>>();
@@ -46,21 +47,21 @@ impl<'a> Volumes<'a> {
         any.then(|| Self { state, job: spec.key(), group, host, csi })
     }
 
-    /// Whether what is asked for differs from placement to placement: volumes of each one's own, or claims that are met
-    /// by the one before.
+    /// Whether requests differ between placements: each allocation has its own volume, or earlier placements meet
+    /// sticky claims.
     pub(crate) fn differ_by_placement(&self) -> bool {
         self.host.iter().chain(&self.csi).any(|request| request.per_alloc || request.sticky)
     }
 
-    /// Keys of the CSI volumes that are not there, as evaluations that wait for them name them.
+    /// Keys of missing CSI volumes, in the form that blocked evaluations store them.
     pub(crate) fn missing(&self, name_index: u32) -> Vec<Text> {
         let missing = self.csi.iter().map(|request| self.csi_key(request, name_index));
         let missing = missing.filter(|key| self.state.csi_volume(key).is_none());
         missing.map(|key| format!("csi-volume:{}:{}", key.namespace, key.id).into()).collect()
     }
 
-    /// What the placement with a number asks for, at its turn.
-    pub(crate) fn asked<'v>(&'v self, room: &Room<'a>, name_index: u32) -> Asked<'v, 'a> {
+    /// The requests of the placement with an index in its name.
+    pub(crate) fn for_placement<'v>(&'v self, room: &Room<'a>, name_index: u32) -> PlacementVolumes<'v, 'a> {
         let is_sticky = self.host.iter().any(|request| request.sticky);
         let found = |request: &&'a VolumeRequest| {
             let key = self.csi_key(request, name_index);
@@ -74,7 +75,7 @@ impl<'a> Volumes<'a> {
             false => Err(format!("missing CSI volume(s) {}", missing.join(", ")).into()),
         };
         let open_claims = if is_sticky { self.open_claims(room) } else { BTreeSet::new() };
-        Asked { volumes: self, name_index, open_claims, csi }
+        PlacementVolumes { volumes: self, name_index, open_claims, csi }
     }
 
     fn csi_key(&self, request: &VolumeRequest, name_index: u32) -> CsiVolumeKey {
@@ -82,7 +83,7 @@ impl<'a> Volumes<'a> {
         CsiVolumeKey { namespace: Text::clone(&self.job.namespace), id }
     }
 
-    ///
+    /// Sticky claims of the group that no allocation meets.
     fn open_claims(&self, room: &Room<'a>) -> BTreeSet<HostVolumeId> {
         let own = self.state.volume_claims().filter(|claim| {
             claim.job == self.job
@@ -91,23 +92,23 @@ impl<'a> Volumes<'a> {
         });
         let is_open = |claim: &&std::sync::Arc<model::volume::VolumeClaim>| {
             let Some(holder) = self.state.alloc(claim.alloc_id) else { return false };
-            let holds = |tenant: Tenant<'_>| {
-                tenant.alloc.is_none_or(|alloc| !alloc.is_terminal())
-                    && (tenant.alloc.is_some_and(|alloc| alloc.id() == claim.alloc_id)
-                        || tenant.is_of(&self.job, &self.group.name))
+            let holds = |node_alloc: NodeAlloc<'_>| {
+                node_alloc.alloc.is_none_or(|alloc| !alloc.is_terminal())
+                    && (node_alloc.alloc.is_some_and(|alloc| alloc.id() == claim.alloc_id)
+                        || node_alloc.is_of(&self.job, &self.group.name))
             };
-            !room.tenants(holder.node_slot()).any(holds)
+            !room.node_allocs(holder.node_slot()).any(holds)
         };
         own.filter(is_open).map(|claim| claim.volume_id).collect()
     }
 }
 
-/// Whether a group asks for volumes of plugins, so that no class can answer for its nodes.
+/// Whether a group requests CSI volumes, so that feasibility is not determined by class.
 pub(super) fn asks_for_csi(group: &TaskGroup) -> bool {
     group.volumes.values().any(|request| request.kind == VolumeKind::Csi)
 }
 
-/// The name or id of the volume that a request is for.
+/// The name or id of the requested volume.
 fn source(request: &VolumeRequest, name_index: u32) -> Text {
     match request.per_alloc {
         true => format!("{}[{name_index}]", request.source).into(),
@@ -115,8 +116,8 @@ fn source(request: &VolumeRequest, name_index: u32) -> Text {
     }
 }
 
-impl Asked<'_, '_> {
-    /// Why the volumes cannot be had on a node; `None` if they can.
+impl PlacementVolumes<'_, '_> {
+    /// Why the volumes are not available on a node; `None` if they are.
     pub(crate) fn failure(&self, room: &Room<'_>, node: NodeRef<'_>) -> Option<Text> {
         if !self.volumes.host.iter().all(|request| self.has_host_volume(request, room, node)) {
             return Some(NO_HOST_VOLUMES.into());
@@ -129,7 +130,7 @@ impl Asked<'_, '_> {
         }
     }
 
-    ///
+    /// Whether a host volume request can be met on a node.
     fn has_host_volume(&self, request: &VolumeRequest, room: &Room<'_>, node: NodeRef<'_>) -> bool {
         let name = source(request, self.name_index);
         match node.spec().host_volumes.get(&name) {
@@ -155,11 +156,11 @@ impl Asked<'_, '_> {
             && known.state == HostVolumeState::Ready
             && may_access(known, request)
             && (effective_access(request) != AccessMode::SingleNodeSingleWriter
-                || room.tenants(node.slot()).all(|tenant| !writes(tenant, name)))
+                || room.node_allocs(node.slot()).all(|node_alloc| !writes(node_alloc, name)))
             && (!request.sticky || self.open_claims.is_empty() || self.open_claims.contains(&known.id))
     }
 
-    ///
+    /// Why a CSI volume is not available on a node; `None` if it is.
     fn csi_failure(&self, request: &VolumeRequest, volume: &CsiVolume, node: NodeRef<'_>) -> Option<Text> {
         let wanted = &volume.volume;
         let plugin_id = wanted.plugin_id.as_deref().unwrap_or_default();
@@ -225,14 +226,14 @@ impl Asked<'_, '_> {
         None
     }
 
-    /// How many volumes of a plugin the allocations on a node ask for.
+    /// Number of volumes of a plugin that the allocations on a node request.
     fn attached(&self, plugin_id: &str, node: NodeRef<'_>) -> usize {
         use model::alloc::{ClientStatus, DesiredStatus};
-        let stored = node.allocs().filter(|alloc| {
+        let stored_allocs = node.allocs().filter(|alloc| {
             alloc.desired_status() == DesiredStatus::Run || alloc.client_status() == ClientStatus::Running
         });
         let mut attached = BTreeSet::new();
-        for alloc in stored {
+        for alloc in stored_allocs {
             let Some(group) = alloc.group() else { continue };
             for request in group.volumes.values().filter(|request| request.kind == VolumeKind::Csi) {
                 let id = source(request, alloc.name_index().unwrap_or(0));
@@ -251,7 +252,7 @@ fn is_writer(mode: Option<&str>) -> bool {
     matches!(mode, Some("single-node-writer" | "multi-node-single-writer" | "multi-node-multi-writer"))
 }
 
-/// How a dynamic host volume is to be used, where the request leaves it open.
+/// The access mode of a request for a dynamic host volume, with the default if the request does not set it.
 fn effective_access(request: &VolumeRequest) -> AccessMode {
     request.access_mode.unwrap_or(match request.read_only {
         true => AccessMode::SingleNodeReader,
@@ -259,7 +260,7 @@ fn effective_access(request: &VolumeRequest) -> AccessMode {
     })
 }
 
-///
+/// Whether a request's access and attachment modes suit a dynamic host volume.
 fn may_access(volume: &HostVolume, request: &VolumeRequest) -> bool {
     let access = effective_access(request);
     let attachment = request.attachment_mode.unwrap_or(AttachmentMode::FileSystem);
@@ -278,10 +279,12 @@ fn may_access(volume: &HostVolume, request: &VolumeRequest) -> bool {
         })
 }
 
-/// Whether an allocation may write a host volume of that name; one whose group nobody knows may.
-fn writes(tenant: Tenant<'_>, name: &str) -> bool {
-    let Some(group) = tenant.group else { return true };
+/// Whether an allocation may write to a host volume of that name. Assumed if its group is unknown.
+fn writes(node_alloc: NodeAlloc<'_>, name: &str) -> bool {
+    let Some(group) = node_alloc.group else { return true };
     group.volumes.values().any(|request| {
-        request.kind == VolumeKind::Host && !request.read_only && *source(request, tenant.name_index) == *name
+        request.kind == VolumeKind::Host
+            && !request.read_only
+            && *source(request, node_alloc.name_index) == *name
     })
 }

@@ -1,38 +1,38 @@
-//! Nodes that have the same, and the same of it in use: where there is nothing else to say of them, they are ranked as one.
-//! Most nodes are so, for they are empty, or full, or filled by many allocations of one size.
+//! Sets of nodes with equal capacity and usage, which are ranked as one where nothing else distinguishes them. Most
+//! nodes are in such sets: they are empty, full, or filled with many allocations of one size.
 
 use std::cmp::Reverse;
 
 use state::{NodePage, Usage};
 
-use crate::columns::like;
-use crate::rank::{Merits, Rank, Ranking};
+use crate::columns::equal_nodes;
+use crate::rank::{Rank, Ranking, ScoreFactors};
 
-/// So few nodes of a page are rather looked at one by one.
+/// Fewer nodes of a page than this are ranked one by one.
 const ALIKE_MIN: u32 = if cfg!(test) { 2 } else { 8 };
-/// After so many nodes of a page that are like few others all that are left are looked at one by one.
-const ODD_MAX: u32 = 2;
-/// How many kinds of nodes that were met before are looked through; those of pages side by side are the same few.
+/// After this many too small sets in a page, the remaining nodes of the page are ranked one by one.
+const SMALL_SETS_MAX: u32 = 2;
+/// How many of the latest sets are compared; neighbouring pages mostly contain the same few sets.
 const KNOWN_MAX: usize = 8;
 
-/// Nodes of one rank: pages by number, with the places of those that are meant.
+/// Nodes of one rank: page numbers, each with the nodes of that page.
 #[derive(Debug)]
-pub(super) struct Alike {
+pub(super) struct AlikeNodes {
     pub(super) rank: Rank,
     pub(super) pages: Vec<(usize, u64)>,
-    /// What each has of compute and memory, and has in use.
+    /// CPU and memory capacity, and CPU and memory usage, of each node.
     amounts: [u32; 4],
 }
 
-/// Collects them, page after page.
+/// Collects sets of equal nodes, page by page.
 #[derive(Debug, Default)]
-pub(super) struct AlikeNodes {
-    found: Vec<Alike>,
+pub(super) struct AlikeCollector {
+    found: Vec<AlikeNodes>,
 }
 
-impl AlikeNodes {
-    /// Takes those of a page's nodes that are like others there, and returns the rest. All are taken where it is known that
-    /// the whole page is alike.
+impl AlikeCollector {
+    /// Takes those of `nodes` that have enough equals in the page, and returns the rest. With `is_alike`, which says
+    /// that the whole page is known to be equal, it takes all.
     pub(super) fn take(
         &mut self,
         ranking: &Ranking<'_>,
@@ -44,42 +44,42 @@ impl AlikeNodes {
             self.add(ranking, (number, page, used), 0, nodes);
             return 0;
         }
-        let (mut left, mut odd, mut misses) = (nodes, 0, 0);
-        while left != 0 && misses < ODD_MAX {
-            let place = left.trailing_zeros() as usize;
-            let same = left & like(page, used, place);
-            left &= !same;
+        let (mut rest, mut small, mut small_sets) = (nodes, 0, 0);
+        while rest != 0 && small_sets < SMALL_SETS_MAX {
+            let bit = rest.trailing_zeros() as usize;
+            let same = rest & equal_nodes(page, used, bit);
+            rest &= !same;
             if same.count_ones() < ALIKE_MIN {
-                odd |= same;
-                misses += 1;
+                small |= same;
+                small_sets += 1;
             } else {
-                self.add(ranking, (number, page, used), place, same);
+                self.add(ranking, (number, page, used), bit, same);
             }
         }
-        odd | left
+        small | rest
     }
 
     fn add(
         &mut self,
         ranking: &Ranking<'_>,
         (number, page, used): (usize, &NodePage, &Usage),
-        place: usize,
+        bit: usize,
         nodes: u64,
     ) {
-        let [has, in_use] = [page.capacity(place), used.at(place)];
+        let [has, in_use] = [page.capacity(bit), used.at(bit)];
         let amounts = [has.cpu_mhz, has.memory_mb, in_use.cpu_mhz, in_use.memory_mb];
         let mut known = self.found.iter_mut().rev().take(KNOWN_MAX);
         if let Some(alike) = known.find(|alike| alike.amounts == amounts) {
             alike.pages.push((number, nodes));
             return;
         }
-        let rank =
-            ranking.rank(&Merits { fit: ranking.fit_as_asked(page, place, in_use), ..Merits::default() });
-        self.found.push(Alike { rank, pages: vec![(number, nodes)], amounts });
+        let rank = ranking
+            .rank(&ScoreFactors { fit: ranking.fit_for_ask(page, bit, in_use), ..ScoreFactors::default() });
+        self.found.push(AlikeNodes { rank, pages: vec![(number, nodes)], amounts });
     }
 
-    /// All of them, the best first.
-    pub(super) fn best_first(mut self) -> Vec<Alike> {
+    /// All sets, best rank first.
+    pub(super) fn best_first(mut self) -> Vec<AlikeNodes> {
         self.found.sort_unstable_by_key(|alike| Reverse(alike.rank));
         self.found
     }

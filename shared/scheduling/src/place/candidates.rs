@@ -1,4 +1,4 @@
-//! The nodes that a group can run on, and what there is to say of each.
+//! The candidates of one group: its feasible nodes with their scores and offers.
 
 use model::alloc::{AllocatedResources, Demand};
 use model::eval::Evaluation;
@@ -6,74 +6,74 @@ use model::job::{Job, JobType, TaskGroup};
 use model::{AllocId, Text};
 use state::{AllocRef, NodePage, PAGE};
 
-use super::alike::AlikeNodes;
+use super::alike::AlikeCollector;
 use super::demand::common_share;
-use super::standings::Standings;
-use super::turns::Turns;
+use super::rank_heaps::RankHeaps;
+use super::tie_order::TieOrder;
 use super::world::World;
-use crate::columns::{are_alike, places};
-use crate::feasible::{Asked, Counted, Distinct, Volumes};
+use crate::columns::{are_alike, bits};
+use crate::feasible::{CountChange, Distinct, PlacementVolumes, Volumes};
 use crate::hash;
 use crate::preempt;
-use crate::rank::{Merits, PageFits, Rank, Ranking, Spreads};
+use crate::rank::{PageFits, Rank, Ranking, ScoreFactors, Spreads};
 use crate::room::{Ask, Exhausted, Offer, locate};
 
-/// See the module.
+/// The feasible nodes of one group.
 #[derive(Debug)]
 pub(crate) struct Candidates<'a> {
     pub(super) job: &'a Job,
     pub(super) group: &'a TaskGroup,
-    /// The group's number in the world.
+    /// The group's number in the [`World`].
     pub(super) number: u32,
     pub(super) share: AllocatedResources,
     pub(super) ask: Ask<'a>,
     pub(super) ranking: Ranking<'a>,
     /// A word for each page.
     pub(super) feasible: Vec<u64>,
-    /// Which of them have the amounts, as far as the journal was read; once somebody is lined up.
-    pub(super) roomy: Vec<u64>,
-    /// Empty where nothing is preferred.
+    /// The feasible nodes with enough of each amount, as of the last journal entry read; set once the heaps are built.
+    pub(super) fitting: Vec<u64>,
+    /// Affinity score by slot; empty if there are no affinities.
     affinity: Vec<f64>,
     pub(super) spreads: Option<Spreads<'a>>,
     pub(super) distinct: Distinct<'a>,
     pub(super) volumes: Option<Volumes<'a>>,
-    /// What decides between nodes of one rank.
-    turns: Turns,
-    /// How much of the world's journal was read.
-    seen: usize,
-    /// Who is best, once somebody asks who never wanted to know more.
-    standings: Option<Standings>,
-    /// Nodes that stand where they stood for one placement only.
-    unsettled: Vec<u32>,
+    /// The order among nodes of equal rank.
+    tie_order: TieOrder,
+    /// Number of journal entries that were read.
+    journal_read: usize,
+    /// The nodes by rank; built for the first placement that uses the fast path.
+    heaps: Option<RankHeaps>,
+    /// Nodes whose entry holds for one placement only.
+    temporary: Vec<u32>,
 }
 
-/// How many nodes are lined up, at least, of each tuple of values; so few in tests that they run out there, too.
-const LINED_UP_MIN: usize = if cfg!(test) { 2 } else { 8 };
-/// Stands for an allocation where it does not matter which.
-pub(super) const NOBODY: AllocId = AllocId::from_bytes([0; 16]);
+/// Minimum number of nodes that are kept of each tuple of values. Low in tests, so that it is exceeded there, too.
+const KEPT_MIN: usize = if cfg!(test) { 2 } else { 8 };
+/// Allocation id for offers that do not depend on one.
+pub(super) const NO_ALLOC: AllocId = AllocId::from_bytes([0; 16]);
 
-/// What one placement asks for beyond what its group does.
+/// Parameters of one placement that are not the same for its whole group.
 #[derive(Debug)]
-pub(super) struct Turn<'t, 'a> {
+pub(super) struct PlacementParams<'t, 'a> {
     pub(super) id: AllocId,
     /// Slots of nodes on which predecessors failed.
     pub(super) penalised: &'t [u32],
-    pub(super) volumes: Option<Asked<'t, 'a>>,
-    /// Whether others may have to make room.
+    pub(super) volumes: Option<PlacementVolumes<'t, 'a>>,
+    /// Whether to preempt.
     pub(super) preempts: bool,
 }
 
-/// What a node would give.
+/// What a node would give, with its score factors.
 #[derive(Debug, Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct NodeOffer<'a> {
     pub(super) offer: Offer,
     pub(super) victims: Vec<AllocRef<'a>>,
-    pub(super) merits: Merits,
+    pub(super) factors: ScoreFactors,
 }
 
-/// Why a node will not do.
+/// Why a node cannot take an allocation.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     Filtered(Text),
     Exhausted(Text),
 }
@@ -94,7 +94,7 @@ impl<'a> Candidates<'a> {
         let mut affinity = Vec::new();
         if let Some(affinities) = ranking.affinities() {
             affinity.resize(pages.len() * PAGE, 0.0);
-            let node = |slot| state.node_at(slot).expect("feasible nodes are known");
+            let node = |slot| state.node_at(slot).expect("feasible nodes exist");
             let scores = affinities.scores(slots(&feasible).map(node), state.node_kinds());
             for (slot, score) in slots(&feasible).zip(scores) {
                 affinity[slot as usize] = score;
@@ -102,7 +102,7 @@ impl<'a> Candidates<'a> {
         }
         let mut spreads = Spreads::of(state, pages, job, group, &world.allocs);
         if let Some(spreads) = &mut spreads {
-            spreads.welcome(&feasible);
+            spreads.set_candidates(&feasible);
         }
         Self {
             job,
@@ -113,275 +113,286 @@ impl<'a> Candidates<'a> {
             spreads,
             distinct: Distinct::of(state, pages, job, group, &world.allocs),
             volumes: Volumes::of(state, &job.spec, group),
-            turns: Turns::new(hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0)),
-            seen: 0,
-            standings: None,
-            unsettled: Vec::new(),
+            tie_order: TieOrder::new(hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0)),
+            journal_read: 0,
+            heaps: None,
+            temporary: Vec::new(),
             share,
             ask,
             feasible,
-            roomy: Vec::new(),
+            fitting: Vec::new(),
         }
     }
 
-    /// Takes in what happened since.
+    /// Reads the new entries of the journal.
     pub(super) fn catch_up(&mut self, world: &World<'a>) {
-        let from = std::mem::replace(&mut self.seen, world.journal.len());
-        let mut moved = std::mem::take(&mut self.unsettled);
+        let from = std::mem::replace(&mut self.journal_read, world.journal.len());
+        let mut changed = std::mem::take(&mut self.temporary);
         for event in &world.journal[from..] {
-            moved.push(event.slot);
+            changed.push(event.slot);
             let Some((group, change)) = event.counted else { continue };
             self.distinct.note(event.slot, world.group_name(group), change);
-            if change != Counted::Proposed && self.distinct.counts_values() {
-                // Others with the value may have been turned away for it.
-                self.standings = None;
+            if change != CountChange::Proposed && self.distinct.counts_values() {
+                // Other nodes with the value may have been rejected because of it.
+                self.heaps = None;
             }
             if group == self.number
                 && let Some(spreads) = &mut self.spreads
             {
                 let tuples = spreads.note(event.slot, change);
-                if let Some(standings) = &mut self.standings {
-                    standings.recount(spreads, &tuples);
+                if let Some(heaps) = &mut self.heaps {
+                    heaps.update_levels(spreads, &tuples);
                 }
             }
         }
-        if self.standings.is_some() {
-            moved.sort_unstable();
-            moved.dedup();
-            moved.into_iter().for_each(|slot| self.stand(world, slot, false));
+        if self.heaps.is_some() {
+            changed.sort_unstable();
+            changed.dedup();
+            changed.into_iter().for_each(|slot| self.update_node(world, slot, false));
         }
     }
 
-    /// Whether what a node offers differs from placement to placement, so that each has to look at all nodes.
+    /// Whether offers of a node depend on the placement, so that each placement has to scan all nodes.
     pub(super) fn differ_by_placement(&self) -> bool {
         self.volumes.as_ref().is_some_and(Volumes::differ_by_placement)
     }
 
-    /// Whether nodes are turned away for nothing but what they are and for amounts: then all is told without a look at each.
-    pub(super) fn is_told_shortly(&self) -> bool {
+    /// Whether nodes are rejected solely for infeasibility and amounts; then metrics are recorded without checking each
+    /// node.
+    pub(super) fn has_simple_metrics(&self) -> bool {
         self.ask.is_plain() && self.volumes.is_none() && self.distinct.is_empty()
     }
 
-    /// The best nodes, in order, as many as there are up to `count`.
+    /// The best nodes in order, at most `count`.
     pub(super) fn best_of(
         &mut self,
         world: &World<'a>,
-        turn: &Turn<'_, 'a>,
+        params: &PlacementParams<'_, 'a>,
         count: usize,
-    ) -> Vec<(u32, Place<'a>)> {
+    ) -> Vec<(u32, NodeOffer<'a>)> {
         let mut best = Vec::with_capacity(count);
         while best.len() < count
-            && let Some((slot, place)) = self.best_without(world, turn, &best)
+            && let Some((slot, node_offer)) = self.best_without(world, params, &best)
         {
-            if let Some(standings) = &mut self.standings {
-                standings.leave(slot);
+            if let Some(heaps) = &mut self.heaps {
+                heaps.remove(slot);
             }
-            best.push((slot, place));
+            best.push((slot, node_offer));
         }
-        self.unsettled.extend(best.iter().map(|(slot, _)| *slot));
+        self.temporary.extend(best.iter().map(|(slot, _)| *slot));
         best
     }
 
-    /// Gets ready for a placement that looks for its node the short way.
-    pub(super) fn get_ready(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
-        if self.standings.is_none() {
+    /// Prepares for a placement that uses the fast path.
+    pub(super) fn prepare(&mut self, world: &World<'a>, params: &PlacementParams<'_, 'a>) {
+        if self.heaps.is_none() {
             let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
-            self.line_up(world, LINED_UP_MIN.max(2 * self.group.count as usize / tuples.max(1)));
+            self.build_heaps(world, KEPT_MIN.max(2 * self.group.count as usize / tuples.max(1)));
         }
-        self.penalise(world, turn);
+        self.penalise(world, params);
     }
 
-    fn penalise(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
-        for slot in turn.penalised {
-            self.stand(world, *slot, true);
-            self.unsettled.push(*slot);
+    fn penalise(&mut self, world: &World<'a>, params: &PlacementParams<'_, 'a>) {
+        for slot in params.penalised {
+            self.update_node(world, *slot, true);
+            self.temporary.push(*slot);
         }
     }
 
-    /// The best node for a placement that needs nobody to make room.
-    pub(super) fn best(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) -> Option<(u32, Place<'a>)> {
-        self.best_without(world, turn, &[])
+    /// The best node for a placement without preemption.
+    pub(super) fn best(
+        &mut self,
+        world: &World<'a>,
+        params: &PlacementParams<'_, 'a>,
+    ) -> Option<(u32, NodeOffer<'a>)> {
+        self.best_without(world, params, &[])
     }
 
-    /// The same of all but some that were found before.
+    /// The best node except for those in `found`.
     fn best_without(
         &mut self,
         world: &World<'a>,
-        turn: &Turn<'_, 'a>,
-        found: &[(u32, Place<'a>)],
-    ) -> Option<(u32, Place<'a>)> {
+        params: &PlacementParams<'_, 'a>,
+        found: &[(u32, NodeOffer<'a>)],
+    ) -> Option<(u32, NodeOffer<'a>)> {
         loop {
-            let best = self.standings.as_mut()?.best(self.spreads.as_ref());
-            if self.standings.as_ref()?.is_exhausted() {
-                self.line_up(world, usize::MAX);
-                self.penalise(world, turn);
-                let standings = self.standings.as_mut()?;
-                found.iter().for_each(|(slot, _)| standings.leave(*slot));
+            let best = self.heaps.as_mut()?.best(self.spreads.as_ref());
+            if self.heaps.as_ref()?.is_exhausted() {
+                self.build_heaps(world, usize::MAX);
+                self.penalise(world, params);
+                let heaps = self.heaps.as_mut()?;
+                found.iter().for_each(|(slot, _)| heaps.remove(*slot));
                 continue;
             }
             let slot = best?;
-            match self.look_at(world, slot, turn) {
-                Ok(place) => return Some((slot, place)),
-                // It will not do before something happens there.
-                Err(_) => self.standings.as_mut()?.leave(slot),
+            match self.evaluate(world, slot, params) {
+                Ok(node_offer) => return Some((slot, node_offer)),
+                // The node is removed until something changes there.
+                Err(_) => self.heaps.as_mut()?.remove(slot),
             }
         }
     }
 
-    /// Enters all nodes that seem to have room, or the best of them: so many of each tuple.
-    fn line_up(&mut self, world: &World<'a>, most: usize) {
+    /// Builds the heaps from the nodes with enough of each amount, or from at least the best `most` of each tuple.
+    fn build_heaps(&mut self, world: &World<'a>, kept_min: usize) {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
-        let mut standings = Standings::new(world.pages.len(), tuples, most);
-        let others = world.of_group(self.number);
-        let is_offered = self.ask.decides_score();
+        let mut heaps = RankHeaps::new(world.pages.len(), tuples, kept_min);
+        let others = world.group_counts(self.number);
+        let needs_offer = self.ask.decides_score();
         let mut fits = PageFits::default();
-        let mut alike = AlikeNodes::default();
-        self.roomy.resize(self.feasible.len(), 0);
+        let mut alike = AlikeCollector::default();
+        self.fitting.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
             let (page, used) = (world.pages[number], world.room.used(number));
             let is_alike = are_alike(page, used);
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand, is_alike);
-            self.roomy[number] = word;
+            self.fitting[number] = word;
             if word == 0 {
                 continue;
             }
-            let is_bare = !is_offered && self.affinity.is_empty() && others.is_zero(number);
-            let mut nodes = match is_bare {
+            let ranks_by_amounts = !needs_offer && self.affinity.is_empty() && others.is_zero(number);
+            let mut nodes = match ranks_by_amounts {
                 true => alike.take(&self.ranking, (number, page, used), word, is_alike),
                 false => word,
             };
             if nodes == 0 {
                 continue;
             }
-            if !is_offered {
+            if !needs_offer {
                 self.ranking.fit_page(page, used, nodes, &mut fits);
             }
-            if is_bare && self.spreads.is_none() {
-                // Most are turned away by their scores alone, all of a page at once.
-                nodes &= fits.at_least(standings.least_steps());
+            if ranks_by_amounts && self.spreads.is_none() {
+                // Most nodes are rejected by their score alone, all of a page at once.
+                nodes &= fits.at_least(heaps.least_steps());
             }
             let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, nodes));
-            let turns = self.turns.of_page(number);
-            for place in places(nodes) {
-                let slot = (number * PAGE + place) as u32;
-                let merits = match is_offered {
-                    true => self.offered_merits(world, slot),
+            let order = self.tie_order.of_page(number);
+            for bit in bits(nodes) {
+                let slot = (number * PAGE + bit) as u32;
+                let factors = match needs_offer {
+                    true => self.offer_factors(world, slot),
                     false => {
-                        let fit = self.ranking.fit_of(&fits, page, used, place);
-                        Some(Merits { fit, ..self.standing_merits(world, slot) })
+                        let fit = self.ranking.fit_of(&fits, page, used, bit);
+                        Some(ScoreFactors { fit, ..self.fixed_factors(world, slot) })
                     }
                 };
-                let Some(merits) = merits else { continue };
-                standings.line_up(slot, tuples[place], self.ranking.rank(&merits), turns.tie(place));
+                let Some(factors) = factors else { continue };
+                heaps.add(slot, tuples[bit], self.ranking.rank(&factors), order.tie(bit));
             }
         }
         let spreads = &mut self.spreads;
         let mut tuple = |slot| spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
         for alike in alike.best_first() {
-            standings.line_up_alike(&alike, self.turns, &mut tuple);
+            heaps.add_alike(&alike, self.tie_order, &mut tuple);
         }
-        standings.open(self.spreads.as_ref());
-        self.standings = Some(standings);
-        self.unsettled.clear();
+        heaps.build(self.spreads.as_ref());
+        self.heaps = Some(heaps);
+        self.temporary.clear();
     }
 
-    /// Enters one node as it stands now.
-    fn stand(&mut self, world: &World<'a>, slot: u32, penalised: bool) {
+    /// Updates one node's entry.
+    fn update_node(&mut self, world: &World<'a>, slot: u32, penalised: bool) {
         if !self.is_feasible(slot) {
             return;
         }
-        let (page, place) = locate(slot);
-        let is_short = world.room.short(slot, self.ask.demand).is_some();
-        self.roomy[page] = self.roomy[page] & !(1 << place) | u64::from(!is_short) << place;
-        let merits = if is_short {
+        let (page, bit) = locate(slot);
+        let lacks_amount = world.room.shortage(slot, self.ask.demand).is_some();
+        self.fitting[page] = self.fitting[page] & !(1 << bit) | u64::from(!lacks_amount) << bit;
+        let factors = if lacks_amount {
             None
         } else if self.ask.decides_score() {
-            self.offered_merits(world, slot)
+            self.offer_factors(world, slot)
         } else {
-            let used = world.room.used(page).at(place);
-            let fit = self.ranking.fit(world.pages[page], place, used, self.ask.demand);
-            Some(Merits { fit, ..self.standing_merits(world, slot) })
+            let used = world.room.used(page).at(bit);
+            let fit = self.ranking.fit(world.pages[page], bit, used, self.ask.demand);
+            Some(ScoreFactors { fit, ..self.fixed_factors(world, slot) })
         };
         let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
         let tie = self.tie(slot);
-        let rank = merits.map(|merits| self.ranking.rank(&Merits { penalised, ..merits }));
-        if let Some(standings) = &mut self.standings {
+        let rank = factors.map(|factors| self.ranking.rank(&ScoreFactors { penalised, ..factors }));
+        if let Some(heaps) = &mut self.heaps {
             match rank {
-                Some(rank) => standings.enter(slot, tuple, rank, tie),
-                None => standings.leave(slot),
+                Some(rank) => heaps.insert(slot, tuple, rank, tie),
+                None => heaps.remove(slot),
             }
         }
     }
 
-    /// What there is to say of a node whatever it gives.
-    fn standing_merits(&self, world: &World<'a>, slot: u32) -> Merits {
-        Merits {
-            others: world.of_group(self.number).at(slot),
+    /// Score factors that do not depend on the node's offer.
+    fn fixed_factors(&self, world: &World<'a>, slot: u32) -> ScoreFactors {
+        ScoreFactors {
+            others: world.group_counts(self.number).at(slot),
             affinity: self.affinity.get(slot as usize).copied().unwrap_or_default(),
-            ..Merits::default()
+            ..ScoreFactors::default()
         }
     }
 
-    /// The same with what it would give, where that decides how well it suits.
-    fn offered_merits(&self, world: &World<'a>, slot: u32) -> Option<Merits> {
-        let (page, place) = locate(slot);
-        let used = world.room.used(page).at(place);
-        let offer = world.room.offer(slot, &self.ask, NOBODY).ok()?;
-        Some(self.merits(world, slot, used, &offer))
+    /// All score factors, for groups whose score depends on the node's offer.
+    fn offer_factors(&self, world: &World<'a>, slot: u32) -> Option<ScoreFactors> {
+        let (page, bit) = locate(slot);
+        let used = world.room.used(page).at(bit);
+        let offer = world.room.offer(slot, &self.ask, NO_ALLOC).ok()?;
+        Some(self.factors(world, slot, used, &offer))
     }
 
-    /// What a node would give at a placement's turn, and what there is to say of it; else why it will not do.
-    pub(super) fn look_at(
+    /// The node's offer at a placement, with its score factors; or why the node is rejected.
+    pub(super) fn evaluate(
         &mut self,
         world: &World<'a>,
         slot: u32,
-        turn: &Turn<'_, 'a>,
-    ) -> Result<Place<'a>, Refusal> {
-        self.check(world, slot, turn).map_or(Ok(()), |reason| Err(Refusal::Filtered(reason)))?;
-        let exhausted = |exhausted: Exhausted| Refusal::Exhausted(exhausted.0);
-        let (page, place) = locate(slot);
-        let (offer, used, victims) = if turn.preempts {
-            let option = preempt::make_room(world, slot, &self.ask, turn.id, self.job).map_err(exhausted)?;
+        params: &PlacementParams<'_, 'a>,
+    ) -> Result<NodeOffer<'a>, Rejection> {
+        self.first_failure(world, slot, params).map_or(Ok(()), |reason| Err(Rejection::Filtered(reason)))?;
+        let exhausted = |exhausted: Exhausted| Rejection::Exhausted(exhausted.0);
+        let (page, bit) = locate(slot);
+        let (offer, used, victims) = if params.preempts {
+            let option =
+                preempt::make_room(world, slot, &self.ask, params.id, self.job).map_err(exhausted)?;
             (option.offer, option.used, option.victims)
         } else {
-            let offer = world.room.offer(slot, &self.ask, turn.id).map_err(exhausted)?;
-            (offer, world.room.used(page).at(place), Vec::new())
+            let offer = world.room.offer(slot, &self.ask, params.id).map_err(exhausted)?;
+            (offer, world.room.used(page).at(bit), Vec::new())
         };
         let preemption = (!victims.is_empty()).then(|| preempt::score(&victims));
-        let penalised = turn.penalised.contains(&slot);
-        let merits = Merits { preemption, penalised, ..self.merits(world, slot, used, &offer) };
-        Ok(Place { offer, victims, merits })
+        let penalised = params.penalised.contains(&slot);
+        let factors = ScoreFactors { preemption, penalised, ..self.factors(world, slot, used, &offer) };
+        Ok(NodeOffer { offer, victims, factors })
     }
 
-    /// Why a node will not do, whatever it has left.
-    fn check(&mut self, world: &World<'a>, slot: u32, turn: &Turn<'_, 'a>) -> Option<Text> {
-        self.failures(world, slot, turn).next()
+    /// Why a node is rejected, apart from its free resources.
+    fn first_failure(
+        &mut self,
+        world: &World<'a>,
+        slot: u32,
+        params: &PlacementParams<'_, 'a>,
+    ) -> Option<Text> {
+        self.failures(world, slot, params).next()
     }
 
-    /// The same, all that there is.
+    /// All reasons for which a node is rejected, apart from its free resources.
     pub(super) fn failures(
         &mut self,
         world: &World<'a>,
         slot: u32,
-        turn: &Turn<'_, 'a>,
+        params: &PlacementParams<'_, 'a>,
     ) -> impl Iterator<Item = Text> {
         let node = || world.room.node(slot);
-        let volumes = turn.volumes.as_ref().and_then(|volumes| volumes.failure(&world.room, node()));
+        let volumes = params.volumes.as_ref().and_then(|volumes| volumes.failure(&world.room, node()));
         let is_system = matches!(self.job.spec.kind, JobType::System | JobType::SysBatch);
         let neighbours = world.neighbours(slot, self.number);
         volumes.into_iter().chain(self.distinct.failures(slot, neighbours, is_system))
     }
 
-    fn merits(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> Merits {
-        let (page, place) = locate(slot);
-        Merits {
-            fit: self.ranking.fit(world.pages[page], place, used, offer.demand),
+    fn factors(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> ScoreFactors {
+        let (page, bit) = locate(slot);
+        ScoreFactors {
+            fit: self.ranking.fit(world.pages[page], bit, used, offer.demand),
             devices: offer.devices,
-            ..self.standing_merits(world, slot)
+            ..self.fixed_factors(world, slot)
         }
     }
 
-    /// How much a node evens out the group.
+    /// The spread's boost of a node.
     pub(super) fn boost(&mut self, slot: u32, lowest: f64) -> f64 {
         self.spreads.as_mut().map_or(0.0, |spreads| {
             let tuple = spreads.tuple(slot);
@@ -394,26 +405,25 @@ impl<'a> Candidates<'a> {
         self.spreads.as_ref().map_or(0.0, Spreads::lowest)
     }
 
-    /// A node's place among all.
-    pub(super) fn rank(&self, merits: &Merits, boost: f64) -> Rank {
-        let rank = self.ranking.rank(merits);
+    /// The rank of a node, including the spread.
+    pub(super) fn rank(&self, factors: &ScoreFactors, boost: f64) -> Rank {
+        let rank = self.ranking.rank(factors);
         Rank { sum: rank.sum.with_spread(boost), ..rank }
     }
 
-    /// What decides between nodes of one rank.
+    /// The node's key among nodes of equal rank.
     pub(super) fn tie(&self, slot: u32) -> u64 {
-        self.turns.tie(slot)
+        self.tie_order.tie(slot)
     }
 
     pub(super) fn is_feasible(&self, slot: u32) -> bool {
-        let (page, place) = locate(slot);
-        self.feasible[page] >> place & 1 != 0
+        let (page, bit) = locate(slot);
+        self.feasible[page] >> bit & 1 != 0
     }
 }
 
 /// The slots of a set of nodes, ascending.
 pub(super) fn slots(words: &[u64]) -> impl Iterator<Item = u32> {
-    let of_page =
-        |(number, word): (usize, &u64)| places(*word).map(move |place| (number * PAGE + place) as u32);
+    let of_page = |(number, word): (usize, &u64)| bits(*word).map(move |bit| (number * PAGE + bit) as u32);
     words.iter().enumerate().flat_map(of_page)
 }

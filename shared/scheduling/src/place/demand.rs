@@ -5,28 +5,28 @@ use model::alloc::{AllocatedResources, PortMapping, TaskResources};
 use model::job::{JobSpec, TaskGroup};
 use state::State;
 
-/// Whether tasks may grow beyond the memory that they reserve: the pool's word, else the cluster's.
+/// Whether tasks may use more memory than they reserve. The pool's setting takes precedence over the cluster's.
 fn may_oversubscribe(state: &State, spec: &JobSpec) -> bool {
     let of_pool = state.node_pool(&spec.node_pool).and_then(|pool| pool.scheduler?.memory_oversubscription);
     of_pool.unwrap_or_else(|| state.scheduler_config().is_some_and(|config| config.memory_oversubscription))
 }
 
-/// The common share of a group's allocations, with addresses and ports left open.
+/// The common share of a group's allocations. Addresses and port numbers are not set.
 pub(crate) fn common_share(state: &State, spec: &JobSpec, group: &TaskGroup) -> AllocatedResources {
     let oversubscribe = may_oversubscribe(state, spec);
     let tasks = group.tasks.iter().map(|task| {
-        let asked = &task.resources;
-        let memory_max_mb = match asked.memory_max_mb {
-            limit if limit > 0 => limit.saturating_add(asked.secrets_mb.into()),
+        let requested = &task.resources;
+        let memory_max_mb = match requested.memory_max_mb {
+            limit if limit > 0 => limit.saturating_add(requested.secrets_mb.into()),
             none => none,
         };
         TaskResources {
             name: Text::clone(&task.name),
             lifecycle: task.lifecycle,
-            cpu_mhz: asked.cpu_mhz,
-            memory_mb: asked.memory_mb.saturating_add(asked.secrets_mb),
+            cpu_mhz: requested.cpu_mhz,
+            memory_mb: requested.memory_mb.saturating_add(requested.secrets_mb),
             memory_max_mb: if oversubscribe { memory_max_mb } else { 0 },
-            networks: asked.networks.first().cloned().into_iter().collect(),
+            networks: requested.networks.first().cloned().into_iter().collect(),
             ..TaskResources::default()
         }
     });

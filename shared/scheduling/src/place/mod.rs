@@ -1,15 +1,15 @@
-//! Placing: a node for each allocation that a job misses, the best at its turn.
+//! Placement: chooses the best node for one placement request at a time.
 //!
-//! [`Placer`] is what an attempt asks. Whatever the plan does goes through it, so that every placement sees what those
-//! before it left: room, ports, distinct rules, spreads, victims.
+//! [`Placer`] is the entry point of an attempt. All changes of the plan go through it, so that every placement sees the
+//! effects of those before it: free resources, ports, distinct rules, spreads and preempted allocations.
 
 mod alike;
 mod candidates;
 mod demand;
+mod rank_heaps;
 mod reasons;
 mod scan;
-mod standings;
-mod turns;
+mod tie_order;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,74 +24,77 @@ pub(crate) use demand::common_share;
 pub(crate) use scan::add_exhausted_resources;
 pub(crate) use world::World;
 
-use candidates::{Candidates, NOBODY, Place, Turn, slots};
+use candidates::{Candidates, NO_ALLOC, NodeOffer, PlacementParams, slots};
 use scan::{Nodes, Scan, scan};
 
 use crate::feasible::{BaseNodes, Feasibility};
 
-/// How many placements of a group are told of one by one; of more, one speaks for all.
+/// Up to this many placements of a group have metrics of their own; in larger groups all placements share the metrics
+/// of one.
 pub(crate) const EXPLAINED_MAX: usize = 8;
 
-/// A version of the job that placements are made for.
+/// Index of a version of the job that placements are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(usize);
 
-/// One placement.
+/// A request to place one allocation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct PlacementRequest<'a> {
     pub(crate) version: Version,
-    /// The place of its group among the version's.
+    /// The group's index in the version.
     pub(crate) group: usize,
     /// The id that the allocation will have.
     pub(crate) id: AllocId,
-    /// The number in its name.
+    /// The index in the allocation's name.
     pub(crate) name_index: u32,
-    /// The allocation that it follows: where that one failed is worse, where its data is is better.
+    /// The predecessor: nodes where it failed get a penalty, and the node with its data is preferred
+    ///
     pub(crate) previous: Option<AllocRef<'a>>,
-    /// Whether it takes that one's place: then the stop is staged for the choice, and stays if there is one.
+    /// Whether the allocation replaces its predecessor. The stop of the predecessor is then staged during the choice,
+    /// and kept if a node is found.
     pub(crate) replaces: bool,
-    /// Whether all is to be told of this choice.
+    /// Whether to record metrics for this placement.
     pub(crate) explain: bool,
 }
 
-/// The node that an allocation gets.
+/// The node chosen for an allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) slot: u32,
-    /// What it gets of the node beyond its common share.
+    /// What the node assigns to it beyond the group's common share.
     pub(crate) assigned: Assigned,
-    /// Allocations of other jobs that make room for it.
+    /// Allocations of other jobs that are preempted for it.
     pub(crate) victims: Vec<AllocId>,
-    /// How the choice went, where that was to be told.
+    /// Metrics of the choice, if they were requested.
     pub(crate) metric: Option<Box<AllocMetric>>,
 }
 
-/// What a predecessor says of where one should go.
+/// Preferences that follow from the predecessor.
 #[derive(Debug)]
 struct Preferences {
-    /// Slots of nodes on which it, or those before it, failed.
+    /// Slots of nodes on which the predecessor, or earlier ones, failed.
     penalised: Vec<u32>,
-    /// Where its data is.
+    /// Slot of the node with the predecessor's data.
     preferred: Option<u32>,
 }
 
-/// What the short way says of a first pass.
-enum Shortly<'a> {
-    /// A node with what it gives, and what is told of the choice.
-    Found(u32, Place<'a>, Option<Box<AllocMetric>>),
-    /// There is no room, and why.
-    Nothing(Box<AllocMetric>),
-    /// Every node has to be looked at.
-    Unknown,
+/// Result of choosing a node without scanning all nodes.
+enum FastPath<'a> {
+    /// Slot of the best node, its offer, and the metrics if they were requested.
+    Found(u32, NodeOffer<'a>, Option<Box<AllocMetric>>),
+    /// No node has enough free resources; with the metrics.
+    NoCapacity(Box<AllocMetric>),
+    /// The fast path cannot answer: all nodes have to be scanned.
+    NeedsScan,
 }
 
-/// See the module.
+/// Chooses nodes for the placement requests of one attempt.
 #[derive(Debug)]
 pub(crate) struct Placer<'a> {
     eval: &'a Evaluation,
     world: World<'a>,
     stacks: Vec<Stack<'a>>,
-    /// Keys of volumes that are not there and of which placements failed for it.
+    /// Keys of missing CSI volumes for which placements failed.
     missing: Vec<Text>,
 }
 
@@ -101,9 +104,9 @@ struct Stack<'a> {
     job: &'a Job,
     base: BaseNodes,
     feasibility: Feasibility<'a>,
-    /// By the groups' places, once they are asked for.
+    /// By group index; created on first use.
     groups: Vec<Option<Box<Candidates<'a>>>>,
-    /// Whether others may have to make room for it.
+    /// Whether the job may preempt others.
     may_preempt: bool,
 }
 
@@ -113,12 +116,12 @@ impl<'a> Placer<'a> {
         Self { eval, world, stacks: Vec::new(), missing: Vec::new() }
     }
 
-    /// The nodes.
+    /// The pages of nodes.
     pub(crate) fn pages(&self) -> &'a [&'a NodePage] {
         self.world.pages
     }
 
-    /// The number of a version of the job, by which placements name it.
+    /// The index of a version of the job, which placement requests refer to.
     pub(crate) fn version(&mut self, job: &'a Job) -> Version {
         let known = self.stacks.iter().position(|stack| std::ptr::eq(stack.job, job));
         Version(known.unwrap_or_else(|| {
@@ -127,46 +130,48 @@ impl<'a> Placer<'a> {
         }))
     }
 
-    /// The nodes that a version may run on at all.
+    /// The nodes that a version may run on.
     pub(crate) fn base(&self, version: Version) -> &BaseNodes {
         &self.stacks[version.0].base
     }
 
-    /// What all allocations of a group get alike.
+    /// The common share of a group's allocations.
     pub(crate) fn share(&mut self, version: Version, group: usize) -> &AllocatedResources {
         &self.candidates(version, group).share
     }
 
-    /// The plan stops one of the job's allocations.
+    /// Notes that the plan stops an allocation of the job.
     pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
         self.world.stop(alloc);
     }
 
-    /// It does not after all.
+    /// Reverts [`Self::stop`].
     pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
         self.world.unstop(alloc);
     }
 
-    /// Whether a group, as a version has it, fits in the place of an allocation; if so, the plan moves it to that version
-    /// where it is.
+    /// Whether a group of a version fits in place of an existing allocation. If it does, the plan updates the
+    /// allocation in place to that version.
     pub(crate) fn update_in_place(&mut self, version: Version, group: usize, alloc: AllocRef<'a>) -> bool {
         let Some(node) = alloc.node() else { return false };
         let slot = node.slot();
         self.candidates(version, group);
         let stack = &mut self.stacks[version.0];
-        // A pass like any other, over one node: what it finds of classes is remembered.
+        // This counts as a pass over one node: class reasons that it reports are not reported again.
         if stack.feasibility.reason(group, node).is_some() {
             return false;
         }
-        let candidates = stack.groups[group].as_mut().expect("it was just made");
+        let candidates = stack.groups[group].as_mut().expect("the candidates were created above");
         self.world.stop(alloc);
         candidates.catch_up(&self.world);
         let volumes = candidates.volumes.take();
-        let asked =
-            volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, alloc.name_index().unwrap_or(0)));
-        let turn = Turn { id: alloc.id(), penalised: &[], volumes: asked, preempts: false };
-        let fits = candidates.look_at(&self.world, slot, &turn).is_ok();
-        drop(turn);
+        let placement_volumes = volumes
+            .as_ref()
+            .map(|volumes| volumes.for_placement(&self.world.room, alloc.name_index().unwrap_or(0)));
+        let params =
+            PlacementParams { id: alloc.id(), penalised: &[], volumes: placement_volumes, preempts: false };
+        let fits = candidates.evaluate(&self.world, slot, &params).is_ok();
+        drop(params);
         candidates.volumes = volumes;
         self.world.unstop(alloc);
         if fits {
@@ -175,14 +180,14 @@ impl<'a> Placer<'a> {
         fits
     }
 
-    /// Chooses a node, and takes it; if there is none, says why.
-    pub(crate) fn place(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
-        self.staging(wish, |placer, wish, prefers| {
-            let mut chosen = placer.choose(wish, prefers);
+    /// Chooses a node and takes its resources; the error holds the metrics of the failure.
+    pub(crate) fn place(&mut self, request: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
+        self.with_staged_stop(request, |placer, request, preferences| {
+            let mut chosen = placer.choose(request, preferences);
             match &mut chosen {
-                Err(metric) => metric.reasons = placer.reasons(wish, |_| true),
-                Ok(Chosen { slot, metric: Some(metric), .. }) if is_bad(metric) => {
-                    metric.reasons = placer.reasons(wish, |other| other != *slot);
+                Err(metric) => metric.reasons = placer.reasons(request, |_| true),
+                Ok(Chosen { slot, metric: Some(metric), .. }) if has_negative_score(metric) => {
+                    metric.reasons = placer.reasons(request, |other| other != *slot);
                 }
                 Ok(_) => {}
             }
@@ -190,7 +195,7 @@ impl<'a> Placer<'a> {
         })
     }
 
-    /// Everything that keeps an allocation of a group from the nodes in `slots`.
+    /// Every reason for which an allocation of a group cannot be placed on the nodes in `slots`.
     pub(crate) fn reasons_of(
         &mut self,
         version: Version,
@@ -198,85 +203,105 @@ impl<'a> Placer<'a> {
         slots: &BTreeSet<u32>,
     ) -> Vec<Reason> {
         self.candidates(version, group);
-        let (id, name_index) = (NOBODY, 0);
-        let wish = Wish { version, group, id, name_index, previous: None, replaces: false, explain: false };
-        self.reasons(&wish, |slot| slots.contains(&slot))
+        let (id, name_index) = (NO_ALLOC, 0);
+        let request = PlacementRequest {
+            version,
+            group,
+            id,
+            name_index,
+            previous: None,
+            replaces: false,
+            explain: false,
+        };
+        self.reasons(&request, |slot| slots.contains(&slot))
     }
 
-    /// Everything that keeps one from those nodes of the base set that are asked about.
-    fn reasons(&mut self, wish: &Wish<'a>, asks: impl Fn(u32) -> bool) -> Vec<Reason> {
-        self.at_turn(wish, &[], false, |world, candidates, feasibility, base, turn| {
-            let nodes = slots(&base.words).filter(|slot| asks(*slot));
-            reasons::reasons(world, candidates, (feasibility, wish.group), turn, nodes)
+    /// Every reason against those nodes of the base set for which `includes` holds.
+    fn reasons(&mut self, request: &PlacementRequest<'a>, includes: impl Fn(u32) -> bool) -> Vec<Reason> {
+        self.with_candidates(request, &[], false, |world, candidates, feasibility, base, params| {
+            let nodes = slots(&base.words).filter(|slot| includes(*slot));
+            reasons::reasons(world, candidates, (feasibility, request.group), params, nodes)
         })
     }
 
-    /// Looks at the candidates as they are at a placement's turn.
-    fn at_turn<T>(
+    /// Calls `f` with the candidates brought up to date, and the parameters of one placement.
+    fn with_candidates<T>(
         &mut self,
-        wish: &Wish<'a>,
+        request: &PlacementRequest<'a>,
         penalised: &[u32],
         preempts: bool,
-        look: impl FnOnce(&World<'a>, &mut Candidates<'a>, &mut Feasibility<'a>, &BaseNodes, &Turn<'_, 'a>) -> T,
+        f: impl FnOnce(
+            &World<'a>,
+            &mut Candidates<'a>,
+            &mut Feasibility<'a>,
+            &BaseNodes,
+            &PlacementParams<'_, 'a>,
+        ) -> T,
     ) -> T {
-        let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
-        let candidates = groups[wish.group].as_mut().expect("it is asked for before");
+        let Stack { base, feasibility, groups, .. } = &mut self.stacks[request.version.0];
+        let candidates = groups[request.group].as_mut().expect("callers create the candidates first");
         candidates.catch_up(&self.world);
         let volumes = candidates.volumes.take();
-        let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
-        let turn = Turn { id: wish.id, penalised, volumes: asked, preempts };
-        let seen = look(&self.world, candidates, feasibility, base, &turn);
-        drop(turn);
+        let placement_volumes =
+            volumes.as_ref().map(|volumes| volumes.for_placement(&self.world.room, request.name_index));
+        let params = PlacementParams { id: request.id, penalised, volumes: placement_volumes, preempts };
+        let result = f(&self.world, candidates, feasibility, base, &params);
+        drop(params);
         candidates.volumes = volumes;
-        seen
+        result
     }
 
-    /// Has the predecessor's stop staged while a node is chosen, and takes it back if there is none.
-    fn staging(
+    /// Stages the predecessor's stop while a node is chosen, and reverts it if none is found.
+    fn with_staged_stop(
         &mut self,
-        wish: &Wish<'a>,
-        choose: impl FnOnce(&mut Self, &Wish<'a>, &Preferences) -> Result<Chosen, Box<AllocMetric>>,
+        request: &PlacementRequest<'a>,
+        choose: impl FnOnce(&mut Self, &PlacementRequest<'a>, &Preferences) -> Result<Chosen, Box<AllocMetric>>,
     ) -> Result<Chosen, Box<AllocMetric>> {
-        self.candidates(wish.version, wish.group);
-        let leaves = wish.previous.filter(|alloc| wish.replaces && !self.world.room.is_gone(alloc.id()));
-        if let Some(alloc) = leaves {
+        self.candidates(request.version, request.group);
+        let staged =
+            request.previous.filter(|alloc| request.replaces && !self.world.room.is_removed(alloc.id()));
+        if let Some(alloc) = staged {
             self.world.stop(alloc);
         }
-        let preferences = self.preferences(wish);
-        let chosen = choose(self, wish, &preferences);
+        let preferences = self.preferences(request);
+        let chosen = choose(self, request, &preferences);
         if chosen.is_err()
-            && let Some(alloc) = leaves
+            && let Some(alloc) = staged
         {
             self.world.unstop(alloc);
         }
         chosen
     }
 
-    /// [`place`](Self::place) without any short way.
+    /// [`place`](Self::place) without the fast path.
     #[cfg(test)]
-    fn place_by_scan(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
-        self.staging(wish, Self::choose_by_scan)
+    fn place_by_scan(&mut self, request: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
+        self.with_staged_stop(request, Self::choose_by_scan)
     }
 
-    /// Puts an allocation on the one node that it is for, if there is room; others may have to make it.
-    pub(crate) fn place_on(&mut self, wish: &Wish<'a>, slot: u32) -> Result<Chosen, Box<AllocMetric>> {
-        self.candidates(wish.version, wish.group);
-        let may_preempt = self.stacks[wish.version.0].may_preempt;
-        let scan = self.pass(wish, &[], Nodes::Own(slot), may_preempt);
-        self.settle(wish, scan)
+    /// Places an allocation on a given node if it fits there, with preemption if that is enabled.
+    pub(crate) fn place_on(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        slot: u32,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        self.candidates(request.version, request.group);
+        let may_preempt = self.stacks[request.version.0].may_preempt;
+        let scan = self.pass(request, &[], Nodes::Own(slot), may_preempt);
+        self.finish_pass(request, scan)
     }
 
-    /// Which classes of nodes could serve, of those that were looked at.
+    /// For each computed class that was checked, whether its nodes are feasible.
     pub(crate) fn class_eligibility(&self) -> BTreeMap<Text, bool> {
         self.stacks.first().map_or_else(BTreeMap::new, |stack| stack.feasibility.class_eligibility())
     }
 
-    /// Whether classes cannot answer for all of their nodes.
+    /// Whether a class does not determine feasibility for all of its nodes.
     pub(crate) fn escapes_class(&self) -> bool {
         self.stacks.first().is_some_and(|stack| stack.feasibility.escapes_class())
     }
 
-    /// Resources that no node brings and that placements failed for.
+    /// Missing CSI volumes for which placements failed.
     pub(crate) fn missing_resources(&self) -> &[Text] {
         &self.missing
     }
@@ -287,7 +312,7 @@ impl<'a> Placer<'a> {
         groups[group].get_or_insert_with(|| {
             if let Some(current) = current.first() {
                 let there = current.job.spec.group(&job.spec.task_groups[group].name);
-                feasibility.inherit(group, &current.feasibility, there.map(|(place, _)| place));
+                feasibility.inherit(group, &current.feasibility, there.map(|(index, _)| index));
             }
             let feasible = feasibility.scan(group, base);
             let of = (*job, &job.spec.task_groups[group]);
@@ -295,104 +320,139 @@ impl<'a> Placer<'a> {
         })
     }
 
-    fn preferences(&self, wish: &Wish<'a>) -> Preferences {
-        let stack = &self.stacks[wish.version.0];
-        let group = &stack.job.spec.task_groups[wish.group];
-        let preferred = wish.previous.and_then(|alloc| preferred(stack.job, group, alloc));
+    fn preferences(&self, request: &PlacementRequest<'a>) -> Preferences {
+        let stack = &self.stacks[request.version.0];
+        let group = &stack.job.spec.task_groups[request.group];
+        let preferred = request.previous.and_then(|alloc| preferred(stack.job, group, alloc));
         Preferences {
-            penalised: wish.previous.map_or_else(Vec::new, |alloc| penalised(self.world.state, alloc)),
+            penalised: request.previous.map_or_else(Vec::new, |alloc| penalised(self.world.state, alloc)),
             preferred: preferred.filter(|slot| stack.base.contains(*slot)),
         }
     }
 
-    fn choose(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
-        match self.best(wish, prefers) {
-            Shortly::Found(slot, place, metric) => Ok(self.take(wish, slot, place, metric)),
-            Shortly::Nothing(metric) => {
+    fn choose(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        match self.best(request, preferences) {
+            FastPath::Found(slot, node_offer, metric) => Ok(self.take(request, slot, node_offer, metric)),
+            FastPath::NoCapacity(metric) => {
                 let scan = Scan { best: None, metric: *metric };
-                self.settle_or_preempt(wish, prefers, scan)
+                self.finish_or_preempt(request, preferences, scan)
             }
-            Shortly::Unknown => self.choose_by_scan(wish, prefers),
+            FastPath::NeedsScan => self.choose_by_scan(request, preferences),
         }
     }
 
-    /// The same by a look at every node, after which all is known.
-    fn choose_by_scan(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
-        let scan = self.pass_preferring(wish, prefers, false);
-        self.settle_or_preempt(wish, prefers, scan)
+    /// Chooses by scanning all nodes, which also yields the metrics.
+    fn choose_by_scan(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        let scan = self.pass_preferring(request, preferences, false);
+        self.finish_or_preempt(request, preferences, scan)
     }
 
-    fn settle_or_preempt(
+    fn finish_or_preempt(
         &mut self,
-        wish: &Wish<'a>,
-        prefers: &Preferences,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
         mut scan: Scan<'a>,
     ) -> Result<Chosen, Box<AllocMetric>> {
-        if scan.best.is_none() && self.stacks[wish.version.0].may_preempt {
-            scan = self.pass_preferring(wish, prefers, true);
+        if scan.best.is_none() && self.stacks[request.version.0].may_preempt {
+            scan = self.pass_preferring(request, preferences, true);
         }
-        self.settle(wish, scan)
+        self.finish_pass(request, scan)
     }
 
-    /// What a first pass would find, without looking at every node.
-    fn best(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Shortly<'a> {
-        let candidates = self.stacks[wish.version.0].groups[wish.group].as_ref();
-        let candidates = candidates.expect("it is asked for before");
-        let is_told_shortly = candidates.is_told_shortly() && prefers.preferred.is_none();
-        if wish.explain && !is_told_shortly || candidates.differ_by_placement() {
-            return Shortly::Unknown;
+    /// The result of a pass without preemption, without scanning all nodes.
+    fn best(&mut self, request: &PlacementRequest<'a>, preferences: &Preferences) -> FastPath<'a> {
+        let candidates = self.stacks[request.version.0].groups[request.group].as_ref();
+        let candidates = candidates.expect("callers create the candidates first");
+        let has_simple_metrics = candidates.has_simple_metrics() && preferences.preferred.is_none();
+        if request.explain && !has_simple_metrics || candidates.differ_by_placement() {
+            return FastPath::NeedsScan;
         }
-        self.at_turn(wish, &prefers.penalised, false, |world, candidates, feasibility, base, turn| {
-            let preferred = prefers.preferred.filter(|slot| candidates.is_feasible(*slot));
-            let preferred =
-                preferred.and_then(|slot| Some((slot, candidates.look_at(world, slot, turn).ok()?)));
-            if let Some((slot, place)) = preferred {
-                return Shortly::Found(slot, place, None);
-            }
-            candidates.get_ready(world, turn);
-            let best = candidates.best(world, turn);
-            let is_told = wish.explain || best.is_none() && is_told_shortly;
-            let metric = is_told
-                .then(|| Box::new(scan::tell(world, candidates, feasibility, (base, wish.group), turn)));
-            match (best, metric) {
-                (Some((slot, place)), metric) => {
-                    feasibility.pass_in_silence(wish.group);
-                    Shortly::Found(slot, place, metric)
+        self.with_candidates(
+            request,
+            &preferences.penalised,
+            false,
+            |world, candidates, feasibility, base, params| {
+                let preferred = preferences.preferred.filter(|slot| candidates.is_feasible(*slot));
+                let preferred =
+                    preferred.and_then(|slot| Some((slot, candidates.evaluate(world, slot, params).ok()?)));
+                if let Some((slot, node_offer)) = preferred {
+                    return FastPath::Found(slot, node_offer, None);
                 }
-                (None, Some(metric)) => Shortly::Nothing(metric),
-                (None, None) => Shortly::Unknown,
-            }
-        })
+                candidates.prepare(world, params);
+                let best = candidates.best(world, params);
+                let with_metrics = request.explain || best.is_none() && has_simple_metrics;
+                let metric = with_metrics.then(|| {
+                    Box::new(scan::fast_metrics(
+                        world,
+                        candidates,
+                        feasibility,
+                        (base, request.group),
+                        params,
+                    ))
+                });
+                match (best, metric) {
+                    (Some((slot, node_offer)), metric) => {
+                        feasibility.mark_all_reported(request.group);
+                        FastPath::Found(slot, node_offer, metric)
+                    }
+                    (None, Some(metric)) => FastPath::NoCapacity(metric),
+                    (None, None) => FastPath::NeedsScan,
+                }
+            },
+        )
     }
 
-    fn pass_preferring(&mut self, wish: &Wish<'a>, prefers: &Preferences, preempts: bool) -> Scan<'a> {
-        if let Some(slot) = prefers.preferred {
-            let scan = self.pass(wish, &prefers.penalised, Nodes::Preferred(slot), preempts);
+    fn pass_preferring(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
+        preempts: bool,
+    ) -> Scan<'a> {
+        if let Some(slot) = preferences.preferred {
+            let scan = self.pass(request, &preferences.penalised, Nodes::Preferred(slot), preempts);
             if scan.best.is_some() {
                 return scan;
             }
         }
-        self.pass(wish, &prefers.penalised, Nodes::Base, preempts)
+        self.pass(request, &preferences.penalised, Nodes::Base, preempts)
     }
 
-    fn pass(&mut self, wish: &Wish<'a>, penalised: &[u32], nodes: Nodes, preempts: bool) -> Scan<'a> {
-        self.at_turn(wish, penalised, preempts, |world, candidates, feasibility, base, turn| {
-            scan(world, candidates, feasibility, (base, wish.group), turn, nodes)
+    fn pass(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        penalised: &[u32],
+        nodes: Nodes,
+        preempts: bool,
+    ) -> Scan<'a> {
+        self.with_candidates(request, penalised, preempts, |world, candidates, feasibility, base, params| {
+            scan(world, candidates, feasibility, (base, request.group), params, nodes)
         })
     }
 
-    fn settle(&mut self, wish: &Wish<'a>, scan: Scan<'a>) -> Result<Chosen, Box<AllocMetric>> {
+    fn finish_pass(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        scan: Scan<'a>,
+    ) -> Result<Chosen, Box<AllocMetric>> {
         let Scan { best, metric } = scan;
         let mut metric = Box::new(metric);
         match best {
-            Some((slot, place)) => {
-                let metric = wish.explain.then_some(metric);
-                Ok(self.take(wish, slot, place, metric))
+            Some((slot, node_offer)) => {
+                let metric = request.explain.then_some(metric);
+                Ok(self.take(request, slot, node_offer, metric))
             }
             None => {
-                let candidates = self.candidates(wish.version, wish.group);
+                let candidates = self.candidates(request.version, request.group);
                 add_exhausted_resources(&mut metric, candidates.group);
-                let missing = candidates.volumes.as_ref().map(|volumes| volumes.missing(wish.name_index));
+                let missing = candidates.volumes.as_ref().map(|volumes| volumes.missing(request.name_index));
                 self.missing.extend(missing.into_iter().flatten());
                 Err(metric)
             }
@@ -401,20 +461,20 @@ impl<'a> Placer<'a> {
 
     fn take(
         &mut self,
-        wish: &Wish<'a>,
+        request: &PlacementRequest<'a>,
         slot: u32,
-        place: Place<'a>,
+        node_offer: NodeOffer<'a>,
         metric: Option<Box<AllocMetric>>,
     ) -> Chosen {
-        let Stack { job, groups, .. } = &mut self.stacks[wish.version.0];
-        let candidates = groups[wish.group].as_mut().expect("it was chosen from");
-        let Place { offer, victims, .. } = place;
+        let Stack { job, groups, .. } = &mut self.stacks[request.version.0];
+        let candidates = groups[request.group].as_mut().expect("the choice was made from these candidates");
+        let NodeOffer { offer, victims, .. } = node_offer;
         victims.iter().for_each(|alloc| self.world.preempt(*alloc));
         let room = &mut self.world.room;
-        room.take(slot, offer.demand);
-        room.take_assigned(slot, &candidates.share, &offer.assigned);
+        room.allocate(slot, offer.demand);
+        room.allocate_assigned(slot, &candidates.share, &offer.assigned);
         if candidates.volumes.is_some() {
-            room.welcome(slot, job, candidates.group, wish.name_index);
+            room.add_planned(slot, job, candidates.group, request.name_index);
         }
         self.world.placed(slot, candidates.number);
         let victims = victims.into_iter().map(AllocRef::id).collect();
@@ -435,12 +495,12 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// Whether the best node has more against it than for it.
-fn is_bad(metric: &AllocMetric) -> bool {
+/// Whether the best node has a negative score.
+fn has_negative_score(metric: &AllocMetric) -> bool {
     metric.scores.first().is_some_and(|best| best.normalized < 0.0)
 }
 
-///
+/// Whether jobs of a type may preempt others. Without a scheduler configuration they may.
 fn may_preempt(state: &State, kind: JobType) -> bool {
     state.scheduler_config().is_none_or(|config| match kind {
         JobType::Service => config.preemption.service,
@@ -458,7 +518,7 @@ fn penalised(state: &State, alloc: AllocRef<'_>) -> Vec<u32> {
     own.into_iter().chain(earlier).collect()
 }
 
-/// Where an allocation's data is, if its successor should go there.
+/// Slot of the node with an allocation's data, if its successor should go there.
 fn preferred(job: &Job, group: &TaskGroup, alloc: AllocRef<'_>) -> Option<u32> {
     let (disk, old, new) = (&group.ephemeral_disk, &alloc.job().spec, &job.spec);
     let same_nodes = old.node_pool == new.node_pool && old.datacenters == new.datacenters;

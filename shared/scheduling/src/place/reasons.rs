@@ -1,5 +1,5 @@
-//! Why a group gets no node: everything that keeps it from each, and not, as metrics have it, what is met first. With
-//! it people can be told what to change: a reason that alone keeps many nodes away, or the little memory that is missing.
+//! Every reason for which a group cannot be placed, whereas metrics hold only the first reason of each node. The
+//! reasons tell users what to change: a reason that alone excludes many nodes, or a small amount of missing memory.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,82 +7,81 @@ use std::collections::HashMap;
 use model::Text;
 use model::alloc::{Demand, Reason, Shortfall};
 
-use super::candidates::{Candidates, Turn};
+use super::candidates::{Candidates, PlacementParams};
 use super::world::World;
-use crate::feasible::{Feasibility, Pieces};
+use crate::feasible::{DiscreteResource, Feasibility};
 use crate::room::Exhausted;
 
-/// How many reasons are kept, those that alone keep the most nodes away first.
+/// Maximum number of reasons; those that alone exclude the most nodes are kept.
 const REASONS_MAX: usize = 20;
 
-/// What keeps a group from all nodes of a kind: reasons by number, and what the nodes have none of.
-type OfKind = Vec<(usize, Option<Pieces>)>;
+/// Reasons against all nodes of one kind, by number, and the discrete resources that those nodes lack.
+type KindReasons = Vec<(usize, Option<DiscreteResource>)>;
 
-/// What keeps a group from the nodes in `slots`, if nobody makes room. Every node's part in it is that of the room now.
+/// All reasons against the nodes in `slots`, without preemption. Amounts are compared with the current free resources.
 pub(super) fn reasons<'a>(
     world: &World<'a>,
     candidates: &mut Candidates<'a>,
     (feasibility, group): (&Feasibility<'a>, usize),
-    turn: &Turn<'_, 'a>,
+    params: &PlacementParams<'_, 'a>,
     slots: impl Iterator<Item = u32>,
 ) -> Vec<Reason> {
     let mut tally = Tally::default();
-    let mut of_kinds: Vec<Option<OfKind>> = vec![None; world.state.node_kinds()];
-    let mut none_of = Vec::new();
+    let mut by_kind: Vec<Option<KindReasons>> = vec![None; world.state.node_kinds()];
+    let mut lacking = Vec::new();
     for slot in slots {
         let node = world.room.node(slot);
-        let (page, place) = node.page();
-        let of_kind = of_kinds[page.kind[place] as usize].get_or_insert_with(|| {
+        let (page, bit) = node.page();
+        let kind_reasons = by_kind[page.kind[bit] as usize].get_or_insert_with(|| {
             let failures = feasibility.failures(group, node, false);
-            failures.map(|(reason, pieces)| (tally.number(&reason), pieces)).collect()
+            failures.map(|(reason, resource)| (tally.number(&reason), resource)).collect()
         });
-        none_of.clear();
-        for (reason, pieces) in of_kind {
-            tally.hit(*reason, 0);
-            none_of.extend(*pieces);
+        lacking.clear();
+        for (reason, resource) in kind_reasons {
+            tally.add_number(*reason, 0);
+            lacking.extend(*resource);
         }
-        for (reason, pieces) in feasibility.failures(group, node, true) {
-            tally.meet(&reason, 0);
-            none_of.extend(pieces);
+        for (reason, resource) in feasibility.failures(group, node, true) {
+            tally.add(&reason, 0);
+            lacking.extend(resource);
         }
-        candidates.failures(world, slot, turn).for_each(|reason| tally.meet(&reason, 0));
-        let demand = pieces(world, candidates, (slot, turn), &none_of, &mut tally);
-        for (short, by) in world.room.shortfalls(slot, demand) {
-            tally.meet(short.as_str(), by);
+        candidates.failures(world, slot, params).for_each(|reason| tally.add(&reason, 0));
+        let demand = discrete_shortages(world, candidates, (slot, params), &lacking, &mut tally);
+        for (dimension, missing) in world.room.shortfalls(slot, demand) {
+            tally.add(dimension.as_str(), missing);
         }
-        tally.settle();
+        tally.finish_node();
     }
     tally.into_reasons()
 }
 
-/// Counts what a node cannot give of what it hands out in pieces, and has some of. Returns the amounts that are asked of
-/// it with the rest.
-fn pieces(
+/// Counts shortages of discrete resources that the node has in principle. Returns the amounts to compare with the rest.
+fn discrete_shortages(
     world: &World<'_>,
     candidates: &Candidates<'_>,
-    (slot, turn): (u32, &Turn<'_, '_>),
-    none_of: &[Pieces],
+    (slot, params): (u32, &PlacementParams<'_, '_>),
+    lacking: &[DiscreteResource],
     tally: &mut Tally,
 ) -> Demand {
     let ask = &candidates.ask;
     if ask.is_plain() {
         return ask.demand;
     }
-    let mut draft = world.room.draft(slot, turn.id);
+    let mut draft = world.room.draft(slot, params.id);
     let mut note = |step: Result<(), Exhausted>| {
         if let Err(Exhausted(reason)) = step {
-            tally.meet(&reason, 0);
+            tally.add(&reason, 0);
         }
     };
-    let has_some = |pieces: Pieces| !none_of.contains(&pieces);
+    let has_some = |resource: DiscreteResource| !lacking.contains(&resource);
     note(draft.check_node());
-    if has_some(Pieces::Network) {
+    if has_some(DiscreteResource::Network) {
         let of_tasks = ask.tasks.iter().filter_map(|task| task.network);
         ask.network.into_iter().for_each(|network| note(draft.group_network(network)));
         of_tasks.for_each(|network| note(draft.task_network(network)));
     }
     for task in &ask.tasks {
-        if has_some(Pieces::Devices) {
+        if has_some(DiscreteResource::Devices) {
             note(draft.task_devices(task));
         }
         note(draft.task_cores(task));
@@ -90,20 +89,20 @@ fn pieces(
     draft.demand(ask.demand)
 }
 
-/// Counts what keeps nodes away, a node at a time.
+/// Counts reasons, one node at a time.
 #[derive(Debug, Default)]
 struct Tally {
     numbers: HashMap<Text, usize>,
-    reasons: Vec<Counted>,
-    /// What keeps the node at hand away, and how much of it is missing there.
+    reasons: Vec<ReasonCount>,
+    /// Reasons against the current node, and how much of each amount is missing there.
     of_node: Vec<(usize, u32)>,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct ReasonCount {
     reason: Reason,
-    /// Whether its shortfall is of nodes that nothing else keeps away.
-    of_alone: bool,
+    /// Whether the shortfall is of nodes that this reason alone excludes.
+    is_alone: bool,
 }
 
 impl Tally {
@@ -114,30 +113,30 @@ impl Tally {
         let name = Text::from(name);
         self.numbers.insert(Text::clone(&name), self.reasons.len());
         let reason = Reason { name, nodes: 0, alone: 0, shortfall: None };
-        self.reasons.push(Counted { reason, of_alone: false });
+        self.reasons.push(ReasonCount { reason, is_alone: false });
         self.reasons.len() - 1
     }
 
-    fn meet(&mut self, name: &str, missing: u32) {
+    fn add(&mut self, name: &str, missing: u32) {
         let number = self.number(name);
-        self.hit(number, missing);
+        self.add_number(number, missing);
     }
 
-    fn hit(&mut self, number: usize, missing: u32) {
+    fn add_number(&mut self, number: usize, missing: u32) {
         if !self.of_node.iter().any(|(known, _)| *known == number) {
             self.of_node.push((number, missing));
         }
     }
 
-    /// Ends a node.
-    fn settle(&mut self) {
+    /// Finishes the current node.
+    fn finish_node(&mut self) {
         let alone = self.of_node.len() == 1;
         for (number, missing) in self.of_node.drain(..) {
             let counted = &mut self.reasons[number];
             counted.reason.nodes += 1;
             counted.reason.alone += u32::from(alone);
             if missing > 0 {
-                counted.lack(missing, alone);
+                counted.add_shortfall(missing, alone);
             }
         }
     }
@@ -152,16 +151,16 @@ impl Tally {
     }
 }
 
-impl Counted {
-    fn lack(&mut self, missing: u32, alone: bool) {
-        let least = self.reason.shortfall.map(|shortfall| (!self.of_alone, shortfall.amount));
+impl ReasonCount {
+    fn add_shortfall(&mut self, missing: u32, alone: bool) {
+        let least = self.reason.shortfall.map(|shortfall| (!self.is_alone, shortfall.amount));
         let this = (!alone, missing);
         match &mut self.reason.shortfall {
             Some(shortfall) if least == Some(this) => shortfall.nodes += 1,
             Some(_) if least < Some(this) => {}
             shortfall => {
                 *shortfall = Some(Shortfall { amount: missing, nodes: 1 });
-                self.of_alone = alone;
+                self.is_alone = alone;
             }
         }
     }
@@ -171,11 +170,11 @@ impl Counted {
 mod tests {
     use super::*;
 
-    fn told(nodes: &[&[(&str, u32)]]) -> Vec<Reason> {
+    fn count(nodes: &[&[(&str, u32)]]) -> Vec<Reason> {
         let mut tally = Tally::default();
         for node in nodes {
-            node.iter().for_each(|(name, missing)| tally.meet(name, *missing));
-            tally.settle();
+            node.iter().for_each(|(name, missing)| tally.add(name, *missing));
+            tally.finish_node();
         }
         tally.into_reasons()
     }
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn each_reason_counts_its_nodes_and_those_that_it_alone_keeps_away() {
-        let found = told(&[
+        let found = count(&[
             &[("memory", 300), ("disk", 5)],
             &[("memory", 700)],
             &[],
@@ -198,7 +197,7 @@ mod tests {
             &[("missing drivers", 0), ("missing drivers", 0)],
         ]);
         let expected = [
-            // The 300 would not help: that node has too little disk, too.
+            // The shortfall of 300 does not count, because that node has too little disk as well.
             reason("memory", 4, 3, Some((512, 2))),
             reason("missing drivers", 2, 2, None),
             reason("disk", 2, 1, Some((5, 1))),
@@ -208,8 +207,11 @@ mod tests {
 
     #[test]
     fn shortfalls_of_nodes_with_other_troubles_count_where_there_are_no_others() {
-        let found =
-            told(&[&[("cpu", 7), ("memory", 1)], &[("cpu", 3), ("memory", 2)], &[("cpu", 3), ("memory", 1)]]);
+        let found = count(&[
+            &[("cpu", 7), ("memory", 1)],
+            &[("cpu", 3), ("memory", 2)],
+            &[("cpu", 3), ("memory", 1)],
+        ]);
         assert_eq!(found, [reason("cpu", 3, 0, Some((3, 2))), reason("memory", 3, 0, Some((1, 2)))]);
     }
 
@@ -218,6 +220,6 @@ mod tests {
         let names: Vec<String> = (0..2 * REASONS_MAX).map(|number| format!("reason {number:02}")).collect();
         let nodes: Vec<[(&str, u32); 1]> = names.iter().map(|name| [(&**name, 0)]).collect();
         let nodes: Vec<&[(&str, u32)]> = nodes.iter().map(|node| &node[..]).collect();
-        assert_eq!(told(&nodes).len(), REASONS_MAX);
+        assert_eq!(count(&nodes).len(), REASONS_MAX);
     }
 }

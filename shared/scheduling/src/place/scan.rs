@@ -1,5 +1,6 @@
-//! A pass over all nodes of which everything is told: what was ruled out and why, what was short, and the best five
-//! (`spec/scheduling.md` §6.8). What it finds best is what the shorter way of [`super`] finds.
+//! A pass over all nodes that records complete metrics: which nodes were filtered and why, which amounts were
+//! exhausted, and the five best nodes (`spec/scheduling.md` §6.8). It finds the same best node as the fast path of
+//! [`super`].
 
 use std::collections::BTreeMap;
 
@@ -8,39 +9,40 @@ use model::alloc::{AllocMetric, NodeScore};
 use model::job::{JobSpec, TaskGroup};
 use state::PAGE;
 
-use super::candidates::{Candidates, Place, Refusal, Turn, slots};
+use super::candidates::{Candidates, NodeOffer, PlacementParams, Rejection, slots};
 use super::world::World;
-use crate::columns::places;
+use crate::columns::bits;
 use crate::feasible::{BaseNodes, Feasibility};
 use crate::rank::Rank;
 use crate::room::Exhausted;
 
-/// How many of the best nodes metrics name.
+/// Number of best nodes in metrics.
 const BEST_NAMED: usize = 5;
 
-/// Which nodes a pass looks at.
+/// The nodes of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Nodes {
     /// All of the base set.
     Base,
-    /// A node that is preferred to all others.
+    /// One node that is preferred to all others.
     Preferred(u32),
-    /// The one node that a system job's allocation is for; reasons are told as if no other had been looked at.
+    /// The one node that a system job's allocation is for. Its reasons are reported as if no other node had been
+    /// checked.
     Own(u32),
 }
 
-/// A pass and what it found.
+/// The result of a pass.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
-    pub(super) best: Option<(u32, Place<'a>)>,
+    pub(super) best: Option<(u32, NodeOffer<'a>)>,
     pub(super) metric: AllocMetric,
 }
 
-/// A node that will do.
-struct Fitting<'a> {
+/// A node with enough free resources, and its score.
+struct ScoredNode<'a> {
     key: (Rank, u64),
     slot: u32,
-    place: Place<'a>,
+    node_offer: NodeOffer<'a>,
     boost: f64,
 }
 
@@ -49,32 +51,32 @@ pub(super) fn scan<'a>(
     candidates: &mut Candidates<'a>,
     feasibility: &mut Feasibility<'a>,
     (base, group): (&BaseNodes, usize),
-    turn: &Turn<'_, 'a>,
+    params: &PlacementParams<'_, 'a>,
     nodes: Nodes,
 ) -> Scan<'a> {
-    let mut told = Told::default();
-    let mut best: Vec<Fitting<'a>> = Vec::with_capacity(BEST_NAMED + 1);
+    let mut counts = PassCounts::default();
+    let mut best: Vec<ScoredNode<'a>> = Vec::with_capacity(BEST_NAMED + 1);
     let lowest = candidates.lowest_boost();
-    let mut look_at = |slot: u32| {
+    let mut evaluate = |slot: u32| {
         let is_feasible = candidates.is_feasible(slot);
-        // Registrations are far away: only those of nodes that will not do are fetched.
+        // Node registrations are probably not in the cache, so they are read for infeasible nodes only.
         let ruled_out = match nodes {
             Nodes::Base | Nodes::Preferred(_) if is_feasible => None,
             Nodes::Base | Nodes::Preferred(_) => feasibility.reason(group, world.room.node(slot)),
             Nodes::Own(_) => feasibility.own_reason(group, world.room.node(slot)),
         };
         if let Some(reason) = ruled_out {
-            return told.filter(reason, class(world, slot), 1);
+            return counts.filter(reason, class(world, slot), 1);
         }
-        match candidates.look_at(world, slot, turn) {
-            Err(Refusal::Filtered(reason)) => told.filter(reason, class(world, slot), 1),
-            Err(Refusal::Exhausted(dimension)) => told.exhaust(dimension, class(world, slot)),
-            Ok(place) => {
+        match candidates.evaluate(world, slot, params) {
+            Err(Rejection::Filtered(reason)) => counts.filter(reason, class(world, slot), 1),
+            Err(Rejection::Exhausted(dimension)) => counts.exhaust(dimension, class(world, slot)),
+            Ok(node_offer) => {
                 let boost = candidates.boost(slot, lowest);
-                let key = (candidates.rank(&place.merits, boost), candidates.tie(slot));
+                let key = (candidates.rank(&node_offer.factors, boost), candidates.tie(slot));
                 let better = best.partition_point(|other| other.key > key);
                 if better < BEST_NAMED {
-                    best.insert(better, Fitting { key, slot, place, boost });
+                    best.insert(better, ScoredNode { key, slot, node_offer, boost });
                     best.truncate(BEST_NAMED);
                 }
             }
@@ -82,99 +84,99 @@ pub(super) fn scan<'a>(
     };
     let evaluated = match nodes {
         Nodes::Base => {
-            slots(&base.words).for_each(&mut look_at);
+            slots(&base.words).for_each(&mut evaluate);
             base.count
         }
         Nodes::Preferred(slot) | Nodes::Own(slot) => {
-            look_at(slot);
+            evaluate(slot);
             1
         }
     };
-    let named = best.iter().map(|fitting| NodeScore {
-        node_id: world.room.node(fitting.slot).id(),
-        scores: candidates.ranking.scores(&fitting.place.merits, fitting.boost),
-        normalized: fitting.key.0.sum.mean(),
+    let named = best.iter().map(|node| NodeScore {
+        node_id: world.room.node(node.slot).id(),
+        scores: candidates.ranking.scores(&node.node_offer.factors, node.boost),
+        normalized: node.key.0.sum.mean(),
     });
     let scores = named.collect();
     let metric =
-        AllocMetric { scores, nodes_evaluated: evaluated, ..told.into_metric(base, &candidates.job.spec) };
-    let best = best.into_iter().next().map(|fitting| (fitting.slot, fitting.place));
+        AllocMetric { scores, nodes_evaluated: evaluated, ..counts.into_metric(base, &candidates.job.spec) };
+    let best = best.into_iter().next().map(|node| (node.slot, node.node_offer));
     Scan { best, metric }
 }
 
-/// What is told of a pass over the base set that found its best node the short way. Only where nodes are turned away for
-/// nothing but what they are and for amounts.
-pub(super) fn tell<'a>(
+/// The metrics of a pass over the base set whose best node was found by the fast path. Only for groups whose nodes are
+/// rejected solely for infeasibility and amounts ([`Candidates::has_simple_metrics`]).
+pub(super) fn fast_metrics<'a>(
     world: &World<'a>,
     candidates: &mut Candidates<'a>,
     feasibility: &mut Feasibility<'a>,
     (base, group): (&BaseNodes, usize),
-    turn: &Turn<'_, 'a>,
+    params: &PlacementParams<'_, 'a>,
 ) -> AllocMetric {
     let state = world.state;
-    let mut told = Told::default();
+    let mut counts = PassCounts::default();
     let by_kind = !feasibility.group_escapes_class(group);
-    // By kind: how many nodes cannot run the group, and the first of them.
+    // By kind: number of infeasible nodes, and the slot of the first.
     let mut ruled_out: Vec<(u32, u32)> = vec![(0, 0); state.node_kinds()];
     let mut classes: Vec<Option<&'a Text>> = vec![None; state.node_kinds()];
     for number in 0..base.words.len() {
         let page = world.pages[number];
         let (all, feasible) = (base.words[number], candidates.feasible[number]);
-        let mut class = |place: usize, slot: u32| {
-            let node = || state.node_at(slot).expect("the base set holds known nodes");
-            *classes[page.kind[place] as usize].get_or_insert_with(|| &node().spec().node_class)
+        let mut class = |bit: usize, slot: u32| {
+            let node = || state.node_at(slot).expect("the base set contains existing nodes only");
+            *classes[page.kind[bit] as usize].get_or_insert_with(|| &node().spec().node_class)
         };
-        for place in places(all & !feasible) {
-            let slot = (number * PAGE + place) as u32;
+        for bit in bits(all & !feasible) {
+            let slot = (number * PAGE + bit) as u32;
             if by_kind {
-                let (count, first) = &mut ruled_out[page.kind[place] as usize];
+                let (count, first) = &mut ruled_out[page.kind[bit] as usize];
                 if *count == 0 {
                     *first = slot;
                 }
                 *count += 1;
             } else {
                 let reason = feasibility.reason(group, world.room.node(slot));
-                told.filter(reason.unwrap_or_default(), class(place, slot), 1);
+                counts.filter(reason.unwrap_or_default(), class(bit, slot), 1);
             }
         }
-        let short = feasible & !candidates.roomy[number];
-        for place in places(short | feasible & (page.special | page.garbled_ports)) {
-            let slot = (number * PAGE + place) as u32;
-            let class = class(place, slot);
-            if let Err(Exhausted(dimension)) = world.room.offer(slot, &candidates.ask, turn.id) {
-                told.exhaust(dimension, class);
+        let exhausted = feasible & !candidates.fitting[number];
+        for bit in bits(exhausted | feasible & (page.special | page.garbled_ports)) {
+            let slot = (number * PAGE + bit) as u32;
+            let class = class(bit, slot);
+            if let Err(Exhausted(dimension)) = world.room.offer(slot, &candidates.ask, params.id) {
+                counts.exhaust(dimension, class);
             }
         }
     }
-    // In the order of the nodes: the first of a class tells for it.
+    // In the order of the nodes: the first node of a class reports the reason of the class.
     ruled_out.retain(|(count, _)| *count > 0);
     ruled_out.sort_unstable_by_key(|(_, first)| *first);
     for (count, first) in ruled_out {
         let node = world.room.node(first);
         let reason = feasibility.reason(group, node).unwrap_or_default();
-        told.filter(reason, &node.spec().node_class, 1);
-        told.filter(feasibility.class_ineligible(), &node.spec().node_class, count - 1);
+        counts.filter(reason, &node.spec().node_class, 1);
+        counts.filter(feasibility.class_ineligible(), &node.spec().node_class, count - 1);
     }
     let lowest = candidates.lowest_boost();
     let mut scores = Vec::with_capacity(BEST_NAMED);
-    for (slot, place) in candidates.best_of(world, turn, BEST_NAMED) {
+    for (slot, node_offer) in candidates.best_of(world, params, BEST_NAMED) {
         let boost = candidates.boost(slot, lowest);
         scores.push(NodeScore {
             node_id: world.room.node(slot).id(),
-            scores: candidates.ranking.scores(&place.merits, boost),
-            normalized: candidates.rank(&place.merits, boost).sum.mean(),
+            scores: candidates.ranking.scores(&node_offer.factors, boost),
+            normalized: candidates.rank(&node_offer.factors, boost).sum.mean(),
         });
     }
-    AllocMetric { scores, nodes_evaluated: base.count, ..told.into_metric(base, &candidates.job.spec) }
+    AllocMetric { scores, nodes_evaluated: base.count, ..counts.into_metric(base, &candidates.job.spec) }
 }
 
 fn class<'a>(world: &World<'a>, slot: u32) -> &'a Text {
     &world.room.node(slot).spec().node_class
 }
 
-/// Counts of a pass.
+/// Counters of a pass.
 #[derive(Debug, Default)]
-struct Told {
+struct PassCounts {
     filtered: u32,
     by_reason: Tally,
     class_filtered: Tally,
@@ -183,8 +185,8 @@ struct Told {
     class_exhausted: Tally,
 }
 
-impl Told {
-    ///
+impl PassCounts {
+    /// Counts nodes that were filtered.
     fn filter(&mut self, reason: Text, class: &Text, count: u32) {
         if count == 0 {
             return;
@@ -196,7 +198,7 @@ impl Told {
         }
     }
 
-    ///
+    /// Counts a node without enough of a resource.
     fn exhaust(&mut self, dimension: Text, class: &Text) {
         self.exhausted += 1;
         self.by_dimension.add(&dimension, 1);
@@ -221,7 +223,7 @@ impl Told {
     }
 }
 
-/// Counts names, of which the same mostly come one after the other.
+/// Counts names. Optimized for runs of the same name.
 #[derive(Debug, Default)]
 struct Tally {
     last: Option<(Text, u32)>,
@@ -233,37 +235,37 @@ impl Tally {
         match &mut self.last {
             Some((last, count)) if last == name => *count += more,
             _ => {
-                self.settle();
+                self.flush();
                 self.last = Some((Text::clone(name), more));
             }
         }
     }
 
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         if let Some((name, count)) = self.last.take() {
             *self.counts.entry(name).or_default() += count;
         }
     }
 
     fn into_counts(mut self) -> BTreeMap<Text, u32> {
-        self.settle();
+        self.flush();
         self.counts
     }
 }
 
-/// What the tasks of a group asked for in vain.
+/// Adds the resources that each task of a group requested and did not get.
 pub(crate) fn add_exhausted_resources(metric: &mut AllocMetric, group: &TaskGroup) {
     let [cpu, memory] = ["cpu", "memory"].map(|dimension| metric.dimension_exhausted.contains_key(dimension));
     if !cpu && !memory {
         return;
     }
     for task in &group.tasks {
-        let short = metric.resources_exhausted.entry(Text::clone(&task.name)).or_default();
+        let resources = metric.resources_exhausted.entry(Text::clone(&task.name)).or_default();
         if cpu {
-            short.cpu_mhz = short.cpu_mhz.saturating_add(task.resources.cpu_mhz);
+            resources.cpu_mhz = resources.cpu_mhz.saturating_add(task.resources.cpu_mhz);
         }
         if memory {
-            short.memory_mb = short.memory_mb.saturating_add(task.resources.memory_mb);
+            resources.memory_mb = resources.memory_mb.saturating_add(task.resources.memory_mb);
         }
     }
 }

@@ -1,50 +1,51 @@
-//! What all groups of an attempt see: the room that is left, where the job's allocations are, and what the plan did so far.
+//! State that all groups of an attempt share: free resources, the counts of the job's allocations by node, and the
+//! plan's changes so far.
 
 use std::collections::HashMap;
 
 use model::{JobKey, Text};
 use state::{AllocRef, NodePage, State};
 
-use crate::columns::Numbers;
-use crate::feasible::{Counted, Neighbours};
+use crate::columns::NodeCounters;
+use crate::feasible::{CountChange, Neighbours};
 use crate::room::Room;
 
-/// See the module.
+/// The cluster with the plan's changes so far.
 #[derive(Debug)]
 pub(crate) struct World<'a> {
     pub(crate) state: &'a State,
     pub(crate) pages: &'a [&'a NodePage],
     pub(crate) room: Room<'a>,
-    /// All allocations of the job, of every incarnation, the finished ones too.
+    /// All allocations of the job, of every incarnation, including terminal ones.
     pub(crate) allocs: Vec<AllocRef<'a>>,
-    census: Census,
-    /// What happened, in order: whoever keeps something by node looks here for what is out of date.
+    alloc_counts: AllocCounts,
+    /// Changes in order. A holder of data by node reads it to find out which of its data are stale.
     pub(crate) journal: Vec<Event>,
     victims: HashMap<(JobKey, Text), u32>,
 }
 
-/// Something that the plan does on a node.
+/// A change that the plan makes on a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event {
     pub(crate) slot: u32,
-    /// Which of the job's groups it concerns, by number, and what counts of it; `None`: an allocation of another job.
-    pub(crate) counted: Option<(u32, Counted)>,
+    /// Number of the group of the job, and how its count changes; `None` for an allocation of another job.
+    pub(crate) counted: Option<(u32, CountChange)>,
 }
 
-/// How many allocations of the job, and of each of its groups, are on each node.
+/// Number of allocations of the job, and of each of its groups, on each node.
 #[derive(Debug)]
-struct Census {
+struct AllocCounts {
     pages: usize,
-    job: Numbers,
-    groups: Vec<(Text, Numbers)>,
+    job: NodeCounters,
+    groups: Vec<(Text, NodeCounters)>,
 }
 
-impl Census {
-    /// The number of a group, be it one that only allocations know.
+impl AllocCounts {
+    /// The number of a group, including groups that only allocations refer to.
     fn group(&mut self, name: &Text) -> u32 {
         let known = self.groups.iter().position(|(known, _)| known == name);
         known.unwrap_or_else(|| {
-            self.groups.push((Text::clone(name), Numbers::new(self.pages)));
+            self.groups.push((Text::clone(name), NodeCounters::new(self.pages)));
             self.groups.len() - 1
         }) as u32
     }
@@ -65,96 +66,100 @@ impl<'a> World<'a> {
             pages,
             room: Room::of(state, pages),
             allocs: state.allocs_of_job(job).collect(),
-            census: Census { pages: pages.len(), job: Numbers::new(pages.len()), groups: Vec::new() },
+            alloc_counts: AllocCounts {
+                pages: pages.len(),
+                job: NodeCounters::new(pages.len()),
+                groups: Vec::new(),
+            },
             journal: Vec::new(),
             victims: HashMap::new(),
         };
-        // Neighbours mostly share their common part, and with it the group.
+        // Consecutive allocations mostly have the same common share, and so the same group.
         let mut last: Option<(*const Text, u32)> = None;
         for alloc in world.allocs.iter().filter(|alloc| !alloc.client_status().is_terminal()) {
             let name = alloc.group_name();
             let group = match last {
                 Some((of, group)) if std::ptr::eq(of, name) => group,
-                Some(_) | None => world.census.group(name),
+                Some(_) | None => world.alloc_counts.group(name),
             };
             last = Some((name, group));
-            world.census.count(group, alloc.node_slot(), true);
+            world.alloc_counts.count(group, alloc.node_slot(), true);
         }
         world
     }
 
     /// The number of one of the job's groups.
     pub(crate) fn group(&mut self, name: &Text) -> u32 {
-        self.census.group(name)
+        self.alloc_counts.group(name)
     }
 
     /// The name of the group with a number.
     pub(crate) fn group_name(&self, group: u32) -> &Text {
-        &self.census.groups[group as usize].0
+        &self.alloc_counts.groups[group as usize].0
     }
 
-    /// Which of the job's allocations are on a node.
+    /// The job's allocations on a node.
     pub(crate) fn neighbours(&self, slot: u32, group: u32) -> Neighbours {
-        Neighbours { job: self.census.job.at(slot), group: self.of_group(group).at(slot) }
+        Neighbours { job: self.alloc_counts.job.at(slot), group: self.group_counts(group).at(slot) }
     }
 
-    /// How many of a group are on each node.
-    pub(crate) fn of_group(&self, group: u32) -> &Numbers {
-        &self.census.groups[group as usize].1
+    /// Number of a group's allocations on each node.
+    pub(crate) fn group_counts(&self, group: u32) -> &NodeCounters {
+        &self.alloc_counts.groups[group as usize].1
     }
 
-    /// The plan stops one of the job's allocations.
+    /// Notes that the plan stops an allocation of the job.
     pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
-        if !self.room.is_gone(alloc.id()) {
-            self.room.leave(alloc);
-            self.count(alloc, Counted::Cleared);
+        if !self.room.is_removed(alloc.id()) {
+            self.room.release(alloc);
+            self.count(alloc, CountChange::Cleared);
         }
     }
 
-    /// It does not after all.
+    /// Reverts [`Self::stop`].
     pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
-        if self.room.is_gone(alloc.id()) {
-            self.room.stay(alloc);
-            self.count(alloc, Counted::Kept);
+        if self.room.is_removed(alloc.id()) {
+            self.room.restore(alloc);
+            self.count(alloc, CountChange::Restored);
         }
     }
 
-    /// The plan moves one of the job's allocations to another version where it is: from then on it is one that the plan
-    /// places, too.
+    /// Notes that the plan updates an allocation of the job in place. It then counts as proposed by the plan, too
+    ///
     pub(crate) fn update(&mut self, alloc: AllocRef<'a>) {
-        let group = self.census.group(alloc.group_name());
-        self.note(alloc.node_slot(), Some((group, Counted::Proposed)));
+        let group = self.alloc_counts.group(alloc.group_name());
+        self.note(alloc.node_slot(), Some((group, CountChange::Proposed)));
     }
 
-    /// The plan has placed one of a group on a node.
+    /// Notes that the plan places an allocation of a group on a node.
     pub(crate) fn placed(&mut self, slot: u32, group: u32) {
-        self.census.count(group, slot, true);
-        self.note(slot, Some((group, Counted::Proposed)));
+        self.alloc_counts.count(group, slot, true);
+        self.note(slot, Some((group, CountChange::Proposed)));
     }
 
-    /// An allocation of another job makes room.
+    /// Notes that the plan preempts an allocation of another job.
     pub(crate) fn preempt(&mut self, alloc: AllocRef<'a>) {
-        self.room.leave(alloc);
+        self.room.release(alloc);
         let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
         *self.victims.entry(group).or_default() += 1;
         self.note(alloc.node_slot(), None);
     }
 
-    /// How many of a group make room so far, on any node.
+    /// Number of allocations of the same group as `alloc` that the plan preempts so far, on any node.
     pub(crate) fn victims_of(&self, alloc: AllocRef<'a>) -> u32 {
         let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
         self.victims.get(&group).copied().unwrap_or(0)
     }
 
-    fn count(&mut self, alloc: AllocRef<'a>, change: Counted) {
-        let group = self.census.group(alloc.group_name());
+    fn count(&mut self, alloc: AllocRef<'a>, change: CountChange) {
+        let group = self.alloc_counts.group(alloc.group_name());
         if !alloc.client_status().is_terminal() {
-            self.census.count(group, alloc.node_slot(), change != Counted::Cleared);
+            self.alloc_counts.count(group, alloc.node_slot(), change != CountChange::Cleared);
         }
         self.note(alloc.node_slot(), Some((group, change)));
     }
 
-    fn note(&mut self, slot: u32, counted: Option<(u32, Counted)>) {
+    fn note(&mut self, slot: u32, counted: Option<(u32, CountChange)>) {
         self.journal.push(Event { slot, counted });
     }
 }

@@ -1,4 +1,4 @@
-//! Victims that give compute, memory and disk (`spec/scheduling.md` §9.2).
+//! Victims that free CPU, memory and disk (`spec/scheduling.md` §9.2).
 
 use model::alloc::Demand;
 use state::AllocRef;
@@ -6,7 +6,7 @@ use state::AllocRef;
 use super::Candidate;
 use crate::room::Draft;
 
-/// Amounts of which there may be less than nothing.
+/// Amounts that may be negative.
 #[derive(Debug, Clone, Copy)]
 struct Amounts {
     cpu: f64,
@@ -32,7 +32,7 @@ impl Amounts {
         self.cpu >= ask.cpu && self.memory >= ask.memory && self.disk >= ask.disk
     }
 
-    /// How far `x` is from this, which is asked.
+    /// The distance of `x` from this request.
     fn distance(self, x: Self) -> f64 {
         let part = |ask: f64, x: f64| if ask > 0.0 { (ask - x) / ask } else { 0.0 };
         let parts = [part(self.memory, x.memory), part(self.cpu, x.cpu), part(self.disk, x.disk)];
@@ -40,24 +40,24 @@ impl Amounts {
     }
 }
 
-/// Who has to go for `ask` to fit; nobody, if it does not fit however many go. The candidates come by importance.
+/// The victims that free `ask`; empty if there is no solution. `candidates` are sorted by priority.
 pub(super) fn victims<'a>(draft: &Draft<'_>, ask: Demand, candidates: &[Candidate<'a>]) -> Vec<AllocRef<'a>> {
-    let (page, place) = draft.node.page();
-    let remaining = Amounts::of(page.capacity(place)).minus(Amounts::of(draft.used));
+    let (page, bit) = draft.node.page();
+    let remaining = Amounts::of(page.capacity(bit)).minus(Amounts::of(draft.used));
     let ask = Amounts::of(ask);
-    let may_go: Vec<Candidate<'a>> =
-        candidates.iter().filter(|candidate| candidate.may_go).copied().collect();
+    let preemptible: Vec<Candidate<'a>> =
+        candidates.iter().filter(|candidate| candidate.is_preemptible).copied().collect();
     let amounts = |candidate: &Candidate<'_>| Amounts::of(candidate.alloc.demand());
 
-    //
+    // Pick candidates by ascending priority and then by distance, until the request is met.
     let (mut need, mut available) = (ask, remaining);
     let mut picks: Vec<Candidate<'a>> = Vec::new();
     let mut is_met = false;
-    for group in may_go.chunk_by(|a, b| a.priority == b.priority) {
+    for group in preemptible.chunk_by(|a, b| a.priority == b.priority) {
         let mut left = group.to_vec();
         while !is_met && !left.is_empty() {
-            let away = |candidate: &Candidate<'_>| need.distance(amounts(candidate)) + candidate.penalty;
-            let nearest = (0..left.len()).min_by(|a, b| away(&left[*a]).total_cmp(&away(&left[*b])));
+            let cost = |candidate: &Candidate<'_>| need.distance(amounts(candidate)) + candidate.penalty;
+            let nearest = (0..left.len()).min_by(|a, b| cost(&left[*a]).total_cmp(&cost(&left[*b])));
             let Some(nearest) = nearest else { break };
             let pick = left.remove(nearest);
             available = available.plus(amounts(&pick));
@@ -70,7 +70,7 @@ pub(super) fn victims<'a>(draft: &Draft<'_>, ask: Demand, candidates: &[Candidat
         return Vec::new();
     }
 
-    // the big ones may make others needless.
+    // Large picks may make others unnecessary.
     picks.sort_by(|a, b| ask.distance(amounts(b)).total_cmp(&ask.distance(amounts(a))));
     let mut available = remaining;
     let mut needed = Vec::new();

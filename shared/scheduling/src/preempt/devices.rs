@@ -1,4 +1,4 @@
-//! Victims that give devices (`spec/scheduling.md` §9.4).
+//! Victims that free devices (`spec/scheduling.md` §9.4).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,29 +10,29 @@ use super::Candidate;
 use crate::feasible::DeviceRequest;
 use crate::room::{Draft, held_devices};
 
-/// Who has to go for a request to be met, all of one make; nobody, if it cannot be.
+/// The victims that free enough instances of one device group; empty if there is no solution.
 pub(super) fn victims<'a>(
     draft: &Draft<'_>,
     request: &DeviceRequest<'_>,
     candidates: &[Candidate<'a>],
 ) -> Vec<AllocRef<'a>> {
-    let makes = draft.node.spec().resources.devices.iter().filter(|group| request.matches(group));
-    let options = makes.filter_map(|group| of_make(draft, request, group, candidates));
+    let groups = draft.node.spec().resources.devices.iter().filter(|group| request.matches(group));
+    let options = groups.filter_map(|group| in_group(draft, request, group, candidates));
     let cheapest = options.min_by_key(|(net_priority, _)| *net_priority);
     cheapest.map_or_else(Vec::new, |(_, victims)| victims)
 }
 
-///
-fn of_make<'a>(
+/// The victims in one device group, with their net priority; `None` if they do not suffice.
+fn in_group<'a>(
     draft: &Draft<'_>,
     request: &DeviceRequest<'_>,
     group: &NodeDeviceGroup,
     candidates: &[Candidate<'a>],
 ) -> Option<(u32, Vec<AllocRef<'a>>)> {
-    let free = draft.book.devices.free(request, group);
+    let free = draft.discrete.devices.free(request, group);
     let mut holders: Vec<(usize, Candidate<'a>)> = Vec::new();
     let mut given = 0;
-    for candidate in candidates.iter().filter(|candidate| candidate.may_go) {
+    for candidate in candidates.iter().filter(|candidate| candidate.is_preemptible) {
         let held = instances_held(group, candidate.alloc);
         if held > 0 {
             holders.push((held, *candidate));
@@ -46,13 +46,14 @@ fn of_make<'a>(
 }
 
 fn instances_held(group: &NodeDeviceGroup, alloc: AllocRef<'_>) -> usize {
-    let of_make = held_devices(alloc).into_iter().filter(|device| {
+    let in_group = held_devices(alloc).into_iter().filter(|device| {
         device.vendor == group.vendor && device.kind == group.kind && device.name == group.name
     });
-    of_make.map(|device| device.ids.len()).sum()
+    in_group.map(|device| device.ids.len()).sum()
 }
 
-/// those that hold most first, as few as will do; with what they cost.
+/// The shortest prefix of the holders, by descending number of instances, that has `count` instances; with its net
+/// priority.
 fn shortest_prefix<'a>(mut holders: Vec<(usize, Candidate<'a>)>, count: usize) -> (u32, Vec<AllocRef<'a>>) {
     holders.sort_by_key(|(held, _)| Reverse(*held));
     let mut given = 0;

@@ -1,7 +1,8 @@
-//! Preemption: which allocations of less important jobs make room on a node (`spec/scheduling.md` §9).
+//! Preemption: which allocations of lower-priority jobs are stopped to free resources on a node (`spec/scheduling.md`
+//! §9).
 //!
-//! Shortages are met one after the other, in the order in which a placement runs into them: ports, devices, and at the end
-//! compute, memory and disk. Victims add up; what earlier ones free counts for what follows.
+//! Shortages are resolved one by one in the order in which a placement meets them: ports, devices, and last CPU, memory
+//! and disk. Victims accumulate; resources that earlier victims free count for later steps.
 
 mod amounts;
 mod devices;
@@ -13,23 +14,23 @@ use model::job::Job;
 use state::AllocRef;
 
 use crate::place::World;
-use crate::room::{Ask, Draft, Exhausted, Offer, Short};
+use crate::room::{Ask, Dimension, Draft, Exhausted, Offer};
 
-/// By how much a job must be more important than one that makes room for it.
+/// Minimum difference between the priority of a job and the priority of its victims.
 const PRIORITY_DELTA: u16 = 10;
-/// What each victim of a group beyond its `migrate.max_parallel` counts against it.
+/// Penalty of each victim of a group beyond the group's `migrate.max_parallel`.
 const PENALTY: f64 = 50.0;
-/// The curve of the score: how steep it is, and the net priority in its middle.
+/// Steepness of the score's curve, and the net priority at its middle.
 const STEEPNESS: f64 = 0.0048;
 const MIDDLE: f64 = 2048.0;
 
-/// A node with the room that was made on it.
+/// An offer of a node after preemption.
 #[derive(Debug)]
-pub(crate) struct Made<'a> {
+pub(crate) struct Preemption<'a> {
     pub(crate) offer: Offer,
-    /// What was in use when it was found to fit; that of victims who gave amounts among it.
+    /// Amounts in use when the allocation was found to fit, including those of victims that free amounts.
     pub(crate) used: Demand,
-    /// Nobody, if there was room anyway.
+    /// Empty if no preemption was necessary.
     pub(crate) victims: Vec<AllocRef<'a>>,
 }
 
@@ -37,31 +38,31 @@ pub(crate) struct Made<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Candidate<'a> {
     alloc: AllocRef<'a>,
-    /// The importance of the version that it runs.
+    /// Priority of the job version that the allocation runs.
     priority: u16,
-    /// Whether it is so much less important that it has to make room.
-    may_go: bool,
-    /// What speaks against it for the sake of its group.
+    /// Whether the priority is low enough for preemption.
+    is_preemptible: bool,
+    /// Penalty for preempting more of its group.
     penalty: f64,
 }
 
-/// Makes room on a node where there is none; else says what is short.
+/// Frees resources on a node where necessary; the error names the resource that is exhausted.
 pub(crate) fn make_room<'a>(
     world: &World<'a>,
     slot: u32,
     ask: &Ask<'_>,
     id: AllocId,
     job: &Job,
-) -> Result<Made<'a>, Exhausted> {
+) -> Result<Preemption<'a>, Exhausted> {
     if ask.is_plain() && !world.room.is_big_enough(slot, ask.demand) {
-        // However many go, it is too small: nobody has to be looked at.
+        // The node is too small even when empty, so no candidate has to be checked.
         let used = world.room.used_on(slot);
-        return Ok(Made { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+        return Ok(Preemption { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
     }
     let mut candidates = candidates(world, slot, job);
-    if !candidates.iter().any(|candidate| candidate.may_go) {
+    if !candidates.iter().any(|candidate| candidate.is_preemptible) {
         let used = world.room.used_on(slot);
-        return Ok(Made { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+        return Ok(Preemption { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
     }
     let mut victims: Vec<AllocRef<'a>> = Vec::new();
     let mut draft = world.room.draft(slot, id);
@@ -79,7 +80,7 @@ pub(crate) fn make_room<'a>(
                 network::victims(draft, network, candidates)
             })?;
         }
-        // First without preemption; only then request by request.
+        // First without preemption, then request by request.
         if draft.task_devices(task).is_err() {
             for request in &task.devices {
                 let step = |draft: &mut Draft<'_>| draft.device(task.name, request);
@@ -91,22 +92,22 @@ pub(crate) fn make_room<'a>(
         draft.task_cores(task)?;
     }
     let used = draft.used;
-    if let Some(short) = draft.short(ask.demand) {
-        let exhausted = |short: Short| Exhausted(short.as_str().into());
+    if let Some(dimension) = draft.shortage(ask.demand) {
+        let exhausted = |dimension: Dimension| Exhausted(dimension.as_str().into());
         let wanted = draft.demand(ask.demand);
         let found = amounts::victims(&draft, wanted, &candidates);
         if found.is_empty() {
-            return Err(exhausted(short));
+            return Err(exhausted(dimension));
         }
-        leave(&mut draft, &mut candidates, &mut victims, found);
-        if let Some(short) = draft.short(ask.demand) {
-            return Err(exhausted(short));
+        remove_victims(&mut draft, &mut candidates, &mut victims, found);
+        if let Some(dimension) = draft.shortage(ask.demand) {
+            return Err(exhausted(dimension));
         }
     }
-    Ok(Made { offer: draft.finish(ask.demand), used, victims })
+    Ok(Preemption { offer: draft.finish(ask.demand), used, victims })
 }
 
-/// What a placement is worth for which these make room.
+/// Score of a placement that preempts these allocations.
 pub(crate) fn score(victims: &[AllocRef<'_>]) -> f64 {
     let priorities = || victims.iter().map(|alloc| f64::from(alloc.job().spec.priority));
     let max = priorities().fold(0.0, f64::max);
@@ -114,27 +115,27 @@ pub(crate) fn score(victims: &[AllocRef<'_>]) -> f64 {
     1.0 / (1.0 + e_to(STEEPNESS * (net - MIDDLE)))
 }
 
-/// eˣ that is the same on every machine.
+/// eˣ with the same result on every machine.
 fn e_to(x: f64) -> f64 {
     crate::rank::ten_to(x * std::f64::consts::LOG10_E)
 }
 
 fn candidates<'a>(world: &World<'a>, slot: u32, job: &Job) -> Vec<Candidate<'a>> {
     let (own, priority) = (job.key(), job.spec.priority);
-    let others = world.room.stored(slot).filter(|alloc| *alloc.job_key() != own);
+    let others = world.room.stored_allocs(slot).filter(|alloc| *alloc.job_key() != own);
     let mut candidates: Vec<Candidate<'a>> = others
         .map(|alloc| {
             let of = alloc.job().spec.priority;
-            let may_go = of.saturating_add(PRIORITY_DELTA) <= priority;
-            let penalty = if may_go { penalty(world, alloc) } else { 0.0 };
-            Candidate { alloc, priority: of, may_go, penalty }
+            let is_preemptible = of.saturating_add(PRIORITY_DELTA) <= priority;
+            let penalty = if is_preemptible { penalty(world, alloc) } else { 0.0 };
+            Candidate { alloc, priority: of, is_preemptible, penalty }
         })
         .collect();
     candidates.sort_unstable_by_key(|candidate| (candidate.priority, candidate.alloc.id()));
     candidates
 }
 
-///
+/// The penalty for preempting one more allocation of the same group.
 fn penalty(world: &World<'_>, alloc: AllocRef<'_>) -> f64 {
     let most =
         alloc.group().and_then(|group| group.migrate.as_ref()).map_or(0, |migrate| migrate.max_parallel);
@@ -145,7 +146,7 @@ fn penalty(world: &World<'_>, alloc: AllocRef<'_>) -> f64 {
     }
 }
 
-/// Takes a step; if there is no room for it, lets those go that `find` names and takes it once more.
+/// Runs a step. If it fails, preempts what `find` returns and runs the step once more.
 fn retry<'r, 'a>(
     draft: &mut Draft<'r>,
     candidates: &mut Vec<Candidate<'a>>,
@@ -160,18 +161,18 @@ fn retry<'r, 'a>(
     if found.is_empty() {
         return Err(exhausted);
     }
-    leave(draft, candidates, victims, found);
+    remove_victims(draft, candidates, victims, found);
     step(draft)
 }
 
-fn leave<'a>(
+fn remove_victims<'a>(
     draft: &mut Draft<'_>,
     candidates: &mut Vec<Candidate<'a>>,
     victims: &mut Vec<AllocRef<'a>>,
     found: Vec<AllocRef<'a>>,
 ) {
     candidates.retain(|candidate| !found.iter().any(|alloc| alloc.id() == candidate.alloc.id()));
-    found.iter().for_each(|alloc| draft.leave(*alloc));
+    found.iter().for_each(|alloc| draft.release(*alloc));
     victims.extend(found);
 }
 
@@ -179,7 +180,7 @@ fn leave<'a>(
 mod tests {
     use super::*;
 
-    ///
+    /// The worked examples of the preemption score.
     #[test]
     fn fewer_and_less_important_victims_are_worth_more() {
         let score = |priorities: &[f64]| {

@@ -1,4 +1,4 @@
-//! Victims that give ports and bandwidth (`spec/scheduling.md` §9.3).
+//! Victims that free ports and bandwidth (`spec/scheduling.md` §9.3).
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use state::AllocRef;
 use super::Candidate;
 use crate::room::Draft;
 
-/// What a candidate holds of a device.
+/// A candidate and its network.
 #[derive(Debug)]
 struct Holder<'a> {
     candidate: Candidate<'a>,
     network: NetworkResource,
 }
 
-/// Who has to go for a network to be had; nobody, if it cannot be.
+/// The victims that free a network; empty if there is no solution.
 pub(super) fn victims<'a>(
     draft: &Draft<'_>,
     ask: &NetworkResource,
@@ -27,7 +27,7 @@ pub(super) fn victims<'a>(
     for candidate in candidates {
         let Some(network) = first_network(candidate.alloc) else { continue };
         let device = Text::clone(&network.device);
-        if candidate.may_go {
+        if candidate.is_preemptible {
             devices.entry(device).or_default().push(Holder { candidate: *candidate, network });
         } else {
             let ports = network.reserved_ports.iter().map(|port| port.value);
@@ -41,7 +41,7 @@ pub(super) fn victims<'a>(
     found.next().unwrap_or_default()
 }
 
-/// The network of an allocation that counts here, with what it got.
+/// The network of an allocation that counts here, with its assigned ports.
 fn first_network(alloc: AllocRef<'_>) -> Option<NetworkResource> {
     if !alloc.common().resources.has_networks() {
         return None;
@@ -51,7 +51,8 @@ fn first_network(alloc: AllocRef<'_>) -> Option<NetworkResource> {
     of_tasks.chain(resources.networks).next()
 }
 
-///
+/// The victims on one network device: those that hold the static ports, then as many as the bandwidth needs (R-9.14,
+///
 fn of_device<'a>(
     draft: &Draft<'_>,
     ask: &NetworkResource,
@@ -63,7 +64,7 @@ fn of_device<'a>(
     if total < ask.mbits {
         return None;
     }
-    let free = total.saturating_sub(draft.book.ports.used_mbits(device));
+    let free = total.saturating_sub(draft.discrete.ports.used_mbits(device));
     let mut picks: Vec<&Holder<'a>> = Vec::new();
     for port in &ask.reserved_ports {
         if blocked.contains(&port.value) {
@@ -81,9 +82,9 @@ fn of_device<'a>(
     if free + given(&picks) < ask.mbits {
         let mut others: Vec<&Holder<'a>> =
             holders.iter().filter(|holder| !picks.iter().any(|pick| std::ptr::eq(*pick, *holder))).collect();
-        let away = |holder: &Holder<'_>| distance(ask, &holder.network) + holder.candidate.penalty;
+        let cost = |holder: &Holder<'_>| distance(ask, &holder.network) + holder.candidate.penalty;
         others.sort_by(|a, b| {
-            a.candidate.priority.cmp(&b.candidate.priority).then(away(a).total_cmp(&away(b)))
+            a.candidate.priority.cmp(&b.candidate.priority).then(cost(a).total_cmp(&cost(b)))
         });
         for holder in others {
             if free + given(&picks) >= ask.mbits {
@@ -95,7 +96,7 @@ fn of_device<'a>(
     (free + given(&picks) >= ask.mbits).then(|| needed(ask, free, picks))
 }
 
-/// Leaves out those that the bigger ones make needless; where no bandwidth is asked for, nobody is.
+/// Removes victims that larger ones make unnecessary. If no bandwidth is requested, all victims are kept.
 fn needed<'a>(ask: &NetworkResource, free: u32, mut picks: Vec<&Holder<'a>>) -> Vec<AllocRef<'a>> {
     picks.sort_by(|a, b| distance(ask, &b.network).total_cmp(&distance(ask, &a.network)));
     let mut available = free;

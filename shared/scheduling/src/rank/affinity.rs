@@ -1,4 +1,4 @@
-//! Node affinities: what makes a node more desirable, or less (`spec/scheduling.md` ).
+//! Node affinities: how desirable a node is (`spec/scheduling.md` ).
 
 use model::job::{Affinity, JobSpec, TaskGroup};
 use state::NodeRef;
@@ -10,12 +10,12 @@ use crate::feasible::Condition;
 pub(crate) struct Affinities<'a> {
     weighted: Vec<(Condition<'a>, f64)>,
     weights: f64,
-    /// Whether some of them look at what is a node's alone, so that nodes of a kind differ.
+    /// Whether some affinities depend on attributes that are unique to a node, so that nodes of a kind differ.
     differ_within_kind: bool,
 }
 
 impl<'a> Affinities<'a> {
-    /// `None` where there are none.
+    /// `None` if there are no affinities.
     pub(super) fn of(spec: &'a JobSpec, group: &'a TaskGroup) -> Option<Self> {
         let of_tasks = group.tasks.iter().flat_map(|task| &task.affinities);
         let all = spec.affinities.iter().chain(&group.affinities).chain(of_tasks);
@@ -26,12 +26,12 @@ impl<'a> Affinities<'a> {
         (!weighted.is_empty()).then_some(Self { weighted, weights, differ_within_kind })
     }
 
-    /// How desirable each node of `slots` is, between -1 and 1, in their order; asked once a kind where that will do.
+    /// The score of each of `nodes`, between -1 and 1, in their order; computed once for each kind where possible.
     pub(crate) fn scores<'n>(&self, nodes: impl Iterator<Item = NodeRef<'n>>, kinds: usize) -> Vec<f64> {
         let mut known: Vec<Option<f64>> = vec![None; kinds];
         let score = |node: NodeRef<'n>| {
-            let (page, place) = node.page();
-            let known = &mut known[page.kind[place] as usize];
+            let (page, bit) = node.page();
+            let known = &mut known[page.kind[bit] as usize];
             match *known {
                 Some(score) if !self.differ_within_kind => score,
                 Some(_) | None => *known.insert(self.score(node)),

@@ -1,16 +1,16 @@
-//! 10ˣ that is the same on every machine. The standard library's `powf` is the platform's, and a score that differs in
-//! its last bit may choose another node.
+//! 10ˣ with the same result on every machine. The result of the standard library's `powf` depends on the platform, and
+//! a score that differs in its last bit may select another node.
 
 use std::f64::consts::{LN_2, LOG2_10};
 
-/// The smallest exponent that is told from those below it: 10⁻⁸ is nothing in a score.
+/// Smaller exponents are replaced by this one; 10⁻⁸ has no effect on a score.
 const EXPONENT_MIN: f64 = -8.0;
-/// Adding and taking this away rounds to a whole number: 1.5 · 2⁵².
+/// Adding and subtracting this number rounds to a whole number: 1.5 · 2⁵².
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
-/// 2⁵² and the bias of an exponent: adding a whole number to them leaves it in the lowest bits, biased.
+/// 2⁵² plus the bias of an exponent: adding a whole number to it leaves the biased number in the lowest bits.
 const EXPONENT_BITS: f64 = 4_503_599_627_370_496.0 + 1_023.0;
 const MANTISSA_BITS: u32 = 52;
-/// The series of eˣ, 1/n!: enough of it for an x of at most ln 2 / 2.
+/// Coefficients 1/n! of the series of eˣ; enough for |x| up to ln 2 / 2.
 const SERIES: [f64; 14] = {
     let mut factors = [1.0; 14];
     let mut n = 1;
@@ -23,7 +23,7 @@ const SERIES: [f64; 14] = {
 
 /// 10ˣ to 1 part in 10¹⁴, for x up to 300; below -8 as at -8.
 ///
-/// No branches and no calls, so that a loop over it is done for several values at once.
+/// Contains no branches and no calls, so that a loop over it is vectorized.
 #[inline(always)]
 pub(crate) fn ten_to(x: f64) -> f64 {
     let twos = x.max(EXPONENT_MIN) * LOG2_10;

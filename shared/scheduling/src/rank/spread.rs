@@ -1,7 +1,9 @@
-//! Spreads: how much a node evens out a group, or brings it nearer to its targets (`spec/scheduling.md` §6.6).
+//! Spreads: scores of nodes by how evenly a group is distributed over the values of an attribute, or by how close it is
+//! to given targets (`spec/scheduling.md` §6.6).
 //!
-//! A boost depends on a node's value and on the counts of the values in use. Values of equal counts share it, so nodes
-//! are kept by *tuple* (a value of each spread) and tuples by *level* (what of them a boost depends on).
+//! The boost of a node depends on the node's value and on the counts of the values in use. Values with equal counts
+//! have the same boost. Therefore nodes are grouped by *tuple* (one value of each spread), and tuples by *level* (the
+//! properties of the tuple on which the boost depends).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,17 +11,17 @@ use model::Text;
 use model::job::{Job, Spread, TaskGroup};
 use state::{AllocRef, NodePage, PAGE, State};
 
-use crate::columns::{by_kind, places, word_of};
-use crate::feasible::{Counted, Property, kind_of};
+use crate::columns::{bits, by_kind, pack_bits};
+use crate::feasible::{CountChange, Property, kind_of};
 
-/// The value that stands for all that no target names.
+/// The value that stands for all values without a target.
 const ANY_VALUE: &str = "*";
-/// What a node is worth that does not have the attribute, or whose value nobody wants.
+/// Boost of a node that does not have the attribute, or whose value has no target.
 const UNWANTED: f64 = -1.0;
-/// Stands for a node that was not asked yet.
+/// Marks a node, or a value, that was not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What of a tuple its boost depends on, a number for each spread.
+/// The properties of a tuple on which its boost depends, one number for each spread.
 pub(crate) type Level = Vec<u32>;
 
 /// The spreads of one group.
@@ -27,14 +29,14 @@ pub(crate) type Level = Vec<u32>;
 pub(crate) struct Spreads<'a> {
     all: Vec<OneSpread<'a>>,
     pages: &'a [&'a NodePage],
-    /// Whether some attribute is a node's alone.
+    /// Whether some attribute is unique to each node.
     is_unique: bool,
-    /// The tuple of each kind; of each slot, where an attribute is a node's alone.
+    /// The tuple of each kind; of each slot if `is_unique`.
     known: Vec<u32>,
     numbers: HashMap<Vec<Option<u32>>, u32>,
-    /// Each tuple's cells; `None`: its nodes do not have the attribute.
+    /// The cells of each tuple; `None` if its nodes do not have the attribute.
     tuples: Vec<Vec<Option<u32>>>,
-    /// The tuples that have a cell, by spread and cell.
+    /// The tuples that contain a cell, by spread and cell.
     with_cell: Vec<Vec<Vec<u32>>>,
 }
 
@@ -42,22 +44,22 @@ pub(crate) struct Spreads<'a> {
 #[derive(Debug)]
 struct OneSpread<'a> {
     property: Property<'a>,
-    /// The values that the spread itself names: all others count as one. None: each value counts for itself.
+    /// The values that the spread names; all other values share a cell. If empty, each value has its own cell.
     named: Vec<Text>,
     cells: Vec<Cell>,
-    /// The cell of each of the property's values.
+    /// The cell of each value of the property.
     of_value: Vec<u32>,
     goal: Goal,
 }
 
-/// One value of a spread's attribute, or all those that it does not name.
+/// One value of a spread's attribute, or all values that the spread does not name.
 #[derive(Debug)]
 struct Cell {
     name: Text,
     used: u32,
     /// How many of its values are in use.
     present: u32,
-    /// How many allocations it should have; `None`: nobody wants it.
+    /// Desired number of allocations; `None` if the value has no target.
     desired: Option<f64>,
     /// Whether some candidate has it.
     has_candidates: bool,
@@ -65,14 +67,14 @@ struct Cell {
 
 #[derive(Debug)]
 enum Goal {
-    /// As many of each: how many cells in use have each count.
+    /// Equal counts: the number of cells in use, by count.
     Even(BTreeMap<u32, u32>),
-    /// Wanted numbers, by value, and the share of this spread's weight in all of them.
+    /// Desired number of allocations by value, and the share of this spread's weight in the weights of all spreads.
     Targets(BTreeMap<Text, f64>, f64),
 }
 
 impl<'a> Spreads<'a> {
-    /// `None` where there are none; `allocs` are all of the job's, of every incarnation.
+    /// `None` if there are no spreads. `allocs` are all allocations of the job, of every incarnation.
     pub(crate) fn of(
         state: &'a State,
         pages: &'a [&'a NodePage],
@@ -82,15 +84,15 @@ impl<'a> Spreads<'a> {
     ) -> Option<Self> {
         let of_job = &job.spec.spreads;
         let all: Vec<&'a Spread> = of_job.iter().chain(&group.spreads).collect();
-        // The job's word goes for the group's spread over the same attribute.
-        let settled = |spread: &&'a Spread| {
+        // For the same attribute, the job's targets and weight take precedence over the group's.
+        let effective = |spread: &&'a Spread| {
             of_job.iter().find(|other| other.attribute == spread.attribute).unwrap_or(spread)
         };
         let weights: u32 = all.iter().map(|spread| spread.weight).sum();
         let one = |spread: &&'a Spread| {
             let jobs_allocs = (job.create_index, allocs);
             let property = Property::of(state, pages, &spread.attribute, Some(&group.name), jobs_allocs);
-            OneSpread::new(property, spread, settled(spread), (group.count, weights))
+            OneSpread::new(property, spread, effective(spread), (group.count, weights))
         };
         let spreads: Vec<OneSpread<'a>> = all.iter().map(one).collect();
         let is_unique = spreads.iter().any(|spread| spread.property.is_unique());
@@ -109,36 +111,38 @@ impl<'a> Spreads<'a> {
     #[inline]
     pub(crate) fn tuple(&mut self, slot: u32) -> u32 {
         let kind = kind_of(self.pages, slot);
-        let place = kind.map(|kind| if self.is_unique { slot as usize } else { kind });
-        match place.map(|place| self.known[place]) {
+        let index = kind.map(|kind| if self.is_unique { slot as usize } else { kind });
+        match index.map(|index| self.known[index]) {
             Some(tuple) if tuple != UNKNOWN => tuple,
-            Some(_) | None => self.find_tuple(slot, place),
+            Some(_) | None => self.find_tuple(slot, index),
         }
     }
 
-    /// The tuples of the nodes of a page that are asked for; of the others something.
+    /// The tuples of `nodes`, which are nodes of a page; the entries of other nodes are meaningless.
     pub(crate) fn tuples_of(&mut self, number: usize, nodes: u64) -> [u32; PAGE] {
         let page = self.pages[number];
         let first = number * PAGE;
         let mut tuples: [u32; PAGE] = match self.is_unique {
-            true => *self.known[first..].first_chunk().expect("pages are whole"),
+            true => {
+                *self.known[first..].first_chunk().expect("`known` has an entry for each node of each page")
+            }
             false => page.kind.map(|kind| self.known[kind as usize]),
         };
-        let unknown = nodes & word_of(&tuples.map(|tuple| u8::from(tuple == UNKNOWN)));
-        for place in places(unknown) {
-            tuples[place] = self.tuple((first + place) as u32);
+        let unknown = nodes & pack_bits(&tuples.map(|tuple| u8::from(tuple == UNKNOWN)));
+        for bit in bits(unknown) {
+            tuples[bit] = self.tuple((first + bit) as u32);
         }
         tuples
     }
 
-    fn find_tuple(&mut self, slot: u32, place: Option<usize>) -> u32 {
+    fn find_tuple(&mut self, slot: u32, index: Option<usize>) -> u32 {
         let cells: Vec<Option<u32>> = self.all.iter_mut().map(|spread| spread.cell(slot)).collect();
         let tuple = match self.numbers.get(&cells) {
             Some(tuple) => *tuple,
             None => self.add_tuple(cells),
         };
-        if let Some(place) = place {
-            self.known[place] = tuple;
+        if let Some(index) = index {
+            self.known[index] = tuple;
         }
         tuple
     }
@@ -147,38 +151,37 @@ impl<'a> Spreads<'a> {
         let tuple = self.tuples.len() as u32;
         for (with_cell, cell) in self.with_cell.iter_mut().zip(&cells) {
             let Some(cell) = cell else { continue };
-            let place = *cell as usize;
-            with_cell.resize_with(with_cell.len().max(place + 1), Vec::new);
-            with_cell[place].push(tuple);
+            let index = *cell as usize;
+            with_cell.resize_with(with_cell.len().max(index + 1), Vec::new);
+            with_cell[index].push(tuple);
         }
         self.numbers.insert(cells.clone(), tuple);
         self.tuples.push(cells);
         tuple
     }
 
-    /// How many tuples were seen so far.
+    /// Number of tuples found so far.
     pub(crate) fn tuples(&self) -> usize {
         self.tuples.len()
     }
 
-    /// Says which nodes are candidates, a word for each page.
-    pub(crate) fn welcome(&mut self, nodes: &[u64]) {
-        // Of each kind: whether it was welcomed.
+    /// Sets which nodes are candidates, a word for each page.
+    pub(crate) fn set_candidates(&mut self, nodes: &[u64]) {
+        // For each kind, 1 if it was handled.
         let mut seen = vec![0; self.known.len()];
         for (number, word) in nodes.iter().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
-            let unseen = if self.is_unique { *word } else { *word & !word_of(&by_kind(page, &seen)) };
-            for place in places(unseen) {
-                let is_news =
-                    self.is_unique || std::mem::replace(&mut seen[page.kind[place] as usize], 1) == 0;
-                if is_news {
-                    self.welcome_one((number * PAGE + place) as u32);
+            let unseen = if self.is_unique { *word } else { *word & !pack_bits(&by_kind(page, &seen)) };
+            for bit in bits(unseen) {
+                let is_new = self.is_unique || std::mem::replace(&mut seen[page.kind[bit] as usize], 1) == 0;
+                if is_new {
+                    self.set_candidate((number * PAGE + bit) as u32);
                 }
             }
         }
     }
 
-    fn welcome_one(&mut self, slot: u32) {
+    fn set_candidate(&mut self, slot: u32) {
         let tuple = self.tuple(slot) as usize;
         for (spread, cell) in self.all.iter_mut().zip(&self.tuples[tuple]) {
             if let Some(cell) = cell {
@@ -187,8 +190,8 @@ impl<'a> Spreads<'a> {
         }
     }
 
-    /// Notes what the plan does to an allocation of the group on the node in a slot; the tuples whose level that changes.
-    pub(crate) fn note(&mut self, slot: u32, change: Counted) -> Vec<u32> {
+    /// Records a change of the group's allocations on the node in a slot. Returns the tuples whose level changed.
+    pub(crate) fn note(&mut self, slot: u32, change: CountChange) -> Vec<u32> {
         let mut changed = Vec::new();
         for (spread, with_cell) in self.all.iter_mut().zip(&self.with_cell) {
             let Some(cell) = spread.note(slot, change) else { continue };
@@ -199,19 +202,19 @@ impl<'a> Spreads<'a> {
         changed
     }
 
-    /// What of a tuple its boost depends on.
+    /// The level of a tuple.
     pub(crate) fn level(&self, tuple: u32) -> Level {
         let cells = &self.tuples[tuple as usize];
         self.all.iter().zip(cells).map(|(spread, cell)| spread.level(*cell)).collect()
     }
 
-    /// The lowest boost that there is to have: it is what a value is worth of which none is wanted.
+    /// The lowest possible boost, which is the boost of a value whose desired number is zero.
     pub(crate) fn lowest(&self) -> f64 {
         let boosts = self.all.iter().flat_map(OneSpread::boosts_of_candidates);
         boosts.fold(UNWANTED, f64::min)
     }
 
-    /// How much a node of a tuple is to be preferred.
+    /// The boost of a tuple.
     pub(crate) fn boost(&self, tuple: u32, lowest: f64) -> f64 {
         let cells = &self.tuples[tuple as usize];
         self.all.iter().zip(cells).map(|(spread, cell)| spread.boost(*cell, lowest)).sum()
@@ -219,14 +222,15 @@ impl<'a> Spreads<'a> {
 }
 
 impl<'a> OneSpread<'a> {
-    /// A spread that `goes` by the word of another over the same attribute, or by its own.
-    fn new(property: Property<'a>, own: &Spread, goes: &Spread, of_all: (u32, u32)) -> Self {
+    /// A spread with the values of `own`, and the targets and the weight of `effective`, which is a spread over the
+    /// same attribute.
+    fn new(property: Property<'a>, own: &Spread, effective: &Spread, of_all: (u32, u32)) -> Self {
         let (count, weights) = of_all;
-        let goal = match goes.targets.is_empty() {
+        let goal = match effective.targets.is_empty() {
             true => Goal::Even(BTreeMap::new()),
             false => {
-                let weight = f64::from(goes.weight) / f64::from(weights.max(1));
-                Goal::Targets(desired(goes, count), weight)
+                let weight = f64::from(effective.weight) / f64::from(weights.max(1));
+                Goal::Targets(desired(effective, count), weight)
             }
         };
         let named = own.targets.iter().map(|target| Text::clone(&target.value)).collect();
@@ -277,7 +281,7 @@ impl<'a> OneSpread<'a> {
         self.cells.push(Cell { name, used: 0, present: 0, desired, has_candidates: false });
     }
 
-    fn note(&mut self, slot: u32, change: Counted) -> Option<u32> {
+    fn note(&mut self, slot: u32, change: CountChange) -> Option<u32> {
         let value = self.property.value(slot)?;
         let number = self.cell_of(value);
         let (was_present, before) = (self.property.is_present(value), self.property.used(value));
@@ -290,7 +294,7 @@ impl<'a> OneSpread<'a> {
             match counts.get_mut(&cell.used) {
                 Some(1) => drop(counts.remove(&cell.used)),
                 Some(cells) => *cells -= 1,
-                None => unreachable!("a cell in use is counted"),
+                None => unreachable!("the count of each cell in use is recorded"),
             }
         }
         cell.used = cell.used + after - before;
@@ -331,7 +335,7 @@ impl<'a> OneSpread<'a> {
     }
 }
 
-/// How many allocations each value should have.
+/// Desired number of allocations of each value.
 fn desired(spread: &Spread, count: u32) -> BTreeMap<Text, f64> {
     let count = f64::from(count);
     let share = |percent: u64| percent as f64 / 100.0 * count;
@@ -344,7 +348,7 @@ fn desired(spread: &Spread, count: u32) -> BTreeMap<Text, f64> {
     desired
 }
 
-///
+/// The boost of a value with targets.
 fn target_boost(cell: &Cell, weight: f64, lowest: f64) -> f64 {
     match cell.desired {
         None => UNWANTED,
@@ -353,7 +357,7 @@ fn target_boost(cell: &Cell, weight: f64, lowest: f64) -> f64 {
     }
 }
 
-///
+/// The boost of a value without targets. The minimum includes values whose count is zero.
 fn even_boost(used: u32, counts: &BTreeMap<u32, u32>) -> f64 {
     let (Some((min, _)), Some((max, _))) = (counts.first_key_value(), counts.last_key_value()) else {
         return 0.0;

@@ -1,4 +1,4 @@
-//! What a node scores, by the figures of the specification.
+//! Scores of nodes, compared with the figures of the specification.
 
 use model::job::Affinity;
 
@@ -12,7 +12,7 @@ fn ranking_with(scene: &Scene, ask: Demand, algorithm: SchedulerAlgorithm) -> (F
     let nodes: Vec<_> = pages.iter().map(|page| (*page, page.ready)).collect();
     let ranking = Ranking { algorithm, ..Ranking::of(&state, &spec, &spec.task_groups[0], ask, &nodes) };
     let fit = ranking.fit(pages[0], 0, pages[0].held.at(0), ask);
-    (fit, ranking.sum(&Merits { fit, others: 1, ..Merits::default() }).mean())
+    (fit, ranking.sum(&ScoreFactors { fit, others: 1, ..ScoreFactors::default() }).mean())
 }
 
 fn fitness(cpu_mhz: u32, memory_mb: u32, ask: [u32; 2], algorithm: SchedulerAlgorithm) -> f64 {
@@ -21,7 +21,7 @@ fn fitness(cpu_mhz: u32, memory_mb: u32, ask: [u32; 2], algorithm: SchedulerAlgo
     ranking_with(&scene, ask, algorithm).0.fitness
 }
 
-///
+/// The worked examples of both fitness functions.
 #[test]
 fn fuller_nodes_pack_better_and_emptier_ones_spread_better() {
     let near = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-4, "{value} {expected}");
@@ -37,7 +37,7 @@ fn fuller_nodes_pack_better_and_emptier_ones_spread_better() {
     near(fitness(4_000, 8_192, [500, 256], SchedulerAlgorithm::Spread), 0.8225);
 }
 
-///
+/// Each allocation of the group on a node lowers the node's score.
 #[test]
 fn another_one_of_the_group_on_the_node_keeps_away() {
     let scene = Scene::default().node(1, 4_000, 8_192).count(4);
@@ -46,7 +46,7 @@ fn another_one_of_the_group_on_the_node_keeps_away() {
     assert!((with_another - (fit.fitness - 0.5) / 2.0).abs() < 1e-12);
 }
 
-///
+/// The affinity score is the sum of matching weights divided by the sum of their absolute values.
 #[test]
 fn affinities_count_by_their_weights() {
     let affinity = |value: &str, weight| Affinity {
@@ -68,7 +68,7 @@ fn the_shape_of_what_is_left_decides_between_equal_scores() {
     let ask = Demand { cpu_mhz: 100, memory_mb: 100, disk_mb: 0 };
     let nodes = Scene::default().node(1, 1_000, 1_000).node(2, 1_000, 1_000);
     let (fit, _) = ranking_with(&nodes, ask, SchedulerAlgorithm::Align);
-    assert!((fit.alignment - 1.0).abs() < 1e-12, "as much of each is left as is asked");
+    assert!((fit.alignment - 1.0).abs() < 1e-12, "free and requested amounts have the same ratio");
     let rank = |score: f64, alignment| Rank {
         sum: Sum { steps: to_steps(score), parts: 1 },
         alignment: to_steps(alignment),

@@ -1,4 +1,4 @@
-//! Canaries: those that nobody needs any more, those that there are, and those that are missing
+//! Canaries of a group: those that are no longer needed, those that exist, and those that are missing
 //! (`spec/scheduling.md` ).
 
 use std::collections::BTreeSet;
@@ -9,17 +9,17 @@ use model::job::UpdateStrategy;
 use state::AllocRef;
 
 use super::classify::{Class, classify};
-use super::rollout::{Part, Rollout};
-use super::{Cause, Context, GroupPlan, Place, Stop, number, reason};
+use super::rollout::{GroupEntry, Rollout};
+use super::{Cause, Context, GroupPlan, Stop, WantedPlacement, number, reason};
 
-/// A group's canaries that are all right.
+/// A group's untainted canaries.
 #[derive(Debug, Default)]
 pub(super) struct Canaries<'a> {
     allocs: Vec<AllocRef<'a>>,
     ids: BTreeSet<AllocId>,
 }
 
-/// Stops the canaries of a version that does not take over.
+/// Stops unpromoted canaries of an old or failed deployment.
 pub(super) fn stop_unneeded<'a>(
     base: &mut Vec<AllocRef<'a>>,
     rollout: &Rollout<'a>,
@@ -44,7 +44,7 @@ pub(super) fn stop_unneeded<'a>(
 }
 
 impl<'a> Canaries<'a> {
-    /// The canaries of the current deployment; those that moved or went with their nodes stop.
+    /// The untainted canaries of the current deployment. Migrating and lost canaries are stopped.
     pub(super) fn current(
         context: Context<'a>,
         base: &mut Vec<AllocRef<'a>>,
@@ -81,32 +81,38 @@ impl<'a> Canaries<'a> {
         !self.ids.is_empty() && self.ids.contains(&alloc.id())
     }
 
-    /// Whether a canary has the same name.
+    /// Whether a canary has the same name as an allocation.
     pub(super) fn has_name(&self, alloc: AllocRef<'_>) -> bool {
         self.allocs.iter().any(|canary| canary.name_index() == alloc.name_index())
     }
 
-    /// Asks for the canaries that are missing. Whether any are needed.
+    /// Adds placements of missing canaries. Returns whether canaries are needed.
     pub(super) fn place(
         &self,
         update: Option<&UpdateStrategy>,
-        part: &mut Part,
+        entry: &mut GroupEntry,
         rollout: &Rollout<'a>,
         plan: &mut GroupPlan<'a>,
     ) -> bool {
-        let wanted = update.map_or(0, |update| update.canary);
-        let missing = (wanted as usize).saturating_sub(self.allocs.len());
-        if plan.destructive.is_empty() || missing == 0 || part.group.promoted {
+        let desired = update.map_or(0, |update| update.canary);
+        let missing = (desired as usize).saturating_sub(self.allocs.len());
+        if plan.destructive.is_empty() || missing == 0 || entry.group.promoted {
             return false;
         }
-        part.group.desired_canaries = wanted;
+        entry.group.desired_canaries = desired;
         if !rollout.is_paused() && !rollout.has_failed() {
             plan.updates.canary += missing as u64;
             let [existing, replaced] = [&self.allocs, &plan.destructive]
                 .map(|allocs| allocs.iter().copied().map(number).collect::<BTreeSet<u32>>());
             for name in plan.names.next_canaries(missing, &existing, &replaced) {
                 let cause = Cause::Missing;
-                plan.places.push(Place { name, previous: None, cause, is_canary: true, downgrade: None });
+                plan.placements.push(WantedPlacement {
+                    name,
+                    previous: None,
+                    cause,
+                    is_canary: true,
+                    downgrade: None,
+                });
             }
         }
         true

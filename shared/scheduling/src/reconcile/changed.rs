@@ -1,4 +1,4 @@
-//! What must be started anew: whether two versions of a group differ in something that running tasks cannot take over
+//! Decides whether two versions of a group differ in a way that running tasks cannot adopt without a restart
 //! (`spec/scheduling.md` ).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::Text;
 use model::job::{JobSpec, NetworkResource, Port, RestartPolicy, Task, TaskGroup};
 
-/// Whether allocations of `old` must be replaced to become ones of `new`; each is a version of a job with its group.
+/// Whether allocations of `old` must be replaced to become allocations of `new`. Each is a version of a job with its
+/// group.
 pub(crate) fn needs_restart(old: (&JobSpec, &TaskGroup), new: (&JobSpec, &TaskGroup)) -> bool {
     let (before, after) = (old.1, new.1);
     before.tasks.len() != after.tasks.len()
@@ -77,7 +78,7 @@ fn networks_differ(before: &[NetworkResource], after: &[NetworkResource]) -> boo
         })
 }
 
-/// Numbers that the scheduler chose do not count.
+/// Port numbers that the scheduler chose are not compared.
 fn ports_differ(before: &NetworkResource, after: &NetworkResource) -> bool {
     let dynamic = |port: &Port| Port { value: 0, ignore_collision: false, ..port.clone() };
     let chosen = |port: &Port| Port { ignore_collision: false, ..port.clone() };
@@ -90,7 +91,7 @@ fn ports_differ(before: &NetworkResource, after: &NetworkResource) -> bool {
     ports(before) != ports(after)
 }
 
-/// Settings of Consul that tasks are started with.
+/// Consul settings that tasks are started with.
 #[derive(Debug, Default, PartialEq)]
 struct Consul<'a> {
     is_set: bool,
@@ -100,7 +101,7 @@ struct Consul<'a> {
 }
 
 impl Consul<'_> {
-    /// Cluster and partition are compared only where both sides speak of Consul.
+    /// Cluster and partition are compared only if both sides have a Consul block.
     fn agrees_with(&self, other: Self) -> bool {
         let both = self.is_set && other.is_set;
         self.namespace == other.namespace
@@ -108,7 +109,7 @@ impl Consul<'_> {
     }
 }
 
-/// Those of a group, or of one of its tasks.
+/// The settings of a group, or of one of its tasks.
 fn consul<'a>(group: &'a TaskGroup, task: Option<&'a Task>) -> Consul<'a> {
     let settings = task.map_or(&group.consul, |task| &task.consul).as_ref();
     settings.map_or(Consul::default(), |consul| Consul {
@@ -119,7 +120,7 @@ fn consul<'a>(group: &'a TaskGroup, task: Option<&'a Task>) -> Consul<'a> {
     })
 }
 
-/// Whether the group's part in a service mesh changed: what its proxies are started with.
+/// Whether the group's services in a service mesh changed in something that their proxies are started with.
 fn connect_differs(before: &TaskGroup, after: &TaskGroup) -> bool {
     let joins = |group: &TaskGroup| -> BTreeSet<Option<String>> {
         let in_mesh = group.services.iter().filter(|service| service.connect.is_some());

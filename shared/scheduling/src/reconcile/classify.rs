@@ -1,4 +1,5 @@
-//! Where an allocation stands, by its own status and its node's (`spec/scheduling.md` ).
+//! Classifies allocations by their own status and the status of their nodes (`spec/scheduling.md` to
+//!
 
 use model::alloc::{AllocState, ClientStatus, DesiredStatus};
 use model::job::DisconnectStrategy;
@@ -8,51 +9,51 @@ use state::{AllocRef, NodePage, PAGE};
 
 use super::Context;
 
-/// What has been out of sight for its time, but for less than this, has been so for long enough.
+/// An allocation whose time as unknown ends within less than this counts as expired.
 const EXPIRY_WINDOW: Nanos = Nanos::SECOND;
 
-/// What is to be thought of an allocation.
+/// The class of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nothing more is to be done about it.
+    /// Nothing has to be done about the allocation.
     Ignored,
-    /// It stays where it is, as far as its node goes.
+    /// The node does not require a change.
     Untainted,
-    /// It has to move.
+    /// The allocation has to migrate.
     Migrating,
-    /// It went with its node.
+    /// The allocation was lost with its node.
     Lost,
-    /// Its node is out of sight; it may still run.
+    /// The node is disconnected; the allocation may still run.
     Disconnecting,
-    /// It was out of sight and is heard of again.
+    /// The allocation was unknown, and its node is connected again.
     Reconnecting,
-    /// It was out of sight for too long.
+    /// The allocation was unknown for too long.
     Expiring,
 }
 
-/// How it stands with an allocation's node.
+/// How a node's status concerns its allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taint {
-    /// Nothing that concerns the allocation; a drain does not, for what has to move is marked.
+    /// No effect. A drain has none either, because allocations that have to migrate are marked one by one.
     None,
-    /// It drains and was not heard of yet.
+    /// The node drains and is initializing.
     Waiting,
-    /// It is not known any more.
+    /// The node was deleted.
     Missing,
-    /// It is down.
+    /// The node is down.
     Down,
-    /// It is not heard of.
+    /// The node is disconnected.
     Disconnected,
 }
 
 impl Taint {
-    /// Whether nobody will say any more what became of the node's allocations.
+    /// Whether no agent will report what became of the node's allocations.
     pub(crate) fn is_gone(self) -> bool {
         matches!(self, Self::Missing | Self::Down)
     }
 }
 
-/// Looks at one bit for most allocations.
+/// The taint of an allocation's node. Reads one bit for most allocations.
 pub(crate) fn taint(pages: &[&NodePage], alloc: AllocRef<'_>) -> Taint {
     let slot = alloc.node_slot() as usize;
     if pages[slot / PAGE].ready >> (slot % PAGE) & 1 != 0 {
@@ -68,7 +69,7 @@ pub(crate) fn taint(pages: &[&NodePage], alloc: AllocRef<'_>) -> Taint {
     }
 }
 
-/// the numbers are those of its rules.
+/// The class of an allocation. The numbers are those of the rules in.
 pub(crate) fn classify(context: Context<'_>, alloc: AllocRef<'_>) -> Class {
     let client = alloc.client_status();
     let desired = alloc.desired_status();
@@ -124,20 +125,20 @@ pub(crate) fn classify(context: Context<'_>, alloc: AllocRef<'_>) -> Class {
     }
 }
 
-/// Whether an allocation is out of sight, or was when something was last written of how it fares.
+/// Whether the last recorded client status is unknown, and the present one is unknown, running or failed.
 pub(crate) fn needs_reconnect(alloc: AllocRef<'_>) -> bool {
     matches!(alloc.client_status(), ClientStatus::Unknown | ClientStatus::Running | ClientStatus::Failed)
         && known_states(alloc).next() == Some(ClientStatus::Unknown)
 }
 
-/// a moment early: what says that the time is over was told before the allocation was out of sight, perhaps by
-/// another clock.
+/// Whether the allocation was unknown for too long. The window allows for the timeout evaluation's time, which
+/// was determined before the allocation was recorded as unknown, possibly by another clock.
 pub(crate) fn is_expired(alloc: AllocRef<'_>, now: Timestamp) -> bool {
     alloc.client_status() == ClientStatus::Unknown
         && unknown_since(alloc).is_some_and(|since| since + lost_after(alloc) < now + EXPIRY_WINDOW)
 }
 
-/// When it went out of sight the last time.
+/// The time at which the allocation became unknown most recently.
 pub(super) fn unknown_since(alloc: AllocRef<'_>) -> Option<Timestamp> {
     let is_known = |state: &&AllocState| state.client_status.is_some_and(|is| is != ClientStatus::Unknown);
     let mut states = alloc.extra().states.iter().rev().skip_while(is_known).peekable();
@@ -148,22 +149,22 @@ pub(super) fn unknown_since(alloc: AllocRef<'_>) -> Option<Timestamp> {
     since
 }
 
-/// The client statuses that were written down, the newest first.
+/// The recorded client statuses, newest first.
 fn known_states(alloc: AllocRef<'_>) -> impl Iterator<Item = ClientStatus> {
     alloc.extra().states.iter().rev().filter_map(|state| state.client_status)
 }
 
-/// Whether it is a canary that was not promoted yet.
+/// Whether the allocation is a canary that was not promoted yet.
 pub(super) fn is_canary(alloc: AllocRef<'_>) -> bool {
     alloc.health().is_some_and(|health| health.canary)
 }
 
-/// How long it may be out of sight, by its own version of the job.
+/// How long the allocation may be unknown, by the job version that it runs.
 pub(super) fn lost_after(alloc: AllocRef<'_>) -> model::Nanos {
     disconnect(alloc).map_or(Nanos::ZERO, |disconnect| disconnect.lost_after)
 }
 
-/// Whether another is placed while it is out of sight.
+/// Whether the allocation is replaced while it is unknown.
 pub(super) fn is_replaced(alloc: AllocRef<'_>) -> bool {
     disconnect(alloc).is_none_or(|disconnect| disconnect.replace != Some(false))
 }

@@ -1,22 +1,22 @@
-//! The numbers in the names of a group's allocations: which are in use, which come next (`spec/scheduling.md` §7.9).
+//! Indexes in the names of a group's allocations: which are in use, and which come next (`spec/scheduling.md` §7.9).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The numbers in use.
+/// The indexes in use.
 #[derive(Debug)]
 pub(crate) struct Names {
     count: u32,
     used: NumberSet,
-    /// How many more have each number than one.
+    /// For each index that several allocations have, how many have it beyond the first.
     duplicates: BTreeMap<u32, u32>,
-    /// No number below is free.
+    /// No lower index is free.
     low: u32,
-    /// The next number once all below the count are in use.
+    /// The next index once all indexes below the count are in use.
     beyond: u32,
 }
 
 impl Names {
-    /// The numbers of a group of `count` whose allocations have `numbers`.
+    /// The indexes of a group with `count`, whose allocations have `numbers`.
     pub(super) fn new(count: u32, numbers: impl ExactSizeIterator<Item = u32>) -> Self {
         let used = NumberSet::with_dense(numbers.len().max(count as usize));
         let mut names = Self { count, used, duplicates: BTreeMap::new(), low: 0, beyond: 0 };
@@ -28,20 +28,20 @@ impl Names {
         names
     }
 
-    /// The highest `n` numbers in use; they become free.
+    /// The `n` highest indexes in use, which become free.
     pub(super) fn take_highest(&mut self, n: usize) -> BTreeSet<u32> {
         let highest: BTreeSet<u32> = self.used.highest(n).into_iter().collect();
         highest.iter().for_each(|number| self.free(*number));
         highest
     }
 
-    /// Makes a number free.
+    /// Frees an index.
     pub(super) fn free(&mut self, number: u32) {
         self.used.remove(number);
         self.low = self.low.min(number);
     }
 
-    /// One of those that have a number lets go of it; it is free only if no other has it.
+    /// Frees an index of one allocation; the index becomes free only if no other allocation has it.
     pub(super) fn release(&mut self, number: u32) {
         match self.duplicates.get_mut(&number) {
             Some(more) if *more > 0 => *more -= 1,
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// The next number, the lowest free one below the count; beyond, they begin again at 0.
+    /// The next index: the lowest free one below the count; if there is none, indexes start again at 0.
     pub(super) fn next(&mut self) -> u32 {
         while self.low < self.count && self.used.contains(self.low) {
             self.low += 1;
@@ -63,8 +63,8 @@ impl Names {
         next
     }
 
-    /// The numbers of `n` canaries: those of allocations that will be `replaced`, then free ones, then numbers
-    /// beyond the count; none that a canary has already.
+    /// The indexes of `n` canaries: first those of allocations that will be `replaced`, then free ones, then
+    /// indexes above the count; never one that a canary already has.
     pub(super) fn next_canaries(
         &mut self,
         n: usize,
@@ -84,8 +84,9 @@ impl Names {
         numbers
     }
 
-    /// The number of a new allocation that should have `wanted`: another one if several have that already.
-    pub(crate) fn settle(&mut self, wanted: u32) -> u32 {
+    /// The index of a new allocation that should have `wanted`: the next index if several allocations have `wanted`
+    ///
+    pub(crate) fn assign(&mut self, wanted: u32) -> u32 {
         match self.duplicates.get_mut(&wanted) {
             Some(more) if *more > 0 => {
                 *more -= 1;
@@ -96,7 +97,7 @@ impl Names {
     }
 }
 
-/// Numbers of which most are small: a bit each for those, a tree for the others.
+/// A set of numbers, most of which are small: a bit for each small number, a tree for the others.
 #[derive(Debug)]
 struct NumberSet {
     dense: Vec<u64>,
@@ -136,9 +137,9 @@ impl NumberSet {
     }
 
     fn highest(&self, n: usize) -> Vec<u32> {
-        let of_word = |(place, word): (usize, &u64)| {
+        let of_word = |(index, word): (usize, &u64)| {
             let word = *word;
-            (0..64).rev().filter(move |bit| word >> bit & 1 != 0).map(move |bit| place as u32 * 64 + bit)
+            (0..64).rev().filter(move |bit| word >> bit & 1 != 0).map(move |bit| index as u32 * 64 + bit)
         };
         let dense = self.dense.iter().enumerate().rev().filter(|(_, word)| **word != 0).flat_map(of_word);
         self.sparse.iter().rev().copied().chain(dense).take(n).collect()
@@ -166,12 +167,12 @@ mod tests {
     #[test]
     fn a_number_that_several_have_is_not_given_again() {
         let mut names = Names::new(3, [0, 0, 1].into_iter());
-        assert_eq!((names.settle(0), names.settle(0), names.settle(1)), (2, 0, 1));
+        assert_eq!((names.assign(0), names.assign(0), names.assign(1)), (2, 0, 1));
 
         let mut names = Names::new(3, [0, 0, 1].into_iter());
         names.release(0);
-        assert_eq!((names.settle(0), names.next()), (0, 2), "one still has it");
+        assert_eq!((names.assign(0), names.next()), (0, 2), "one allocation still has the index");
         names.release(1);
-        assert_eq!(names.next(), 1, "nobody has it");
+        assert_eq!(names.next(), 1, "no allocation has the index");
     }
 }

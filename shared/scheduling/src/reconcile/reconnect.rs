@@ -1,5 +1,5 @@
-//! Nodes that come back: which of an allocation and its replacement stays (`spec/scheduling.md` ), and
-//! those that may not be replaced before a while has passed.
+//! Reconnecting allocations: whether the original or its replacement is kept (`spec/scheduling.md` ).
+//! Also lost allocations whose replacement is delayed.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::classify::disconnect;
 use super::sets::{Sets, is_of_older_version};
 use super::{Context, GroupPlan, Stop, ids, reason};
 
-/// How long a task without a word about it may take to end.
+/// Lower bound of the time that an allocation's tasks may take to end.
 const DEFAULT_KILL_TIMEOUT: Nanos = Nanos::from_secs(5);
 
 impl<'a> Sets<'a> {
-    /// `base` is all of the group.
+    /// Decides which reconnecting allocations are kept. `base` are all allocations of the group that count.
     pub(super) fn reconnect(&mut self, base: &[AllocRef<'a>], job: &Job, plan: &mut GroupPlan<'a>) {
         if self.reconnecting.is_empty() {
             return;
@@ -43,13 +43,13 @@ impl<'a> Sets<'a> {
         }
         self.later.retain(|(_, alloc)| stays(alloc));
         plan.disconnecting.retain(|(_, alloc)| stays(alloc));
-        let mut told = std::collections::BTreeSet::new();
-        stops.retain(|stop| told.insert(stop.alloc.id()));
+        let mut seen = std::collections::BTreeSet::new();
+        stops.retain(|stop| seen.insert(stop.alloc.id()));
         stops.into_iter().for_each(|stop| plan.count_stop(stop));
     }
 
-    /// Sorts out lost allocations whose nodes may run them for a while yet. Whether the group has to wait for
-    /// any, be it lost now or before.
+    /// Finds lost allocations that may still run on their nodes for a while. Returns whether the group has to
+    /// wait for such an allocation, whether it was lost now or earlier.
     pub(super) fn delay_lost(
         &self,
         context: Context<'_>,
@@ -68,7 +68,7 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// R-7.49 (a) and (b).
+/// The stop of an allocation that reconnects but must not be kept (R-7.49 (a) and (b)).
 fn stop_of_its_own<'a>(alloc: AllocRef<'a>, job: &Job) -> Option<Stop<'a>> {
     let is_stopped = alloc.desired_status().is_terminal();
     let transition = alloc.transition();
@@ -83,14 +83,14 @@ fn stop_of_its_own<'a>(alloc: AllocRef<'a>, job: &Job) -> Option<Stop<'a>> {
     }
 }
 
-/// R-7.49 (c): its own stop if a replacement is kept; those of replacements that are not.
+/// The stop of an allocation whose replacement is kept. Adds the stops of replacements that are not kept (R-7.49 (c)).
 fn stop_for_others<'a>(
     alloc: AllocRef<'a>,
     by_id: &BTreeMap<AllocId, AllocRef<'a>>,
     stops: &mut Vec<Stop<'a>>,
 ) -> Option<Stop<'a>> {
     let next = |alloc: AllocRef<'a>| alloc.extra().next.and_then(|next| by_id.get(&next)).copied();
-    // Nobody succeeds himself, whatever the links say.
+    // The limit guards against cycles in the links.
     let replacements = std::iter::successors(next(alloc), |last| next(*last)).take(by_id.len());
     for replacement in replacements.filter(|replacement| !replacement.desired_status().is_terminal()) {
         if keeps_replacement(alloc, replacement) {
@@ -101,7 +101,7 @@ fn stop_for_others<'a>(
     None
 }
 
-///
+/// Whether the replacement is kept, and not the original.
 fn keeps_replacement(original: AllocRef<'_>, replacement: AllocRef<'_>) -> bool {
     let [old, new] = [original, replacement].map(|alloc| &alloc.common().job);
     if new.version > old.version || new.create_index > old.create_index {
@@ -135,7 +135,7 @@ fn has_better_score(original: AllocRef<'_>, replacement: AllocRef<'_>) -> bool {
     is_better && (runs(replacement) || !runs(original))
 }
 
-/// Since when its leader runs, or else the task that has run longest.
+/// The start time of the leader task, or otherwise of the task that has run longest.
 fn started(alloc: AllocRef<'_>) -> Option<Timestamp> {
     let leader = alloc.group()?.tasks.iter().find(|task| task.leader);
     let states = alloc.task_states().unpack().unwrap_or_default();
@@ -149,7 +149,7 @@ fn started(alloc: AllocRef<'_>) -> Option<Timestamp> {
     }
 }
 
-/// When a lost allocation's own node has ended it for sure, if it does that by itself.
+/// The time by which the node of a lost allocation has stopped it (`stop_on_client_after`); `None` if that is not set.
 fn ends_on_client(alloc: AllocRef<'_>, now: Timestamp) -> Option<Timestamp> {
     let after = disconnect(alloc)?.stop_on_client_after.filter(|after| *after > Nanos::ZERO)?;
     let is_lost = |state: &&model::alloc::AllocState| state.client_status == Some(ClientStatus::Lost);

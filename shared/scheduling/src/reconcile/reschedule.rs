@@ -1,4 +1,4 @@
-//! Rescheduling: whether, and when, a failed allocation is tried elsewhere (`spec/scheduling.md` §7.8).
+//! Rescheduling: whether and when a failed allocation is replaced (`spec/scheduling.md` §7.8).
 
 use model::alloc::{ClientStatus, DesiredStatus, RescheduleEvent, RescheduleOutcome, RescheduleTracker};
 use model::job::{DelayFunction, ReschedulePolicy};
@@ -8,27 +8,27 @@ use state::AllocRef;
 use super::classify::{is_replaced, unknown_since};
 use super::rollout::Rollout;
 
-/// What is due within this counts as due now.
+/// Reschedules that are due within this time are done now.
 const NOW_WINDOW: Nanos = Nanos::SECOND;
-/// How many earlier reschedules a tracker keeps where attempts are not limited.
+/// Number of reschedule events that a tracker keeps if the number of attempts is unlimited.
 const EVENTS_KEPT: usize = 5;
 
-/// What becomes of an allocation that may have to be rescheduled.
+/// When an allocation is rescheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Neither now nor as far as is known.
+    /// Not for now; the allocation stays untainted.
     Never,
     /// Now.
     Now,
-    /// Then.
+    /// At this time.
     At(Timestamp),
-    /// It does not even count any more.
+    /// Never; the allocation does not count any more.
     Dropped,
 }
 
-/// The attempt that asks.
+/// Decides about rescheduling the allocations of one group.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct Rescheduler<'a> {
     pub(super) policy: Option<&'a ReschedulePolicy>,
     pub(super) is_batch: bool,
     pub(super) now: Timestamp,
@@ -36,35 +36,35 @@ pub(super) struct Asking<'a> {
     pub(super) rollout: &'a Rollout<'a>,
 }
 
-impl Asking<'_> {
-    /// for an allocation whose node is all right.
+impl Rescheduler<'_> {
+    /// When an allocation whose node is not disconnecting is rescheduled.
     pub(super) fn due(self, alloc: AllocRef<'_>) -> Due {
-        let wishes_reschedule = alloc.transition().reschedule == Some(true);
+        let reschedule_requested = alloc.transition().reschedule == Some(true);
         let may_be_due = alloc.is_terminal()
             || alloc.client_status() == ClientStatus::Unknown
-            || self.is_batch && wishes_reschedule;
+            || self.is_batch && reschedule_requested;
         if !may_be_due {
             return Due::Never;
         }
         if alloc.is_terminal() && alloc.extra().next.is_some() {
             return Due::Dropped;
         }
-        match self.filter(alloc, wishes_reschedule) {
+        match self.filter(alloc, reschedule_requested) {
             Filter::Stays => Due::Never,
             Filter::Ignored => Due::Dropped,
             Filter::Considered => self.considered(alloc),
         }
     }
 
-    /// for an allocation whose node has just got out of sight.
-    pub(super) fn due_out_of_sight(self, alloc: AllocRef<'_>) -> Due {
-        let wishes_reschedule = alloc.transition().reschedule == Some(true);
+    /// When an allocation whose node has just been disconnected is rescheduled.
+    pub(super) fn due_disconnecting(self, alloc: AllocRef<'_>) -> Due {
+        let reschedule_requested = alloc.transition().reschedule == Some(true);
         if alloc.client_status() == ClientStatus::Unknown
             || alloc.is_terminal() && alloc.extra().next.is_some()
         {
             return Due::Dropped;
         }
-        match self.filter(alloc, wishes_reschedule) {
+        match self.filter(alloc, reschedule_requested) {
             Filter::Ignored => Due::Dropped,
             Filter::Stays | Filter::Considered if self.is_held_by_rollout(alloc) => Due::Never,
             Filter::Stays | Filter::Considered if !is_replaced(alloc) => Due::Never,
@@ -72,20 +72,21 @@ impl Asking<'_> {
         }
     }
 
-    /// R-7.54 (a).
+    /// Whether an allocation belongs to the active deployment and has no reschedule request, so that it is not
+    /// rescheduled (R-7.54 (a)).
     fn is_held_by_rollout(self, alloc: AllocRef<'_>) -> bool {
         alloc.transition().reschedule != Some(true)
             && alloc.deployment_id().is_some()
             && alloc.deployment_id() == self.rollout.active()
     }
 
-    ///
-    fn filter(self, alloc: AllocRef<'_>, wishes_reschedule: bool) -> Filter {
-        let had_no_place = || last_outcome(alloc) == Some(RescheduleOutcome::NoPlacement);
+    /// Whether an allocation is considered for rescheduling.
+    fn filter(self, alloc: AllocRef<'_>, reschedule_requested: bool) -> Filter {
+        let last_failed = || last_outcome(alloc) == Some(RescheduleOutcome::NoPlacement);
         let client = alloc.client_status();
         if !self.is_batch {
             return match alloc.desired_status() {
-                DesiredStatus::Stop | DesiredStatus::Evict if had_no_place() => Filter::Considered,
+                DesiredStatus::Stop | DesiredStatus::Evict if last_failed() => Filter::Considered,
                 DesiredStatus::Stop | DesiredStatus::Evict => Filter::Ignored,
                 DesiredStatus::Run => match client {
                     ClientStatus::Complete | ClientStatus::Lost => Filter::Ignored,
@@ -99,19 +100,19 @@ impl Asking<'_> {
         if alloc.transition().migrate_disable_placement == Some(true) {
             return Filter::Stays;
         }
-        if wishes_reschedule {
+        if reschedule_requested {
             return Filter::Considered;
         }
         match alloc.desired_status() {
             DesiredStatus::Stop if ran_successfully(alloc) => Filter::Stays,
-            DesiredStatus::Stop if had_no_place() => Filter::Considered,
+            DesiredStatus::Stop if last_failed() => Filter::Considered,
             DesiredStatus::Stop | DesiredStatus::Evict => Filter::Ignored,
             DesiredStatus::Run if client == ClientStatus::Failed => Filter::Considered,
             DesiredStatus::Run => Filter::Stays,
         }
     }
 
-    ///
+    /// When an allocation that is considered for rescheduling is rescheduled.
     fn considered(self, alloc: AllocRef<'_>) -> Due {
         if self.is_held_by_rollout(alloc) {
             return Due::Never;
@@ -119,8 +120,8 @@ impl Asking<'_> {
         if alloc.transition().force_reschedule == Some(true) && alloc.client_status().is_terminal() {
             return Due::Now;
         }
-        let is_asked_for = alloc.extra().followup_eval == Some(self.eval);
-        let time = if alloc.client_status() == ClientStatus::Unknown && is_asked_for {
+        let is_own_followup = alloc.extra().followup_eval == Some(self.eval);
+        let time = if alloc.client_status() == ClientStatus::Unknown && is_own_followup {
             self.time_after(alloc, unknown_since(alloc).unwrap_or(self.now))
         } else {
             self.own_time(alloc)
@@ -137,7 +138,7 @@ impl Asking<'_> {
         }
     }
 
-    /// When it may be rescheduled for how it ended; `None` if it may not.
+    /// The time of the next reschedule by how the allocation ended; `None` if it is not eligible.
     fn own_time(self, alloc: AllocRef<'_>) -> Option<Timestamp> {
         let is_stopped = alloc.desired_status() == DesiredStatus::Stop
             && last_outcome(alloc) != Some(RescheduleOutcome::NoPlacement);
@@ -149,7 +150,7 @@ impl Asking<'_> {
         self.time_after(alloc, failure_time(alloc))
     }
 
-    /// When it may be rescheduled had it failed then; `None` if it may not.
+    /// The time of the next reschedule for a failure at `failed`; `None` if it is not eligible.
     fn time_after(self, alloc: AllocRef<'_>, failed: Timestamp) -> Option<Timestamp> {
         let policy = self.policy?;
         let events = events(alloc);
@@ -167,7 +168,7 @@ enum Filter {
     Considered,
 }
 
-/// What a replacement made `now` carries of earlier runs.
+/// The reschedule tracker of a replacement that is made `now`.
 pub(crate) fn tracker(policy: &ReschedulePolicy, alloc: AllocRef<'_>, now: Timestamp) -> RescheduleTracker {
     let earlier = events(alloc);
     let mut events: Vec<RescheduleEvent> = if policy.unlimited {
@@ -181,7 +182,7 @@ pub(crate) fn tracker(policy: &ReschedulePolicy, alloc: AllocRef<'_>, now: Times
     RescheduleTracker { events, last: Some(RescheduleOutcome::Ok) }
 }
 
-///
+/// The delay of the next reschedule.
 fn next_delay(policy: &ReschedulePolicy, events: &[RescheduleEvent], failed: Timestamp) -> Nanos {
     let Some(last) = events.last() else { return policy.delay };
     let delay = match policy.delay_function {
@@ -212,14 +213,14 @@ fn last_outcome(alloc: AllocRef<'_>) -> Option<RescheduleOutcome> {
     alloc.extra().reschedule.as_ref()?.last
 }
 
-/// When its last task ended, or else when it last changed.
+/// The time when its last task ended; if no task has ended, its modify time.
 fn failure_time(alloc: AllocRef<'_>) -> Timestamp {
     let states = alloc.task_states().unpack().unwrap_or_default();
     let last = states.iter().map(|state| state.finished_at).max().unwrap_or_default();
     if last.is_set() { last } else { alloc.modify_time() }
 }
 
-/// Whether there are task states, and all ended well (`spec/scheduling.md` §0).
+/// Whether there are task states, and all of them are successful (`spec/scheduling.md` §0).
 pub(crate) fn ran_successfully(alloc: AllocRef<'_>) -> bool {
     let states = alloc.task_states().unpack().unwrap_or_default();
     !states.is_empty() && states.iter().all(|state| state.successful())
@@ -231,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// The delays of a series in which each failure comes right after the reschedule before it.
+    /// The delays of a series in which each failure follows immediately on the reschedule before it.
     fn series(policy: &ReschedulePolicy, length: usize) -> Vec<i64> {
         let (mut events, mut now) = (Vec::new(), Timestamp::from_secs(1_000_000));
         for _ in 0..length {
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    ///
+    /// The worked example of exponential delays.
     #[test]
     fn exponential_delays_double_up_to_the_longest() {
         let policy = policy(DelayFunction::Exponential, 30, 3_600);
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!((delay(140), delay(141)), (Nanos::from_secs(40), Nanos::from_secs(30)));
     }
 
-    ///
+    /// The worked example of Fibonacci delays.
     #[test]
     fn fibonacci_delays_are_the_sum_of_the_last_two() {
         assert_eq!(series(&policy(DelayFunction::Fibonacci, 5, 0), 6), [5, 5, 10, 15, 25, 40]);

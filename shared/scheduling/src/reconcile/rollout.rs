@@ -1,4 +1,4 @@
-//! The deployment of the job's current version: which one it is, which groups take part, when it begins and is done
+//! The deployment of the job's current version: which deployment it is, its groups, when it is created and completed
 //! (`spec/scheduling.md` §7.3, R-7.17, R-7.88 to ).
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use state::AllocRef;
 
 use crate::{Attempt, NewId};
 
-/// How deployments stand, as the API shows it.
+/// Status descriptions of deployments, as the API shows them.
 mod description {
     pub(crate) const RUNNING: &str = "Deployment is running";
     pub(crate) const RUNNING_MANUAL: &str = "Deployment is running but requires manual promotion";
@@ -22,48 +22,48 @@ mod description {
     pub(crate) const PENDING: &str = "Deployment is pending, waiting for peer region";
 }
 
-/// A job's deployments, as one attempt deals with them.
+/// A job's deployments, as one attempt sees and changes them.
 #[derive(Debug, Default)]
 pub(crate) struct Rollout<'a> {
-    /// The newest that there was before.
+    /// The newest deployment in the snapshot.
     latest: Option<&'a Deployment>,
-    /// One of an older version, or one that is done.
+    /// A deployment of an older version, or a successful one.
     pub(crate) old: Option<&'a Deployment>,
-    /// That of the job's current version.
+    /// The deployment of the job's current version.
     pub(crate) current: Option<Deployment>,
-    /// Whether the plan has to say all of it.
-    is_told: bool,
+    /// Whether the plan contains the current deployment in full.
+    is_in_plan: bool,
     is_new: bool,
     updates: Vec<DeploymentUpdate>,
 }
 
-/// A group's part in the current deployment.
+/// A group's entry in the current deployment.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct GroupEntry {
     pub(crate) group: DeploymentGroup,
-    /// Whether the deployment had it before.
+    /// Whether the deployment in the snapshot has the group.
     pub(crate) exists: bool,
 }
 
-impl Part {
+impl GroupEntry {
     /// Whether canaries are tried before anything else is replaced.
     pub(crate) fn is_canarying(&self) -> bool {
         self.group.desired_canaries != 0 && !self.group.promoted
     }
 }
 
-/// An update block that paces anything.
+/// The update block, unless it is empty.
 pub(crate) fn pacing(update: Option<&UpdateStrategy>) -> Option<&UpdateStrategy> {
     update.filter(|update| update.max_parallel > 0)
 }
 
 impl<'a> Rollout<'a> {
-    /// Which deployment is the current one. `wanted` is the job, unless it is to stop.
-    pub(crate) fn of(attempt: &Attempt<'a>, wanted: Option<&Job>) -> Self {
+    /// Selects the current deployment. `job` is `None` if the job is stopped.
+    pub(crate) fn of(attempt: &Attempt<'a>, job: Option<&Job>) -> Self {
         let latest = attempt.state.latest_deployment(&attempt.eval.job).map(Arc::as_ref);
         let mut rollout = Self { latest, ..Self::default() };
         let Some(deployment) = latest else { return rollout };
-        let ends_with = match wanted {
+        let ends_with = match job {
             None => description::STOPPED_JOB,
             Some(job) if job.version_key() != deployment.job => {
                 rollout.old = latest;
@@ -84,7 +84,8 @@ impl<'a> Rollout<'a> {
         rollout
     }
 
-    /// Takes a successful deployment of the job's version up again, to count what runs now; it stays successful.
+    /// Makes a successful deployment of the job's version the current one again, to update its totals. It
+    /// stays successful.
     pub(crate) fn reopen(&mut self, job: &Job) -> Option<&mut Deployment> {
         let is_done = self.old.is_some_and(|old| old.job == job.version_key());
         if self.current.is_none() && is_done {
@@ -93,27 +94,27 @@ impl<'a> Rollout<'a> {
         self.current.as_mut()
     }
 
-    /// Puts it aside for good: nothing of it is left.
+    /// Drops the deployment, so that the plan and the outcome do not refer to it.
     pub(crate) fn forget(&mut self) {
         (self.current, self.latest) = (None, None);
     }
 
-    /// The deployment that the attempt has in mind in the end, finished or not.
+    /// The deployment that the outcome refers to, whether active or not.
     pub(crate) fn id(&self) -> Option<DeploymentId> {
         self.current.as_ref().or(self.latest).map(|deployment| deployment.id)
     }
 
-    /// Whether the plan has something to say of a deployment so far.
-    pub(crate) fn has_news(&self) -> bool {
-        self.is_told || !self.updates.is_empty()
+    /// Whether the plan changes a deployment so far.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.is_in_plan || !self.updates.is_empty()
     }
 
-    /// The one that new allocations count for.
+    /// The deployment of new allocations.
     pub(crate) fn active(&self) -> Option<DeploymentId> {
         self.current.as_ref().filter(|current| !current.status.is_terminal()).map(|current| current.id)
     }
 
-    ///
+    /// Whether the current deployment is paused, pending or initializing.
     pub(crate) fn is_paused(&self) -> bool {
         self.current.as_ref().is_some_and(|current| {
             matches!(
@@ -123,48 +124,48 @@ impl<'a> Rollout<'a> {
         })
     }
 
-    ///
+    /// Whether the current deployment has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.status == DeploymentStatus::Failed)
     }
 
-    /// Whether an allocation counts for the current deployment.
+    /// Whether an allocation belongs to the current deployment.
     pub(crate) fn has(&self, alloc: AllocRef<'_>) -> bool {
         self.current.as_ref().is_some_and(|current| alloc.deployment_id() == Some(current.id))
     }
 
-    /// A group's part, a fresh one if it has none yet.
-    pub(crate) fn part(&self, group: &TaskGroup, update: Option<&UpdateStrategy>) -> Part {
+    /// A group's entry; a new one if the deployment does not have the group.
+    pub(crate) fn entry(&self, group: &TaskGroup, update: Option<&UpdateStrategy>) -> GroupEntry {
         let known = self.current.as_ref().and_then(|current| current.groups.get(&group.name));
         match known {
-            Some(known) => Part { group: known.clone(), exists: true },
-            None => Part { group: fresh(update), exists: false },
+            Some(known) => GroupEntry { group: known.clone(), exists: true },
+            None => GroupEntry { group: new_entry(update), exists: false },
         }
     }
 
-    /// Lets a group take part; the deployment begins with the first.
+    /// Adds a group to the deployment, which is created with the first group.
     pub(crate) fn attach(
         &mut self,
         attempt: &Attempt<'_>,
         job: &Job,
         group: &TaskGroup,
-        part: DeploymentGroup,
+        entry: DeploymentGroup,
         new_id: NewId<'_>,
     ) {
         let is_new = self.current.is_none();
         let current = self.current.get_or_insert_with(|| begin(attempt, job, attempt.eval.priority, new_id));
-        current.groups.insert(group.name.clone(), part);
+        current.groups.insert(group.name.clone(), entry);
         self.is_new |= is_new;
-        self.is_told |= self.is_new;
+        self.is_in_plan |= self.is_new;
     }
 
-    /// The same for a job that runs on every node.
+    /// The same for a system job.
     pub(crate) fn attach_to_system(
         &mut self,
         attempt: &Attempt<'_>,
         job: &Job,
         group: &TaskGroup,
-        part: DeploymentGroup,
+        entry: DeploymentGroup,
         new_id: NewId<'_>,
     ) {
         if self.current.is_none() {
@@ -173,11 +174,11 @@ impl<'a> Rollout<'a> {
             self.current = Some(begun);
         }
         if let Some(current) = &mut self.current {
-            current.groups.insert(group.name.clone(), part);
+            current.groups.insert(group.name.clone(), entry);
         }
     }
 
-    /// What the current deployment of a job that runs on every node comes to.
+    /// Updates status and description of a system job's deployment after all groups were reconciled.
     pub(crate) fn conclude_system(&mut self, job: &Job, is_complete: bool) {
         let Some(current) = &mut self.current else { return };
         match promotion_text(current) {
@@ -192,15 +193,16 @@ impl<'a> Rollout<'a> {
                 }
             }
         }
-        self.is_told = self.current.as_ref() != self.latest;
+        self.is_in_plan = self.current.as_ref() != self.latest;
     }
 
-    /// What the current deployment comes to once all groups were looked at.
+    /// Updates status and description of the current deployment after all groups were reconciled (R-7.36, R-7.90,
+    ///
     pub(crate) fn conclude(&mut self, job: &Job, all_complete: bool) {
         let Some(current) = &mut self.current else { return };
         let (id, status) = (current.id, current.status);
         if status == DeploymentStatus::Initializing {
-            self.is_told = true;
+            self.is_in_plan = true;
         }
         if self.is_new
             && let Some(description) = promotion_text(current)
@@ -215,9 +217,9 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// What the plan says of deployments: one in full, and new statuses.
+    /// The plan's changes of deployments: one deployment in full, and status updates.
     pub(crate) fn into_plan(self) -> (Option<Deployment>, Vec<DeploymentUpdate>) {
-        (self.current.filter(|_| self.is_told), self.updates)
+        (self.current.filter(|_| self.is_in_plan), self.updates)
     }
 
     fn update(&mut self, id: DeploymentId, status: DeploymentStatus, description: &str) {
@@ -225,7 +227,7 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// What a deployment is when all that it wants is there; `None` if nothing changes.
+/// The new status of a deployment whose groups are complete; `None` if it does not change.
 fn completed(
     job: &Job,
     status: DeploymentStatus,
@@ -241,7 +243,7 @@ fn completed(
     }
 }
 
-/// A deployment of the job without any group yet.
+/// A new deployment of the job, without groups.
 fn begin(attempt: &Attempt<'_>, job: &Job, eval_priority: u16, new_id: NewId<'_>) -> Deployment {
     debug_assert_eq!(job.key(), attempt.eval.job);
     Deployment {
@@ -262,8 +264,8 @@ fn begin(attempt: &Attempt<'_>, job: &Job, eval_priority: u16, new_id: NewId<'_>
     }
 }
 
-/// A part in which nothing happened yet.
-pub(crate) fn fresh(update: Option<&UpdateStrategy>) -> DeploymentGroup {
+/// A new entry for a group.
+pub(crate) fn new_entry(update: Option<&UpdateStrategy>) -> DeploymentGroup {
     update.map_or_else(DeploymentGroup::default, |update| DeploymentGroup {
         auto_revert: update.auto_revert,
         auto_promote: update.auto_promote,
@@ -272,7 +274,7 @@ pub(crate) fn fresh(update: Option<&UpdateStrategy>) -> DeploymentGroup {
     })
 }
 
-/// How a deployment that waits for a promotion is described; `None` if it waits for none.
+/// The description of a deployment that waits for a promotion; `None` if it does not wait for one.
 fn promotion_text(deployment: &Deployment) -> Option<&'static str> {
     let mut waiting =
         deployment.groups.values().filter(|group| group.desired_canaries > 0 && !group.promoted).peekable();

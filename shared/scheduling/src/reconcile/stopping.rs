@@ -1,5 +1,5 @@
-//! What stops without more ado: everything of a stopped job, groups that nobody wants any more, and what was stopping
-//! on nodes that are gone (`spec/scheduling.md` ).
+//! Stops that need no reconciliation: all allocations of a stopped job, removed groups, and allocations that were
+//! stopping on nodes that are gone (`spec/scheduling.md` ).
 
 use model::alloc::ClientStatus;
 use state::{AllocRef, NodePage};
@@ -7,7 +7,7 @@ use state::{AllocRef, NodePage};
 use super::classify::{Class, classify, taint};
 use super::{Context, GroupPlan, Names, Stop, reason};
 
-/// Allocations on nodes that are gone which the servers had stopped before: nobody else will say that they ended.
+/// Allocations that the servers stopped earlier, on nodes that are gone: no agent will report that they ended.
 pub(crate) fn stopping_on_gone_nodes<'a>(
     pages: &[&NodePage],
     allocs: &[AllocRef<'a>],
@@ -20,13 +20,13 @@ pub(crate) fn stopping_on_gone_nodes<'a>(
     allocs.iter().copied().filter(is_stopping).map(Stop::lost)
 }
 
-/// Everything of a stopped job's group stops.
+/// Stops all allocations of a stopped job's group.
 pub(crate) fn stop_all<'a>(context: Context<'a>, allocs: &[AllocRef<'a>]) -> GroupPlan<'a> {
     let live: Vec<AllocRef<'a>> = allocs.iter().copied().filter(|alloc| !alloc.is_terminal()).collect();
     stop_group(context, &live)
 }
 
-/// A group that the job does not have any more, or wants none of.
+/// Stops the allocations of a group that the job no longer has, or whose count is 0.
 pub(crate) fn stop_unwanted<'a>(
     context: Context<'a>,
     is_batch: bool,
@@ -37,7 +37,8 @@ pub(crate) fn stop_unwanted<'a>(
     stop_group(context, &base)
 }
 
-/// what the servers have stopped does not count, but work that a batch job has done does.
+/// Whether an allocation counts: allocations that the servers stopped do not, but completed work of a batch job does
+///
 pub(super) fn is_in_base(alloc: AllocRef<'_>, is_batch: bool) -> bool {
     !alloc.desired_status().is_terminal() || is_batch && alloc.transition().reschedule != Some(true)
 }

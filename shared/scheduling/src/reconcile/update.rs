@@ -1,5 +1,5 @@
-//! Which allocations run another version than they should, and how many of them may be replaced at once
-//! (`spec/scheduling.md` §7.10, R-7.71, R-7.75).
+//! Finds allocations that have to be updated, and limits how many are replaced at once (`spec/scheduling.md` §7.10,
+//!
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use model::job::{Job, TaskGroup};
 use model::node::NodeStatus;
 use state::AllocRef;
 
-use super::rollout::{Part, Rollout};
+use super::rollout::{GroupEntry, Rollout};
 use super::sets::Sets;
-use super::{GroupPlan, OwnNodes, Wanted, changed, number, pacing};
+use super::{GroupPlan, InPlaceCheck, Target, changed, number, pacing};
 
-/// How two versions of a group differ, for those that run the older one.
+/// How the version of an allocation differs from the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// Not at all.
     None,
-    /// Only in how long they may run: nothing needs to be looked at.
+    /// Only in `max_run_duration`; the fit is not checked.
     Runtime,
-    /// In what running tasks can take over.
+    /// In properties that running tasks can adopt.
     Light,
-    /// In what needs a restart.
+    /// In properties that need a restart.
     Restart,
 }
 
@@ -43,30 +43,31 @@ impl Change {
 }
 
 impl<'a> Sets<'a> {
-    /// Those of one common share run the same version, so they are compared once.
+    /// Sorts untainted allocations by the update that they need. Allocations with the same common
+    /// share run the same version, so they are compared once.
     pub(super) fn update(
         &mut self,
-        wanted: Wanted<'a>,
+        target: Target<'a>,
         plan: &mut GroupPlan<'a>,
-        nodes: &mut dyn OwnNodes<'a>,
+        nodes: &mut dyn InPlaceCheck<'a>,
     ) {
         let mut last: Option<(*const AllocCommon, Change)> = None;
         for alloc in self.untainted.iter().copied() {
             let share = Arc::as_ptr(alloc.common());
             let change = match last {
                 Some((of, change)) if of == share => change,
-                Some(_) | None => Change::of(alloc, wanted.job, wanted.group),
+                Some(_) | None => Change::of(alloc, target.job, target.group),
             };
             last = Some((share, change));
             let stays = match change {
                 Change::None | Change::Restart => false,
-                Change::Runtime | Change::Light if alloc.is_terminal() || is_out_of_reach(alloc) => false,
-                Change::Runtime => nodes.may_be_there(alloc),
-                Change::Light => nodes.may_be_there(alloc) && nodes.fits(alloc),
+                Change::Runtime | Change::Light if alloc.is_terminal() || is_unreachable(alloc) => false,
+                Change::Runtime => nodes.is_allowed_on_node(alloc),
+                Change::Light => nodes.is_allowed_on_node(alloc) && nodes.fits(alloc),
             };
             match change {
                 Change::None => plan.updates.ignore += 1,
-                Change::Runtime | Change::Light if alloc.is_terminal() || is_out_of_reach(alloc) => {
+                Change::Runtime | Change::Light if alloc.is_terminal() || is_unreachable(alloc) => {
                     plan.updates.ignore += 1
                 }
                 Change::Runtime | Change::Light if stays => plan.in_place.push(alloc),
@@ -76,21 +77,21 @@ impl<'a> Sets<'a> {
         plan.updates.in_place_update = plan.in_place.len() as u64;
     }
 
-    /// How many may be replaced now.
+    /// How many allocations may be replaced now.
     pub(super) fn limit(
         &self,
-        wanted: Wanted<'a>,
-        part: &Part,
+        target: Target<'a>,
+        entry: &GroupEntry,
         rollout: &Rollout<'a>,
         plan: &GroupPlan<'a>,
     ) -> usize {
         let is_calm = plan.destructive.is_empty() && self.migrating.is_empty();
-        let Some(update) = pacing(wanted.update()).filter(|_| !is_calm) else { return wanted.count() };
+        let Some(update) = pacing(target.update()).filter(|_| !is_calm) else { return target.count() };
         let max_parallel = update.max_parallel as usize;
         if rollout.current.is_none() {
             return max_parallel;
         }
-        if rollout.is_paused() || rollout.has_failed() || part.is_canarying() {
+        if rollout.is_paused() || rollout.has_failed() || entry.is_canarying() {
             return 0;
         }
         let mut open = 0;
@@ -105,14 +106,14 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// Whether its node cannot be told now, and it is not yet written down that it is out of sight. The applier takes no such
-/// update; what becomes of the node is looked at anyway (N-3.8).
-fn is_out_of_reach(alloc: AllocRef<'_>) -> bool {
+/// Whether the node is not ready, and the allocation is not recorded as unknown yet. The applier refuses to update such
+/// an allocation in place. The node's next change creates an evaluation anyway (N-3.8).
+fn is_unreachable(alloc: AllocRef<'_>) -> bool {
     alloc.client_status() != ClientStatus::Unknown
         && alloc.node().is_some_and(|node| node.server().status != NodeStatus::Ready)
 }
 
-/// Keeps as many of those that are replaced as may be now, those with the lowest numbers; the others wait.
+/// Keeps the allowed number of allocations to replace, lowest indexes first; the others wait.
 pub(super) fn cut_destructive(limit: usize, plan: &mut GroupPlan<'_>) {
     plan.destructive.sort_unstable_by_key(|alloc| (number(*alloc), alloc.id()));
     plan.updates.ignore += plan.destructive.len().saturating_sub(limit) as u64;

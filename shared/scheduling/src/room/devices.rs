@@ -1,4 +1,4 @@
-//! Devices that tasks have for themselves: which instances are free (`spec/scheduling.md` ).
+//! Devices that are reserved for tasks: which instances are free (`spec/scheduling.md` ).
 
 use std::collections::BTreeMap;
 
@@ -9,53 +9,53 @@ use state::AllocRef;
 
 use crate::feasible::DeviceRequest;
 
-/// Vendor, kind and name of a make.
-type Make = [Text; 3];
+/// Vendor, type and name of a device group.
+type DeviceKey = [Text; 3];
 
-/// The devices of one node that are in use.
+/// Devices of one node that are in use.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct DeviceBook {
-    /// How many allocations hold each instance of a make.
-    held: BTreeMap<Make, BTreeMap<Text, u32>>,
+pub(crate) struct DeviceUsage {
+    /// Number of allocations that hold each instance, by device group.
+    held: BTreeMap<DeviceKey, BTreeMap<Text, u32>>,
 }
 
-/// What a request gets, and what the affinities say of it.
+/// Devices for a request, with their affinity.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct OwnDevices {
+pub(crate) struct ReservedDevices {
     pub(crate) devices: AllocatedDevice,
-    /// The weights of the affinities that the make fulfils.
+    /// Sum of the weights of the affinities that the device group satisfies.
     pub(crate) affinity: f64,
 }
 
-fn make_of(group: &NodeDeviceGroup) -> Make {
+fn key_of(group: &NodeDeviceGroup) -> DeviceKey {
     [&group.vendor, &group.kind, &group.name].map(Text::clone)
 }
 
-fn make_held(device: &AllocatedDevice) -> Make {
+fn key_of_allocated(device: &AllocatedDevice) -> DeviceKey {
     [&device.vendor, &device.kind, &device.name].map(Text::clone)
 }
 
-impl DeviceBook {
+impl DeviceUsage {
     pub(crate) fn count(&mut self, device: &AllocatedDevice, more: bool) {
-        let instances = self.held.entry(make_held(device)).or_default();
+        let instances = self.held.entry(key_of_allocated(device)).or_default();
         for id in &device.ids {
             let holders = instances.entry(Text::clone(id)).or_default();
             *holders = if more { *holders + 1 } else { holders.saturating_sub(1) };
         }
     }
 
-    /// How many of a make's instances a request could have.
+    /// Number of instances of a device group that are free and suit a request.
     pub(crate) fn free(&self, request: &DeviceRequest<'_>, group: &NodeDeviceGroup) -> usize {
         self.free_ids(request, group).count()
     }
 
-    /// Instances for a request, all of one make: the one that the affinities like best. Else why there are none, as
-    /// metrics say it after `devices: `.
+    /// Instances for a request, all of the device group with the highest affinity. The error is what metrics show after
+    /// `devices: `.
     pub(crate) fn offer(
         &self,
         spec: &NodeSpec,
         request: &DeviceRequest<'_>,
-    ) -> Result<OwnDevices, &'static str> {
+    ) -> Result<ReservedDevices, &'static str> {
         if spec.resources.devices.is_empty() {
             return Err("no devices available");
         }
@@ -64,15 +64,15 @@ impl DeviceBook {
         }
         let has_enough =
             |group: &&NodeDeviceGroup| request.matches(group) && self.free(request, group) >= request.count;
-        let makes = spec.resources.devices.iter().filter(has_enough);
-        let best = makes.map(|group| (request.affinity(group), group)).reduce(|best, next| {
-            // The later of equals.
+        let groups = spec.resources.devices.iter().filter(has_enough);
+        let best = groups.map(|group| (request.affinity(group), group)).reduce(|best, next| {
+            // Of equals, the later one.
             if next.0 >= best.0 { next } else { best }
         });
         let (affinity, group) = best.ok_or("no devices match request")?;
         let ids = self.free_ids(request, group).take(request.count).map(Text::clone).collect();
-        let [vendor, kind, name] = make_of(group);
-        Ok(OwnDevices { devices: AllocatedDevice { vendor, kind, name, ids }, affinity })
+        let [vendor, kind, name] = key_of(group);
+        Ok(ReservedDevices { devices: AllocatedDevice { vendor, kind, name, ids }, affinity })
     }
 
     fn free_ids<'g>(
@@ -80,7 +80,7 @@ impl DeviceBook {
         request: &DeviceRequest<'_>,
         group: &'g NodeDeviceGroup,
     ) -> impl Iterator<Item = &'g Text> {
-        let held = self.held.get(&make_of(group));
+        let held = self.held.get(&key_of(group));
         let is_free = move |id: &Text| held.and_then(|held| held.get(id)).is_none_or(|holders| *holders == 0);
         let admitted = group.instances.iter().filter(move |instance| request.admits(instance));
         admitted.map(|instance| &instance.id).filter(move |id| is_free(id))

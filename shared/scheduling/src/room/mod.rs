@@ -1,7 +1,9 @@
-//! The cluster as the plan so far leaves it: what is used on each node, which ports, cores and devices, and who is there.
+//! Resources in use on each node after the plan's changes so far: amounts, ports, cores and devices, and the
+//! allocations that hold them.
 //!
-//! It begins as the snapshot's *held* usage (`spec/scheduling.md` ): allocations that the servers have
-//! stopped count until their node says that they ended. What this plan stops or preempts does not.
+//! The initial state is the snapshot's *held* usage (`spec/scheduling.md` ): allocations that the servers
+//! have stopped count until their node reports that they ended. Allocations that this plan stops or preempts do not
+//! count.
 
 mod cores;
 mod devices;
@@ -16,57 +18,57 @@ use model::job::{Job, TaskGroup};
 use model::{AllocId, JobKey, Text};
 use state::{AllocRef, NodePage, NodeRef, PAGE, State, Usage, View};
 
-use crate::columns::word_of;
+use crate::columns::pack_bits;
 
-use cores::CoreBook;
-use devices::DeviceBook;
+use cores::CoreUsage;
+use devices::DeviceUsage;
 pub(crate) use devices::held as held_devices;
-pub(crate) use offer::{Ask, Draft, Exhausted, Offer, Short};
-use ports::PortBook;
+pub(crate) use offer::{Ask, Dimension, Draft, Exhausted, Offer};
+use ports::PortUsage;
 
-/// See the module.
+/// Resources in use on all nodes after the plan's changes so far.
 #[derive(Debug)]
 pub(crate) struct Room<'a> {
     state: &'a State,
     pub(crate) pages: &'a [&'a NodePage],
-    /// By page, once the plan changes what is used there.
+    /// Usage by page; `None` until the plan changes it.
     changed: Vec<Option<Box<Usage>>>,
-    /// Only of nodes on which somebody asked for more than amounts, or gave it back.
-    books: HashMap<u32, Book>,
+    /// Only of nodes on which the plan takes or frees discrete resources.
+    discrete: HashMap<u32, DiscreteUsage>,
     /// Allocations of the snapshot that the plan stops or preempts.
-    gone: HashSet<AllocId>,
-    /// What the plan places, where somebody may ask who is there.
-    newcomers: HashMap<u32, Vec<Newcomer<'a>>>,
+    removed: HashSet<AllocId>,
+    /// Allocations that the plan places, of groups with volumes; other groups do not need them.
+    planned: HashMap<u32, Vec<PlannedAlloc<'a>>>,
 }
 
-/// What of a node is handed out in pieces.
+/// Ports, cores and devices in use on one node.
 #[derive(Debug, Clone)]
-pub(crate) struct Book {
-    pub(crate) ports: PortBook,
-    pub(crate) cores: CoreBook,
-    pub(crate) devices: DeviceBook,
+pub(crate) struct DiscreteUsage {
+    pub(crate) ports: PortUsage,
+    pub(crate) cores: CoreUsage,
+    pub(crate) devices: DeviceUsage,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Newcomer<'a> {
+struct PlannedAlloc<'a> {
     job: &'a Job,
     group: &'a TaskGroup,
     name_index: u32,
 }
 
-/// An allocation on a node: one of the snapshot, or one that the plan places there.
+/// An allocation on a node: one of the snapshot, or one that the plan places.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tenant<'t> {
+pub(crate) struct NodeAlloc<'t> {
     pub(crate) job: &'t Job,
-    /// `None`: its job does not have the group.
+    /// `None` if its job does not have the group.
     pub(crate) group: Option<&'t TaskGroup>,
     pub(crate) name_index: u32,
-    /// `None`: it is the plan's.
+    /// `None` if the plan places it.
     pub(crate) alloc: Option<AllocRef<'t>>,
 }
 
-impl Tenant<'_> {
-    /// Whether it is of a job's group.
+impl NodeAlloc<'_> {
+    /// Whether it belongs to a job's group.
     pub(crate) fn is_of(&self, job: &JobKey, group: &Text) -> bool {
         let spec = &self.job.spec;
         spec.id == job.id
@@ -75,16 +77,16 @@ impl Tenant<'_> {
     }
 }
 
-impl Book {
-    /// A node's book as the snapshot has it.
+impl DiscreteUsage {
+    /// The usage of a node in the snapshot.
     fn of(node: NodeRef<'_>) -> Self {
-        let mut book =
-            Self { ports: PortBook::of(node), cores: CoreBook::default(), devices: DeviceBook::default() };
+        let mut discrete =
+            Self { ports: PortUsage::of(node), cores: CoreUsage::default(), devices: DeviceUsage::default() };
         for alloc in node.allocs().filter(|alloc| !alloc.client_status().is_terminal()) {
-            book.ports.count_mbits(&alloc.common().resources, alloc.assigned(), true);
-            book.count_tasks(alloc, true);
+            discrete.ports.count_mbits(&alloc.common().resources, alloc.assigned(), true);
+            discrete.count_tasks(alloc, true);
         }
-        book
+        discrete
     }
 
     fn count(&mut self, alloc: AllocRef<'_>, more: bool) {
@@ -101,131 +103,145 @@ impl Book {
 impl<'a> Room<'a> {
     pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage]) -> Self {
         let changed = vec![None; pages.len()];
-        Self { state, pages, changed, books: HashMap::new(), gone: HashSet::new(), newcomers: HashMap::new() }
+        Self {
+            state,
+            pages,
+            changed,
+            discrete: HashMap::new(),
+            removed: HashSet::new(),
+            planned: HashMap::new(),
+        }
     }
 
-    /// What is used on the nodes of a page.
+    /// Amounts in use on the nodes of a page.
     pub(crate) fn used(&self, page: usize) -> &Usage {
         self.changed[page].as_deref().unwrap_or_else(|| self.pages[page].usage(View::Held))
     }
 
-    /// The amounts in use on a node.
+    /// Amounts in use on a node.
     pub(crate) fn used_on(&self, slot: u32) -> Demand {
-        let (page, place) = locate(slot);
-        self.used(page).at(place)
+        let (page, bit) = locate(slot);
+        self.used(page).at(bit)
     }
 
-    /// Whether the amounts would fit on a node if nothing else were there.
+    /// Whether the amounts would fit on a node if nothing else used it.
     pub(crate) fn is_big_enough(&self, slot: u32, ask: Demand) -> bool {
-        let (page, place) = locate(slot);
+        let (page, bit) = locate(slot);
         let page = self.pages[page];
-        ask.cpu_mhz <= page.cpu_mhz[place]
-            && ask.memory_mb <= page.memory_mb[place]
-            && ask.disk_mb <= page.disk_mb[place]
+        ask.cpu_mhz <= page.cpu_mhz[bit]
+            && ask.memory_mb <= page.memory_mb[bit]
+            && ask.disk_mb <= page.disk_mb[bit]
     }
 
-    /// What keeps the amounts from fitting on a node; `None` if they fit.
+    /// The first amount of which a node has too little; `None` if all amounts fit.
     #[inline]
-    pub(crate) fn short(&self, slot: u32, ask: Demand) -> Option<Short> {
-        let (page, place) = locate(slot);
-        short_on(self.pages[page], self.used(page), place, ask)
+    pub(crate) fn shortage(&self, slot: u32, ask: Demand) -> Option<Dimension> {
+        let (page, bit) = locate(slot);
+        shortage_on(self.pages[page], self.used(page), bit, ask)
     }
 
-    /// Every amount of which a node has too little, and how much is missing.
-    pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Short, u32)> {
-        let (page, place) = locate(slot);
+    /// All amounts of which a node has too little, each with how much is missing.
+    pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Dimension, u32)> {
+        let (page, bit) = locate(slot);
         let (page, used) = (self.pages[page], self.used(page));
-        let most = page.max_allocs[place];
+        let most = page.max_allocs[bit];
         let amounts = [
-            (Short::Allocs, used.allocs[place], u32::from(most > 0), if most > 0 { most } else { u32::MAX }),
-            (Short::Cpu, used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]),
-            (Short::Memory, used.memory_mb[place], ask.memory_mb, page.memory_mb[place]),
-            (Short::Disk, used.disk_mb[place], ask.disk_mb, page.disk_mb[place]),
+            (
+                Dimension::Allocs,
+                used.allocs[bit],
+                u32::from(most > 0),
+                if most > 0 { most } else { u32::MAX },
+            ),
+            (Dimension::Cpu, used.cpu_mhz[bit], ask.cpu_mhz, page.cpu_mhz[bit]),
+            (Dimension::Memory, used.memory_mb[bit], ask.memory_mb, page.memory_mb[bit]),
+            (Dimension::Disk, used.disk_mb[bit], ask.disk_mb, page.disk_mb[bit]),
         ];
-        amounts.into_iter().filter_map(|(short, used, ask, has)| {
+        amounts.into_iter().filter_map(|(dimension, used, ask, has)| {
             let missing = (u64::from(used) + u64::from(ask)).saturating_sub(u64::from(has));
-            (missing > 0).then(|| (short, u32::try_from(missing).unwrap_or(u32::MAX)))
+            (missing > 0).then(|| (dimension, u32::try_from(missing).unwrap_or(u32::MAX)))
         })
     }
 
-    /// The places of a page on which the amounts fit; one is looked at where all are alike.
+    /// The set of nodes of a page on which the amounts fit. With `is_alike`, which says that all nodes of the page are
+    /// equal, only one is checked.
     pub(crate) fn fitting(&self, page: usize, ask: Demand, is_alike: bool) -> u64 {
         let (page, used) = (self.pages[page], self.used(page));
         if is_alike {
-            return if short_on(page, used, 0, ask).is_none() { u64::MAX } else { 0 };
+            return if shortage_on(page, used, 0, ask).is_none() { u64::MAX } else { 0 };
         }
-        // A byte a place first, so that several are compared at once.
+        // One byte for each node at first, so that the comparisons are vectorized.
         let mut fits = [0u8; PAGE];
-        for (place, fits) in fits.iter_mut().enumerate() {
-            let most = page.max_allocs[place];
-            let has_place = (most == 0) | (used.allocs[place] < most);
-            let has_room = has_place
-                & has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place])
-                & has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place])
-                & has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]);
+        for (bit, fits) in fits.iter_mut().enumerate() {
+            let most = page.max_allocs[bit];
+            let has_slot = (most == 0) | (used.allocs[bit] < most);
+            let has_room = has_slot
+                & has_room(used.cpu_mhz[bit], ask.cpu_mhz, page.cpu_mhz[bit])
+                & has_room(used.memory_mb[bit], ask.memory_mb, page.memory_mb[bit])
+                & has_room(used.disk_mb[bit], ask.disk_mb, page.disk_mb[bit]);
             *fits = u8::from(has_room);
         }
-        word_of(&fits)
+        pack_bits(&fits)
     }
 
-    /// Gives back what an allocation holds; nothing if its node is already done with it.
-    pub(crate) fn leave(&mut self, alloc: AllocRef<'_>) {
-        if self.gone.insert(alloc.id()) {
+    /// Frees what an allocation holds; nothing if the allocation is client-terminal.
+    pub(crate) fn release(&mut self, alloc: AllocRef<'_>) {
+        if self.removed.insert(alloc.id()) {
             self.recount(alloc, false);
         }
     }
 
-    /// Takes that back.
-    pub(crate) fn stay(&mut self, alloc: AllocRef<'_>) {
-        if self.gone.remove(&alloc.id()) {
+    /// Reverts [`Self::release`].
+    pub(crate) fn restore(&mut self, alloc: AllocRef<'_>) {
+        if self.removed.remove(&alloc.id()) {
             self.recount(alloc, true);
         }
     }
 
-    /// Whether the plan stops or preempts it.
-    pub(crate) fn is_gone(&self, alloc: AllocId) -> bool {
-        self.gone.contains(&alloc)
+    /// Whether the plan stops or preempts an allocation.
+    pub(crate) fn is_removed(&self, alloc: AllocId) -> bool {
+        self.removed.contains(&alloc)
     }
 
-    /// Puts one allocation more on a node.
-    pub(crate) fn take(&mut self, slot: u32, demand: Demand) {
+    /// Adds an allocation's amounts to a node.
+    pub(crate) fn allocate(&mut self, slot: u32, demand: Demand) {
         self.change(slot, demand, true);
     }
 
-    /// Notes what one got that was put on a node: of a group with the common `share`.
-    pub(crate) fn take_assigned(&mut self, slot: u32, share: &AllocatedResources, got: &Assigned) {
+    /// Adds an allocation's assigned ports, cores and devices to a node. `share` is the common share of its group.
+    pub(crate) fn allocate_assigned(&mut self, slot: u32, share: &AllocatedResources, got: &Assigned) {
         if got.is_empty() {
             return;
         }
         let packed = PackedAssigned::pack(got);
-        let book = self.book(slot);
-        book.ports.count(share, &packed, true);
+        let discrete = self.discrete_mut(slot);
+        discrete.ports.count(share, &packed, true);
         for task in &got.tasks {
-            book.cores.count(task.cores.iter().copied(), true);
-            task.devices.iter().for_each(|device| book.devices.count(device, true));
+            discrete.cores.count(task.cores.iter().copied(), true);
+            task.devices.iter().for_each(|device| discrete.devices.count(device, true));
         }
     }
 
-    /// Notes who was put on a node.
-    pub(crate) fn welcome(&mut self, slot: u32, job: &'a Job, group: &'a TaskGroup, name_index: u32) {
-        self.newcomers.entry(slot).or_default().push(Newcomer { job, group, name_index });
+    /// Records an allocation that the plan places on a node.
+    pub(crate) fn add_planned(&mut self, slot: u32, job: &'a Job, group: &'a TaskGroup, name_index: u32) {
+        self.planned.entry(slot).or_default().push(PlannedAlloc { job, group, name_index });
     }
 
-    /// What a node can give; else what it is short of.
+    /// What a node can give an allocation, or the resource that is exhausted.
     pub(crate) fn offer(&self, slot: u32, ask: &Ask<'_>, id: AllocId) -> Result<Offer, Exhausted> {
-        let (page, place) = locate(slot);
-        let is_simple = (self.pages[page].garbled_ports | self.pages[page].special) >> place & 1 == 0;
-        if ask.is_plain() && !self.books.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
-            // Nearly every node: nothing is looked up in its registration, which is far away.
-            return match self.short(slot, ask.demand) {
-                Some(short) => Err(Exhausted(short.as_str().into())),
+        let (page, bit) = locate(slot);
+        let is_simple = (self.pages[page].garbled_ports | self.pages[page].special) >> bit & 1 == 0;
+        if ask.is_plain() && !self.discrete.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
+            // The common case. It does not read the node's registration, which is probably not in the cache.
+            return match self.shortage(slot, ask.demand) {
+                Some(dimension) => Err(Exhausted(dimension.as_str().into())),
                 None => Ok(Offer { assigned: Assigned::default(), demand: ask.demand, devices: None }),
             };
         }
         self.draft(slot, id).make(ask)
     }
 
-    /// Whether a node that hands out more than amounts needs no closer look: nothing is held twice there.
+    /// Whether a node with special resources or port lists can be checked by amounts alone, because nothing there is
+    /// held twice.
     fn is_in_order(&self, slot: u32) -> bool {
         let node = self.node(slot);
         let collides = node.ports().is_some_and(|ports| ports.collisions(View::Held).next().is_some());
@@ -234,41 +250,42 @@ impl<'a> Room<'a> {
             && node.allocs().all(|alloc| !alloc.assigned().has_tasks())
     }
 
-    /// An offer in the making on a node.
+    /// An offer of a node that is being built.
     pub(crate) fn draft(&self, slot: u32, id: AllocId) -> Draft<'_> {
         let node = self.node(slot);
-        let (page, place) = locate(slot);
-        let used = (self.used(page).at(place), self.used(page).allocs[place]);
-        let book = self.books.get(&slot).map_or_else(|| Cow::Owned(Book::of(node)), Cow::Borrowed);
-        Draft::new(node, book, used, id)
+        let (page, bit) = locate(slot);
+        let used = (self.used(page).at(bit), self.used(page).allocs[bit]);
+        let discrete =
+            self.discrete.get(&slot).map_or_else(|| Cow::Owned(DiscreteUsage::of(node)), Cow::Borrowed);
+        Draft::new(node, discrete, used, id)
     }
 
-    /// The allocations on a node: those that count there.
-    pub(crate) fn tenants(&self, slot: u32) -> impl Iterator<Item = Tenant<'_>> {
-        let stored = self.stored(slot).map(|alloc| Tenant {
+    /// The allocations that count on a node.
+    pub(crate) fn node_allocs(&self, slot: u32) -> impl Iterator<Item = NodeAlloc<'_>> {
+        let stored_allocs = self.stored_allocs(slot).map(|alloc| NodeAlloc {
             job: alloc.job(),
             group: alloc.group(),
             name_index: alloc.name_index().unwrap_or(0),
             alloc: Some(alloc),
         });
-        let new = self.newcomers.get(&slot).into_iter().flatten().map(|newcomer| Tenant {
-            job: newcomer.job,
-            group: Some(newcomer.group),
-            name_index: newcomer.name_index,
+        let new = self.planned.get(&slot).into_iter().flatten().map(|alloc| NodeAlloc {
+            job: alloc.job,
+            group: Some(alloc.group),
+            name_index: alloc.name_index,
             alloc: None,
         });
-        stored.chain(new)
+        stored_allocs.chain(new)
     }
 
-    /// Those of them that are the snapshot's.
-    pub(crate) fn stored(&self, slot: u32) -> impl Iterator<Item = AllocRef<'a>> {
+    /// The snapshot's allocations that count on a node.
+    pub(crate) fn stored_allocs(&self, slot: u32) -> impl Iterator<Item = AllocRef<'a>> {
         let allocs = self.state.node_at(slot).into_iter().flat_map(NodeRef::allocs);
-        allocs.filter(|alloc| !alloc.client_status().is_terminal() && !self.is_gone(alloc.id()))
+        allocs.filter(|alloc| !alloc.client_status().is_terminal() && !self.is_removed(alloc.id()))
     }
 
     /// The node in a slot.
     pub(crate) fn node(&self, slot: u32) -> NodeRef<'a> {
-        self.state.node_at(slot).expect("only known nodes are looked at")
+        self.state.node_at(slot).expect("callers pass slots of existing nodes only")
     }
 
     fn recount(&mut self, alloc: AllocRef<'_>, stays: bool) {
@@ -278,26 +295,26 @@ impl<'a> Room<'a> {
         let slot = alloc.node_slot();
         self.change(slot, alloc.demand(), stays);
         let is_special = alloc.common().resources.has_networks() || alloc.assigned().has_tasks();
-        // Of a node that is gone what is handed out does not matter.
+        // Discrete resources of a deleted node do not matter.
         if is_special && alloc.node().is_some() {
-            self.book(slot).count(alloc, stays);
+            self.discrete_mut(slot).count(alloc, stays);
         }
     }
 
     fn change(&mut self, slot: u32, demand: Demand, more: bool) {
-        let (page, place) = locate(slot);
+        let (page, bit) = locate(slot);
         let snapshot = self.pages[page].usage(View::Held);
         let used = self.changed[page].get_or_insert_with(|| Box::new(snapshot.clone()));
-        if more { used.add(place, demand) } else { used.take(place, demand) }
+        if more { used.add(bit, demand) } else { used.take(bit, demand) }
     }
 
-    fn book(&mut self, slot: u32) -> &mut Book {
+    fn discrete_mut(&mut self, slot: u32) -> &mut DiscreteUsage {
         let node = self.node(slot);
-        self.books.entry(slot).or_insert_with(|| Book::of(node))
+        self.discrete.entry(slot).or_insert_with(|| DiscreteUsage::of(node))
     }
 }
 
-/// A slot's page, and its place there.
+/// The page of a slot, and the index in that page.
 pub(crate) fn locate(slot: u32) -> (usize, usize) {
     (slot as usize / PAGE, slot as usize % PAGE)
 }
@@ -308,16 +325,16 @@ fn has_room(used: u32, ask: u32, has: u32) -> bool {
 }
 
 #[inline(always)]
-fn short_on(page: &NodePage, used: &Usage, place: usize, ask: Demand) -> Option<Short> {
-    let most = page.max_allocs[place];
-    if most > 0 && used.allocs[place] >= most {
-        Some(Short::Allocs)
-    } else if !has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]) {
-        Some(Short::Cpu)
-    } else if !has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place]) {
-        Some(Short::Memory)
-    } else if !has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]) {
-        Some(Short::Disk)
+fn shortage_on(page: &NodePage, used: &Usage, bit: usize, ask: Demand) -> Option<Dimension> {
+    let most = page.max_allocs[bit];
+    if most > 0 && used.allocs[bit] >= most {
+        Some(Dimension::Allocs)
+    } else if !has_room(used.cpu_mhz[bit], ask.cpu_mhz, page.cpu_mhz[bit]) {
+        Some(Dimension::Cpu)
+    } else if !has_room(used.memory_mb[bit], ask.memory_mb, page.memory_mb[bit]) {
+        Some(Dimension::Memory)
+    } else if !has_room(used.disk_mb[bit], ask.disk_mb, page.disk_mb[bit]) {
+        Some(Dimension::Disk)
     } else {
         None
     }

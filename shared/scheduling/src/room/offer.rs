@@ -1,4 +1,4 @@
-//! What a node can give an allocation of a group beyond amounts, step by step, and whether it fits (`spec/scheduling.md`
+//! Offers: what a node can give an allocation of a group, built step by step, and whether it fits (`spec/scheduling.md`
 //!
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use model::job::{NetworkResource, TaskGroup};
 use model::{AllocId, Text};
 use state::{AllocRef, NodeRef};
 
-use super::Book;
+use super::DiscreteUsage;
 use super::ports::PortOffer;
 use crate::feasible::DeviceRequest;
 use crate::hash;
@@ -16,11 +16,11 @@ use crate::hash;
 /// What an allocation of a group asks of its node.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
-    /// Its amounts; what cores of its own make comes on top.
+    /// Its amounts, without the CPU of reserved cores.
     pub(crate) demand: Demand,
     /// The group's network.
     pub(crate) network: Option<&'a NetworkResource>,
-    /// Those tasks that ask for more than amounts.
+    /// Tasks that ask for more than amounts.
     pub(crate) tasks: Vec<TaskAsk<'a>>,
 }
 
@@ -45,35 +45,35 @@ impl<'a> Ask<'a> {
         Self { demand: share.demand(), network: group.networks.first(), tasks: tasks.filter(asks).collect() }
     }
 
-    /// Whether amounts are all that it asks for.
+    /// Whether it asks for amounts only.
     pub(crate) fn is_plain(&self) -> bool {
         self.network.is_none() && self.tasks.is_empty()
     }
 
-    /// Whether what it gets of a node decides how well that node suits: cores make more or less of its compute, and
-    /// devices may be more or less wanted.
+    /// Whether a node's score depends on its offer: reserved cores change the CPU that is used, and devices may have
+    /// affinities.
     pub(crate) fn decides_score(&self) -> bool {
         self.tasks.iter().any(|task| task.cores > 0 || task.devices.iter().any(|ask| ask.weights() > 0.0))
     }
 }
 
-/// What an allocation gets.
+/// What a node would assign to an allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Offer {
     pub(crate) assigned: Assigned,
-    /// All of its amounts.
+    /// All amounts, including the CPU of reserved cores.
     pub(crate) demand: Demand,
-    /// How much its devices are wanted, if anything is said of that.
+    /// Affinity score of the devices; `None` if no affinities are given.
     pub(crate) devices: Option<f64>,
 }
 
-/// What keeps an allocation off a node, as metrics name it.
+/// Why a node cannot give what is asked, as metrics name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exhausted(pub(crate) Text);
 
-/// What is short of a node's amounts.
+/// An amount, or the cores, of which a node has too little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Short {
+pub(crate) enum Dimension {
     Allocs,
     Cores,
     Cpu,
@@ -81,7 +81,7 @@ pub(crate) enum Short {
     Disk,
 }
 
-impl Short {
+impl Dimension {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Allocs => "max allocation exceeded",
@@ -93,12 +93,12 @@ impl Short {
     }
 }
 
-/// An offer in the making.
+/// An offer that is being built.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft<'r> {
     pub(crate) node: NodeRef<'r>,
-    pub(crate) book: Cow<'r, Book>,
-    /// What is in use of the node, and by how many allocations.
+    pub(crate) discrete: Cow<'r, DiscreteUsage>,
+    /// Amounts in use on the node, and by how many allocations.
     pub(crate) used: Demand,
     pub(crate) allocs: u32,
     ports: PortOffer,
@@ -112,13 +112,13 @@ pub(crate) struct Draft<'r> {
 impl<'r> Draft<'r> {
     pub(crate) fn new(
         node: NodeRef<'r>,
-        book: Cow<'r, Book>,
+        discrete: Cow<'r, DiscreteUsage>,
         (used, allocs): (Demand, u32),
         id: AllocId,
     ) -> Self {
         Self {
             node,
-            book,
+            discrete,
             used,
             allocs,
             ports: PortOffer::new(hash::of_id(id.as_bytes())),
@@ -130,7 +130,7 @@ impl<'r> Draft<'r> {
         }
     }
 
-    /// All of it, the first shortage ending it.
+    /// Runs all steps; the first shortage ends it.
     pub(crate) fn make(mut self, ask: &Ask<'_>) -> Result<Offer, Exhausted> {
         self.check_node()?;
         if let Some(network) = ask.network {
@@ -143,63 +143,63 @@ impl<'r> Draft<'r> {
             self.task_devices(task)?;
             self.task_cores(task)?;
         }
-        match self.short(ask.demand) {
-            Some(short) => Err(Exhausted(short.as_str().into())),
+        match self.shortage(ask.demand) {
+            Some(dimension) => Err(Exhausted(dimension.as_str().into())),
             None => Ok(self.finish(ask.demand)),
         }
     }
 
-    ///
+    /// Checks that the node's port lists are readable, and that its allocations do not collide.
     pub(crate) fn check_node(&self) -> Result<(), Exhausted> {
         if !super::ports::has_readable_lists(self.node) {
             return Err(Exhausted("network: invalid node".into()));
         }
-        match self.book.ports.has_collision() {
+        match self.discrete.ports.has_collision() {
             true => Err(Exhausted("network: port collision".into())),
             false => Ok(()),
         }
     }
 
     pub(crate) fn group_network(&mut self, ask: &NetworkResource) -> Result<(), Exhausted> {
-        let got = self.ports.add_group(&self.book.ports, self.node, ask);
+        let got = self.ports.add_group(&self.discrete.ports, self.node, ask);
         got.map_err(|why| Exhausted(format!("network: {}", why.0).into()))
     }
 
     pub(crate) fn task_network(&mut self, ask: &NetworkResource) -> Result<(), Exhausted> {
-        let got = self.ports.add_task(&self.book.ports, self.node, ask);
+        let got = self.ports.add_task(&self.discrete.ports, self.node, ask);
         got.map_err(|why| Exhausted(format!("network: {}", why.0).into()))
     }
 
-    /// The devices of one task: all that it asks for, or none.
+    /// Takes devices for one task: all that it asks for, or none.
     pub(crate) fn task_devices(&mut self, task: &TaskAsk<'_>) -> Result<(), Exhausted> {
         let before = self.clone_devices();
         for request in &task.devices {
             if let Err(why) = self.device(task.name, request) {
-                (self.book, self.tasks, self.affinity, self.weights) = before;
+                (self.discrete, self.tasks, self.affinity, self.weights) = before;
                 return Err(why);
             }
         }
         Ok(())
     }
 
-    /// The devices of one request.
+    /// Takes devices for one request.
     pub(crate) fn device(&mut self, task: &Text, request: &DeviceRequest<'_>) -> Result<(), Exhausted> {
-        let got = self.book.devices.offer(self.node.spec(), request);
+        let got = self.discrete.devices.offer(self.node.spec(), request);
         let got = got.map_err(|why| Exhausted(format!("devices: {why}").into()))?;
-        self.book.to_mut().devices.count(&got.devices, true);
+        self.discrete.to_mut().devices.count(&got.devices, true);
         self.affinity += got.affinity;
         self.weights += request.weights();
         self.of_task(task).devices.push(got.devices);
         Ok(())
     }
 
-    ///
+    /// Takes reserved cores for one task.
     pub(crate) fn task_cores(&mut self, task: &TaskAsk<'_>) -> Result<(), Exhausted> {
         if task.cores == 0 {
             return Ok(());
         }
-        let got = self.book.cores.offer(self.node.spec(), task.cores, &self.cores);
-        let got = got.ok_or_else(|| Exhausted(Short::Cores.as_str().into()))?;
+        let got = self.discrete.cores.offer(self.node.spec(), task.cores, &self.cores);
+        let got = got.ok_or_else(|| Exhausted(Dimension::Cores.as_str().into()))?;
         self.cores.extend(&got.ids);
         self.cores_mhz = self.cores_mhz.saturating_add(got.mhz);
         let assigned = self.of_task(task.name);
@@ -207,30 +207,30 @@ impl<'r> Draft<'r> {
         Ok(())
     }
 
-    /// What keeps the amounts from fitting, in the order of.
-    pub(crate) fn short(&self, ask: Demand) -> Option<Short> {
-        let (page, place) = self.node.page();
-        let most = page.max_allocs[place];
+    /// The first amount of which the node has too little, in the order of.
+    pub(crate) fn shortage(&self, ask: Demand) -> Option<Dimension> {
+        let (page, bit) = self.node.page();
+        let most = page.max_allocs[bit];
         let has_room = |used: u32, ask: u32, has: u32| u64::from(used) + u64::from(ask) <= u64::from(has);
         let demand = self.demand(ask);
         if most > 0 && self.allocs >= most {
-            Some(Short::Allocs)
-        } else if self.book.cores.has_collision() {
-            Some(Short::Cores)
-        } else if !has_room(self.used.cpu_mhz, demand.cpu_mhz, page.cpu_mhz[place]) {
-            Some(Short::Cpu)
-        } else if !self.book.cores.is_within(self.node.spec()) {
-            Some(Short::Cores)
-        } else if !has_room(self.used.memory_mb, demand.memory_mb, page.memory_mb[place]) {
-            Some(Short::Memory)
-        } else if !has_room(self.used.disk_mb, demand.disk_mb, page.disk_mb[place]) {
-            Some(Short::Disk)
+            Some(Dimension::Allocs)
+        } else if self.discrete.cores.has_collision() {
+            Some(Dimension::Cores)
+        } else if !has_room(self.used.cpu_mhz, demand.cpu_mhz, page.cpu_mhz[bit]) {
+            Some(Dimension::Cpu)
+        } else if !self.discrete.cores.is_within(self.node.spec()) {
+            Some(Dimension::Cores)
+        } else if !has_room(self.used.memory_mb, demand.memory_mb, page.memory_mb[bit]) {
+            Some(Dimension::Memory)
+        } else if !has_room(self.used.disk_mb, demand.disk_mb, page.disk_mb[bit]) {
+            Some(Dimension::Disk)
         } else {
             None
         }
     }
 
-    /// The amounts with what the cores make that were found so far.
+    /// The amounts including the CPU of the reserved cores taken so far.
     pub(crate) fn demand(&self, ask: Demand) -> Demand {
         Demand { cpu_mhz: ask.cpu_mhz.saturating_add(self.cores_mhz), ..ask }
     }
@@ -242,8 +242,8 @@ impl<'r> Draft<'r> {
         Offer { assigned, demand, devices }
     }
 
-    /// Lets an allocation that is there leave.
-    pub(crate) fn leave(&mut self, alloc: AllocRef<'_>) {
+    /// Frees what an allocation on the node holds.
+    pub(crate) fn release(&mut self, alloc: AllocRef<'_>) {
         let demand = alloc.demand();
         self.used = Demand {
             cpu_mhz: self.used.cpu_mhz.wrapping_sub(demand.cpu_mhz),
@@ -251,18 +251,18 @@ impl<'r> Draft<'r> {
             disk_mb: self.used.disk_mb.wrapping_sub(demand.disk_mb),
         };
         self.allocs -= 1;
-        self.book.to_mut().count(alloc, false);
+        self.discrete.to_mut().count(alloc, false);
     }
 
-    fn clone_devices(&self) -> (Cow<'r, Book>, Vec<AssignedTask>, f64, f64) {
-        (self.book.clone(), self.tasks.clone(), self.affinity, self.weights)
+    fn clone_devices(&self) -> (Cow<'r, DiscreteUsage>, Vec<AssignedTask>, f64, f64) {
+        (self.discrete.clone(), self.tasks.clone(), self.affinity, self.weights)
     }
 
     fn of_task(&mut self, name: &Text) -> &mut AssignedTask {
-        let place = self.tasks.iter().position(|task| task.task == *name).unwrap_or_else(|| {
+        let index = self.tasks.iter().position(|task| task.task == *name).unwrap_or_else(|| {
             self.tasks.push(AssignedTask { task: Text::clone(name), ..AssignedTask::default() });
             self.tasks.len() - 1
         });
-        &mut self.tasks[place]
+        &mut self.tasks[index]
     }
 }

@@ -1,4 +1,4 @@
-//! Ports of one node: which are taken, and which an allocation can have (`spec/scheduling.md` §6.2).
+//! Ports of one node: those in use, and those that an allocation gets (`spec/scheduling.md` §6.2).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,35 +12,35 @@ use state::{NodePorts, NodeRef, View};
 use crate::feasible::{DEFAULT_HOST_NETWORK, host_network};
 use crate::hash;
 
-/// The dynamic range of nodes that name none.
+/// The dynamic port range of nodes that do not set one.
 const DYNAMIC_MIN: u16 = 20_000;
 const DYNAMIC_MAX: u16 = 32_000;
-/// Stands for the same port inside a network as on the node.
+/// Value of `to` for the same port inside a network as on the node.
 const SAME_AS_ON_NODE: i32 = -1;
-/// How many addresses of a network's range are looked at.
+/// Maximum number of addresses of a network's range that are tried.
 const ADDRESSES_MAX: u32 = 1 << 16;
 
-/// The ports of one node as the plan so far leaves them.
+/// Ports in use on one node after the plan's changes so far.
 #[derive(Debug, Clone)]
-pub(crate) struct PortBook {
+pub(crate) struct PortUsage {
     taken: NodePorts,
     reserved: PortRanges,
     /// Bandwidth in use, in MBit/s, by device.
     mbits: BTreeMap<Text, u32>,
 }
 
-/// Why a node's ports will not do, as metrics say it after `network: `.
+/// Why a node cannot give the ports, as metrics name it after `network: `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoPorts(pub(crate) String);
 
-/// Whether a node's own lists of reserved ports can be read; nothing can be placed on it otherwise.
+/// Whether a node's lists of reserved ports can be parsed. If not, nothing is placed on the node.
 pub(super) fn has_readable_lists(node: NodeRef<'_>) -> bool {
-    let (page, place) = node.page();
-    page.garbled_ports >> place & 1 == 0
+    let (page, bit) = node.page();
+    page.garbled_ports >> bit & 1 == 0
 }
 
-impl PortBook {
-    /// The ports of a node as the snapshot has them.
+impl PortUsage {
+    /// The ports in use in the snapshot.
     pub(crate) fn of(node: NodeRef<'_>) -> Self {
         Self {
             taken: node.ports().cloned().unwrap_or_default(),
@@ -54,7 +54,7 @@ impl PortBook {
         self.taken.collisions(View::Held).next().is_some()
     }
 
-    /// Counts what an allocation holds, one time more or less.
+    /// Adds or removes the ports and the bandwidth of an allocation.
     pub(crate) fn count(&mut self, resources: &AllocatedResources, assigned: &PackedAssigned, more: bool) {
         let times = if more { 1 } else { -1 };
         for (address, port) in resources.host_ports(assigned) {
@@ -63,7 +63,7 @@ impl PortBook {
         self.count_mbits(resources, assigned, more);
     }
 
-    /// Counts an allocation's bandwidth alone.
+    /// Adds or removes the bandwidth of an allocation.
     pub(super) fn count_mbits(
         &mut self,
         resources: &AllocatedResources,
@@ -80,14 +80,14 @@ impl PortBook {
         }
     }
 
-    /// Bandwidth of a device that is in use, in MBit/s.
+    /// Bandwidth of a device in use, in MBit/s.
     pub(crate) fn used_mbits(&self, device: &str) -> u32 {
         self.mbits.get(device).copied().unwrap_or(0)
     }
 }
 
-/// The networks of an allocation that count, its group's and the first of each task; none where the group has ports, for
-/// those count on their own.
+/// The networks of an allocation whose bandwidth counts: the group's and the first of each task. None if the group has
+/// ports, which are counted separately.
 fn flat_networks(resources: &AllocatedResources) -> impl Iterator<Item = &NetworkResource> {
     let of_group =
         resources.networks.iter().chain(resources.tasks.iter().flat_map(|task| task.networks.first()));
@@ -98,39 +98,39 @@ fn asks_for_bandwidth(resources: &AllocatedResources) -> bool {
     flat_networks(resources).any(|network| network.mbits > 0)
 }
 
-/// Ports for one allocation in the making: its group's, then its tasks'.
+/// Ports for one allocation, being built: first its group's, then its tasks'.
 #[derive(Debug, Clone)]
 pub(crate) struct PortOffer {
-    /// Dynamic ports go by a hash of the allocation's id: plans that were made at the same time for one node then rarely
+    /// Selects dynamic ports. It is a hash of the allocation's id, so plans made at the same time for one node rarely
     /// collide.
     seed: u64,
-    /// Of the group's networks, then of each task's.
+    /// Networks of the group, then of each task.
     pub(crate) networks: Vec<AssignedNetwork>,
-    /// Of the group's ports.
+    /// Ports of the group.
     pub(crate) ports: Vec<AssignedPort>,
-    given: Vec<(Text, u16)>,
+    offered: Vec<(Text, u16)>,
 }
 
 impl PortOffer {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, networks: Vec::new(), ports: Vec::new(), given: Vec::new() }
+        Self { seed, networks: Vec::new(), ports: Vec::new(), offered: Vec::new() }
     }
 
-    /// Addresses and ports for a group.
+    /// Assigns addresses and ports to a group.
     pub(crate) fn add_group(
         &mut self,
-        book: &PortBook,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
     ) -> Result<(), NoPorts> {
         let mut got: Vec<AssignedPort> = Vec::new();
         for port in &ask.reserved_ports {
-            got.push(self.static_port(book, node, port)?);
-            self.give(&got);
+            got.push(self.static_port(usage, node, port)?);
+            self.note_offered(&got);
         }
         for port in &ask.dynamic_ports {
-            got.push(self.dynamic_port(book, node, ask, port)?);
-            self.give(&got);
+            got.push(self.dynamic_port(usage, node, ask, port)?);
+            self.note_offered(&got);
         }
         self.networks.push(AssignedNetwork {
             device: Text::default(),
@@ -141,19 +141,19 @@ impl PortOffer {
         Ok(())
     }
 
-    ///
+    /// Assigns addresses and ports to a task, by its network block in the older form.
     pub(crate) fn add_task(
         &mut self,
-        book: &PortBook,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
     ) -> Result<(), NoPorts> {
         let mut why = "no networks available".to_owned();
         for network in node.spec().resources.networks.iter().filter(|network| !network.device.is_empty()) {
             for ip in addresses_of(network) {
-                match self.task_ports(book, node, ask, network, &ip) {
+                match self.task_ports(usage, node, ask, network, &ip) {
                     Ok(ports) => {
-                        self.given.extend(ports.iter().map(|port| (Text::clone(&ip), *port)));
+                        self.offered.extend(ports.iter().map(|port| (Text::clone(&ip), *port)));
                         let device = Text::clone(&network.device);
                         self.networks.push(AssignedNetwork { device, ip, ports });
                         return Ok(());
@@ -167,52 +167,57 @@ impl PortOffer {
 
     fn task_ports(
         &mut self,
-        book: &PortBook,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
         network: &NetworkResource,
         ip: &Text,
     ) -> Result<Vec<u16>, NoPorts> {
-        if book.used_mbits(&network.device).saturating_add(ask.mbits) > network.mbits {
+        if usage.used_mbits(&network.device).saturating_add(ask.mbits) > network.mbits {
             return Err(NoPorts("bandwidth exceeded".to_owned()));
         }
         let address = NodeAddress { address: Text::clone(ip), ..NodeAddress::default() };
         let own = PortRanges::default();
         let mut ports = Vec::new();
         for port in &ask.reserved_ports {
-            if !self.is_free(book, &address, &own, port.value) {
+            if !self.is_free(usage, &address, &own, port.value) {
                 return Err(collision(port));
             }
             ports.push(port.value);
         }
         for _ in &ask.dynamic_ports {
             let value = self.search(node, |offer, value| {
-                !ports.contains(&value) && offer.is_free(book, &address, &own, value)
+                !ports.contains(&value) && offer.is_free(usage, &address, &own, value)
             });
             ports.push(value.ok_or_else(no_dynamic_port)?);
         }
         Ok(ports)
     }
 
-    fn give(&mut self, got: &[AssignedPort]) {
+    fn note_offered(&mut self, got: &[AssignedPort]) {
         if let Some(last) = got.last() {
-            self.given.push((Text::clone(&last.host_ip), last.value));
+            self.offered.push((Text::clone(&last.host_ip), last.value));
         }
     }
 
-    ///
-    fn static_port(&self, book: &PortBook, node: NodeRef<'_>, port: &Port) -> Result<AssignedPort, NoPorts> {
+    /// The first address of the port's host network where a static port is free.
+    fn static_port(
+        &self,
+        usage: &PortUsage,
+        node: NodeRef<'_>,
+        port: &Port,
+    ) -> Result<AssignedPort, NoPorts> {
         let found = addresses(node, port)?.into_iter().find(|address| {
             let own = PortRanges::of(&address.reserved_ports);
-            port.ignore_collision || self.is_free(book, address, &own, port.value)
+            port.ignore_collision || self.is_free(usage, address, &own, port.value)
         });
         found.map(|address| assigned(port, port.value, address)).ok_or_else(|| collision(port))
     }
 
-    /// with a hash in place of chance.
+    /// A dynamic port. A hash replaces the random choice.
     fn dynamic_port(
         &mut self,
-        book: &PortBook,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
         port: &Port,
@@ -220,7 +225,7 @@ impl PortOffer {
         for address in addresses(node, port)? {
             let own = PortRanges::of(&address.reserved_ports);
             let value = self.search(node, |offer, value| {
-                !asks_for(ask, port, value) && offer.is_free(book, address, &own, value)
+                !is_requested_static(ask, port, value) && offer.is_free(usage, address, &own, value)
             });
             if let Some(value) = value {
                 return Ok(assigned(port, value, address));
@@ -229,8 +234,9 @@ impl PortOffer {
         Err(no_dynamic_port())
     }
 
-    /// The first port of a node's dynamic range that will do, from somewhere in it on.
-    fn search(&mut self, node: NodeRef<'_>, will_do: impl Fn(&Self, u16) -> bool) -> Option<u16> {
+    /// The first port of a node's dynamic range that `is_usable` accepts, searched cyclically from a start that depends
+    /// on the seed.
+    fn search(&mut self, node: NodeRef<'_>, is_usable: impl Fn(&Self, u16) -> bool) -> Option<u16> {
         let resources = &node.spec().resources;
         let or = |value: u16, default| if value == 0 { default } else { value };
         let min = or(resources.dynamic_port_min, DYNAMIC_MIN);
@@ -239,14 +245,14 @@ impl PortOffer {
         self.seed = hash::mix(self.seed);
         let start = (self.seed % u64::from(range)) as u32;
         let mut values = (0..range).map(|step| min + ((start + step) % range) as u16);
-        values.find(|value| will_do(self, *value))
+        values.find(|value| is_usable(self, *value))
     }
 
-    fn is_free(&self, book: &PortBook, address: &NodeAddress, own: &PortRanges, value: u16) -> bool {
-        !book.reserved.contains(value)
+    fn is_free(&self, usage: &PortUsage, address: &NodeAddress, own: &PortRanges, value: u16) -> bool {
+        !usage.reserved.contains(value)
             && !own.contains(value)
-            && !book.taken.is_used(&address.address, value, View::Held)
-            && !self.given.iter().any(|(ip, given)| *given == value && *ip == address.address)
+            && !usage.taken.is_used(&address.address, value, View::Held)
+            && !self.offered.iter().any(|(ip, offered)| *offered == value && *ip == address.address)
     }
 }
 
@@ -269,7 +275,7 @@ fn addresses<'n>(node: NodeRef<'n>, port: &Port) -> Result<Vec<&'n NodeAddress>,
     Ok(of_alias)
 }
 
-/// The addresses of a node's network in the older form: all of its range, else its own.
+/// The addresses of a node's network in the older form: its whole range if it has one, otherwise its own address.
 fn addresses_of(network: &NetworkResource) -> Vec<Text> {
     let range = network.cidr.split_once('/').and_then(|(ip, bits)| {
         let (ip, bits) = (ip.parse::<Ipv4Addr>().ok()?, bits.parse::<u32>().ok().filter(|bits| *bits <= 32)?);
@@ -284,7 +290,7 @@ fn addresses_of(network: &NetworkResource) -> Vec<Text> {
     }
 }
 
-/// The address that a group's network is told to have: the first of the node's first host network.
+/// The address reported for a group's network: the first one of the node's first host network.
 fn group_address(node: NodeRef<'_>) -> Text {
     let mut networks = node.spec().resources.node_networks.iter();
     let host = networks.find(|network| matches!(&*network.mode, "" | "host"));
@@ -292,8 +298,8 @@ fn group_address(node: NodeRef<'_>) -> Text {
         .map_or_else(Text::default, |first| Text::clone(&first.address))
 }
 
-/// Whether the same group asks for that very port in the same host network.
-fn asks_for(ask: &NetworkResource, port: &Port, value: u16) -> bool {
+/// Whether the group asks for `value` as a static port in the same host network.
+fn is_requested_static(ask: &NetworkResource, port: &Port, value: u16) -> bool {
     let in_network = |other: &&Port| other.host_network == port.host_network;
     ask.reserved_ports.iter().filter(in_network).any(|other| other.value == value)
 }
@@ -326,7 +332,7 @@ mod tests {
         let state = scene.state();
         let node = state.nodes().next().unwrap();
         let mut offer = PortOffer::new(7);
-        offer.add_group(&PortBook::of(node), node, ask).map_err(|error| error.0)?;
+        offer.add_group(&PortUsage::of(node), node, ask).map_err(|error| error.0)?;
         Ok(offer.ports.iter().map(|port| port.value).collect())
     }
 

@@ -1,5 +1,4 @@
-//! Which allocations of another version, or that are heard of again, can stay where they are (`spec/scheduling.md`
-//! to ).
+//! Decides which outdated or reconnecting allocations can be updated in place (`spec/scheduling.md` ).
 
 use std::sync::Arc;
 
@@ -8,14 +7,14 @@ use model::alloc::AllocCommon;
 use model::plan::{Plan, Update, Updates};
 use state::AllocRef;
 
-use super::Wanted;
-use super::nodes::{OfGroup, Sorted};
-use super::placing::Desk;
+use super::Target;
+use super::nodes::{Diff, OfGroup};
+use super::placing::SystemPlacer;
 use crate::draft::in_place_updates;
 use crate::place::common_share;
 use crate::reconcile::{Rollout, needs_restart};
 
-/// See the module.
+/// Outdated and reconnecting allocations by how they are updated.
 #[derive(Debug, Default)]
 pub(super) struct Split<'a> {
     pub(super) in_place: Vec<OfGroup<'a>>,
@@ -23,29 +22,29 @@ pub(super) struct Split<'a> {
 }
 
 impl Split<'_> {
-    /// The groups of which something is updated.
+    /// The group of each update.
     pub(super) fn groups(&self) -> impl Iterator<Item = usize> {
         self.in_place.iter().chain(&self.destructive).map(|update| update.group)
     }
 }
 
-///
-pub(super) fn split<'a>(wanted: Wanted<'a>, sorted: &Sorted<'a>, desk: &mut Desk<'a>) -> Split<'a> {
+/// Splits outdated and reconnecting allocations into in-place and destructive updates.
+pub(super) fn split<'a>(target: Target<'a>, diff: &Diff<'a>, placer: &mut SystemPlacer<'a>) -> Split<'a> {
     let mut split = Split::default();
-    // Those of one common share run the same version, so they are compared once.
+    // Allocations with the same common share run the same version, so they are compared once.
     let mut last: Option<(*const AllocCommon, bool)> = None;
-    for update in sorted.outdated.iter().chain(&sorted.reconnecting).copied() {
+    for update in diff.outdated.iter().chain(&diff.reconnecting).copied() {
         let share = Arc::as_ptr(update.alloc.common());
         let restarts = match last {
             Some((of, restarts)) if of == share => restarts,
-            Some(_) | None => restarts(wanted, update),
+            Some(_) | None => restarts(target, update),
         };
         last = Some((share, restarts));
         if restarts {
             split.destructive.push(update);
         } else if update.alloc.is_terminal() {
-            // Done, and nothing is to be said of it.
-        } else if update.alloc.node().is_some_and(|node| wanted.base.covers(node)) && desk.fits(update) {
+            // A terminal allocation needs no update.
+        } else if update.alloc.node().is_some_and(|node| target.base.covers(node)) && placer.fits(update) {
             split.in_place.push(update);
         } else {
             split.destructive.push(update);
@@ -54,30 +53,30 @@ pub(super) fn split<'a>(wanted: Wanted<'a>, sorted: &Sorted<'a>, desk: &mut Desk
     split
 }
 
-fn restarts(wanted: Wanted<'_>, update: OfGroup<'_>) -> bool {
-    let group = &wanted.job.spec.task_groups[update.group];
+fn restarts(target: Target<'_>, update: OfGroup<'_>) -> bool {
+    let group = &target.job.spec.task_groups[update.group];
     let old = update.alloc.job();
-    !wanted.is_up_to_date(update.alloc)
+    !target.is_up_to_date(update.alloc)
         && update
             .alloc
             .group()
-            .is_none_or(|before| needs_restart((&old.spec, before), (&wanted.job.spec, group)))
+            .is_none_or(|before| needs_restart((&old.spec, before), (&target.job.spec, group)))
 }
 
-/// Writes down what stays, and what is out of sight or heard of again.
+/// Adds in-place updates, disconnects and reconnects to the plan.
 pub(super) fn write<'a>(
-    wanted: Wanted<'a>,
-    sorted: &Sorted<'a>,
+    target: Target<'a>,
+    diff: &Diff<'a>,
     split: &Split<'a>,
     rollout: &Rollout<'_>,
     plan: &mut Plan,
 ) {
-    let Wanted { attempt, job, .. } = wanted;
+    let Target { attempt, job, .. } = target;
     let deployment = rollout.current.as_ref().map(|current| current.id);
-    for (place, group) in job.spec.task_groups.iter().enumerate() {
+    for (group_index, group) in job.spec.task_groups.iter().enumerate() {
         let moves = |update: &&OfGroup<'a>| {
-            update.group == place
-                && (!wanted.is_current(update.alloc) || update.alloc.deployment_id() != deployment)
+            update.group == group_index
+                && (!target.is_current(update.alloc) || update.alloc.deployment_id() != deployment)
         };
         let allocs: Vec<AllocRef<'a>> =
             split.in_place.iter().filter(moves).map(|update| update.alloc).collect();
@@ -86,15 +85,15 @@ pub(super) fn write<'a>(
             in_place_updates(plan, attempt.eval, job, &share, deployment, &allocs);
         }
     }
-    let mut tell = |ids: Vec<AllocId>, change: Update| {
+    let mut push = |ids: Vec<AllocId>, change: Update| {
         if !ids.is_empty() {
             plan.updates.push(Updates { ids: ids.into_iter().collect(), change });
         }
     };
-    let unknown = sorted.disconnecting.iter().map(|gone| gone.alloc.id()).collect();
-    tell(unknown, Update::Unknown { followup_eval: None });
+    let unknown = diff.disconnecting.iter().map(|gone| gone.alloc.id()).collect();
+    push(unknown, Update::Unknown { followup_eval: None });
     let stays =
         |back: &&OfGroup<'a>| split.in_place.iter().any(|update| update.alloc.id() == back.alloc.id());
-    let back = sorted.reconnecting.iter().filter(stays).map(|back| back.alloc.id()).collect();
-    tell(back, Update::Reconnect);
+    let back = diff.reconnecting.iter().filter(stays).map(|back| back.alloc.id()).collect();
+    push(back, Update::Reconnect);
 }

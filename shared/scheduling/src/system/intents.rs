@@ -1,24 +1,24 @@
-//! What is to be placed now: what is missing, and as many updates as may run at once (`spec/scheduling.md` to
-//!
+//! Selects what is placed now: what is missing, and as many updates as are allowed at once (`spec/scheduling.md`
+//! to ).
 
 use std::collections::BTreeSet;
 
 use model::AllocId;
 use state::AllocRef;
 
-use super::Wanted;
+use super::Target;
 use super::in_place::Split;
-use super::nodes::Sorted;
+use super::nodes::Diff;
 use crate::reconcile::{Rollout, number};
 
-/// One allocation that should be placed on a node.
+/// An allocation to place on a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Intent<'a> {
     pub(super) group: usize,
     pub(super) slot: u32,
     pub(super) index: u32,
     pub(super) previous: Option<AllocRef<'a>>,
-    /// Whether it takes the place of its predecessor, which stops for it.
+    /// Whether it replaces its predecessor, which stops.
     pub(super) is_update: bool,
     /// Whether it may be a canary.
     pub(super) is_canary: bool,
@@ -31,15 +31,15 @@ impl Intent<'_> {
     }
 }
 
-/// Updates first, so that what becomes free counts.
+/// The intents. Updates come first, so that the resources which they free count.
 pub(super) fn of<'a>(
-    wanted: Wanted<'a>,
-    sorted: &Sorted<'a>,
+    target: Target<'a>,
+    diff: &Diff<'a>,
     split: &Split<'a>,
     rollout: &Rollout<'_>,
 ) -> Vec<Intent<'a>> {
-    let mut limits: Vec<usize> = (0..wanted.job.spec.task_groups.len())
-        .map(|group| limit(wanted, group, sorted, split, rollout))
+    let mut limits: Vec<usize> = (0..target.job.spec.task_groups.len())
+        .map(|group| limit(target, group, diff, split, rollout))
         .collect();
     let mut intents = Vec::new();
     for update in &split.destructive {
@@ -47,7 +47,7 @@ pub(super) fn of<'a>(
         if *limit == 0 {
             continue;
         }
-        let is_canary = may_be_canary(wanted, update.group, rollout);
+        let is_canary = may_be_canary(target, update.group, rollout);
         if !is_canary {
             *limit -= 1;
         }
@@ -60,7 +60,7 @@ pub(super) fn of<'a>(
             is_canary,
         });
     }
-    intents.extend(sorted.places.iter().map(|gap| Intent {
+    intents.extend(diff.missing.iter().map(|gap| Intent {
         group: gap.group,
         slot: gap.slot,
         index: gap.index,
@@ -71,34 +71,34 @@ pub(super) fn of<'a>(
     intents
 }
 
-/// How many allocations of a group may be replaced now.
+/// Number of allocations of a group that may be replaced now.
 fn limit<'a>(
-    wanted: Wanted<'a>,
+    target: Target<'a>,
     group: usize,
-    sorted: &Sorted<'a>,
+    diff: &Diff<'a>,
     split: &Split<'a>,
     rollout: &Rollout<'_>,
 ) -> usize {
-    let spec = &wanted.job.spec;
+    let spec = &target.job.spec;
     let of_group = spec.task_groups[group].update.as_ref().map_or(0, |update| update.max_parallel);
     let max_parallel = if of_group > 0 { of_group } else { spec.update.max_parallel } as usize;
-    if max_parallel == 0 || !wanted.attempt.rollouts {
+    if max_parallel == 0 || !target.attempt.rollouts {
         return split.destructive.len();
     }
     let is_open = |alloc: AllocRef<'_>| alloc.health().and_then(|health| health.healthy).is_none();
-    let open = sorted
+    let open = diff
         .ignored
         .iter()
         .filter(|ignored| ignored.group == group && rollout.has(ignored.alloc) && is_open(ignored.alloc));
     max_parallel.saturating_sub(open.count())
 }
 
-/// branch 9.
-fn may_be_canary(wanted: Wanted<'_>, group: usize, rollout: &Rollout<'_>) -> bool {
-    let name = &wanted.job.spec.task_groups[group].name;
+/// Whether updates of a group are canaries (R-8.9, branch 9).
+fn may_be_canary(target: Target<'_>, group: usize, rollout: &Rollout<'_>) -> bool {
+    let name = &target.job.spec.task_groups[group].name;
     let is_open = match &rollout.current {
         None => true,
-        Some(current) => current.groups.get(name).is_some_and(|part| !part.promoted),
+        Some(current) => current.groups.get(name).is_some_and(|entry| !entry.promoted),
     };
-    is_open && wanted.update(group).is_some_and(|update| update.canary > 0)
+    is_open && target.update(group).is_some_and(|update| update.canary > 0)
 }

@@ -1,9 +1,9 @@
-//! The scheduler of jobs that run on every node that fits, for ever (system) or to their end (sysbatch): one attempt
-//! (`spec/scheduling.md` §8).
+//! The scheduler of jobs that run on every feasible node, permanently (system) or until they complete (sysbatch): one
+//! attempt (`spec/scheduling.md` §8).
 //!
-//! `nodes` says node by node what should be there, `in_place` which allocations can stay where they are, `intents` which
-//! of the others are replaced now, `placing` puts them on their nodes, `canaries` holds most of them back at first, and
-//! `rollout` keeps the deployment.
+//! `nodes` compares required and existing allocations node by node, `in_place` decides which allocations can be updated
+//! in place, `intents` selects what is placed now, `placing` places it, `canaries` withholds most updates while
+//! canaries are tried, and `rollout` maintains the deployment.
 
 mod canaries;
 mod in_place;
@@ -20,28 +20,28 @@ use state::{AllocRef, NodePage};
 
 use crate::draft::StopDraft;
 use crate::feasible::BaseNodes;
-use crate::outcome::{self, Learned};
+use crate::outcome::{self, Findings};
 use crate::reconcile::{Context, Rollout, Stop, pacing, reason, stopping_on_gone_nodes};
 use crate::{Attempt, NewId, Proposal};
 use in_place::Split;
-use nodes::Sorted;
-use placing::{Desk, Placed};
+use nodes::Diff;
+use placing::{PlacingResult, SystemPlacer};
 
-/// The job that an attempt is about, while it should run.
+/// The job that an attempt reconciles; it is not stopped.
 #[derive(Debug, Clone, Copy)]
-struct Wanted<'a> {
+struct Target<'a> {
     attempt: &'a Attempt<'a>,
     context: Context<'a>,
     job: &'a Job,
     base: &'a BaseNodes,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Target<'a> {
     fn is_sysbatch(&self) -> bool {
         self.job.spec.kind == JobType::SysBatch
     }
 
-    /// How versions of a group take over from each other; `None` where nothing paces them.
+    /// The update block that paces updates of a group; `None` if nothing paces them.
     fn update(&self, group: usize) -> Option<&'a UpdateStrategy> {
         let update = self.job.spec.task_groups[group].update.as_ref();
         pacing(update).filter(|_| self.attempt.rollouts && !self.is_sysbatch())
@@ -70,83 +70,83 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
         JobType::Service | JobType::Batch | JobType::SysBatch => Rollout::default(),
     };
     let mut plan = outcome::empty_plan(attempt);
-    let (learned, creates) = match job {
+    let (findings, creates) = match job {
         None => (stop_job(&allocs, &mut stops), Vec::new()),
         Some(job) => {
             let base = BaseNodes::of(state, &pages, &job.spec);
             let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
-            let wanted = Wanted { attempt, context, job, base: &base };
-            run(wanted, &allocs, &mut rollout, &mut plan, &mut stops, new_id)
+            let target = Target { attempt, context, job, base: &base };
+            run(target, &allocs, &mut rollout, &mut plan, &mut stops, new_id)
         }
     };
     plan.stops = stops.into_stops();
     let deployment_id = rollout.id();
     let (deployment, updates) = rollout.into_plan();
     (plan.deployment, plan.deployment_updates) = (deployment.map(Box::new), updates);
-    let learned = Learned { deployment_id, ..learned };
-    let outcome = if outcome::is_one_too_many(attempt, kind) {
+    let findings = Findings { deployment_id, ..findings };
+    let outcome = if outcome::exceeds_limit(attempt, kind) {
         plan = outcome::empty_plan(attempt);
-        outcome::given_up(attempt, kind, learned)
+        outcome::exhausted_system(attempt, kind, findings)
     } else {
-        outcome::done(attempt, learned, creates)
+        outcome::finished_system(attempt, findings, creates)
     };
     Proposal { plan, outcome }
 }
 
-/// Nothing of a stopped job is required anywhere.
-fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Learned {
-    let mut learned = Learned::default();
+/// Stops all allocations of a stopped job, which requires none.
+fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Findings {
+    let mut findings = Findings::default();
     for alloc in allocs.iter().filter(|alloc| !alloc.is_terminal()) {
         stops.add(&Stop::of(*alloc, reason::NOT_NEEDED), None, None);
-        let updates = &mut learned.annotations.desired_updates;
+        let updates = &mut findings.annotations.desired_updates;
         updates.entry(Text::clone(alloc.group_name())).or_default().stop += 1;
     }
-    learned
+    findings
 }
 
-/// An attempt on a job that should run.
+/// Runs an attempt on a job that is not stopped.
 fn run<'a>(
-    wanted: Wanted<'a>,
+    target: Target<'a>,
     allocs: &[AllocRef<'a>],
     rollout: &mut Rollout<'_>,
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
-) -> (Learned, Vec<Evaluation>) {
-    let sorted = nodes::sort(wanted, allocs, rollout);
-    rollout::begin(wanted, &sorted, rollout, new_id);
-    let mut desk = Desk::of(wanted, &sorted);
-    let split = in_place::split(wanted, &sorted, &mut desk);
-    let intents = intents::of(wanted, &sorted, &split, rollout);
-    let mut placed = placing::place(wanted, desk, &intents, rollout, new_id);
-    let counts = rollout::Counts::of(wanted, &sorted, &split, &placed, rollout);
+) -> (Findings, Vec<Evaluation>) {
+    let diff = nodes::diff(target, allocs, rollout);
+    rollout::begin(target, &diff, rollout, new_id);
+    let mut placer = SystemPlacer::of(target, &diff);
+    let split = in_place::split(target, &diff, &mut placer);
+    let intents = intents::of(target, &diff, &split, rollout);
+    let mut placed = placing::place(target, placer, &intents, rollout, new_id);
+    let counts = rollout::Counts::of(target, &diff, &split, &placed, rollout);
     let withheld = canaries::withheld(&intents, &placed, &counts);
     if !withheld.is_empty() {
-        // The others are placed as if these had never been tried.
-        let mut desk = Desk::of(wanted, &sorted);
-        split.in_place.iter().for_each(|update| desk.stays(*update));
+        // The remaining intents are placed as if the withheld ones had never been tried.
+        let mut placer = SystemPlacer::of(target, &diff);
+        split.in_place.iter().for_each(|update| placer.stays(*update));
         let kept: Vec<_> = intents.iter().filter(|intent| !intent.is_among(&withheld)).copied().collect();
-        placed = placing::place(wanted, desk, &kept, rollout, new_id);
+        placed = placing::place(target, placer, &kept, rollout, new_id);
     }
-    rollout::settle(wanted, &counts, rollout);
-    let updates = annotate(wanted, &sorted, &split, &intents, &placed, &counts);
-    in_place::write(wanted, &sorted, &split, rollout, plan);
-    sorted.stops.iter().for_each(|stop| stops.add(stop, None, None));
-    placed.write(wanted, updates, rollout, plan, stops, new_id)
+    rollout::update_deployment(target, &counts, rollout);
+    let updates = annotate(target, &diff, &split, &intents, &placed, &counts);
+    in_place::write(target, &diff, &split, rollout, plan);
+    diff.stops.iter().for_each(|stop| stops.add(stop, None, None));
+    placed.write(target, updates, rollout, plan, stops, new_id)
 }
 
-/// What is told of each group.
+/// Counts the changes of each group for the annotations.
 fn annotate(
-    wanted: Wanted<'_>,
-    sorted: &Sorted<'_>,
+    target: Target<'_>,
+    diff: &Diff<'_>,
     split: &Split<'_>,
     intents: &[intents::Intent<'_>],
-    placed: &Placed<'_>,
+    placed: &PlacingResult<'_>,
     counts: &rollout::Counts,
 ) -> Map<Text, DesiredUpdates> {
-    let spec = &wanted.job.spec;
+    let spec = &target.job.spec;
     let mut all: Map<Text, DesiredUpdates> = Map::default();
-    for stop in &sorted.stops {
+    for stop in &diff.stops {
         let updates = all.entry(Text::clone(stop.alloc.group_name())).or_default();
         match stop.description {
             reason::NOT_NEEDED => updates.stop += 1,
@@ -159,11 +159,11 @@ fn annotate(
             *count(all.entry(Text::clone(&spec.task_groups[group].name)).or_default()) += more;
         }
     };
-    sorted.ignored.iter().for_each(|ignored| of_group(ignored.group, |updates| &mut updates.ignore, 1));
-    for gone in &sorted.disconnecting {
+    diff.ignored.iter().for_each(|ignored| of_group(ignored.group, |updates| &mut updates.ignore, 1));
+    for gone in &diff.disconnecting {
         of_group(gone.group, |updates| &mut updates.disconnect, 1);
     }
-    for back in &sorted.reconnecting {
+    for back in &diff.reconnecting {
         of_group(back.group, |updates| &mut updates.reconnect, 1);
     }
     split
@@ -174,7 +174,7 @@ fn annotate(
         of_group(update.group, |updates| &mut updates.destructive_update, 1);
     }
     for group in 0..spec.task_groups.len() {
-        let place = match wanted.is_sysbatch() {
+        let place = match target.is_sysbatch() {
             true => {
                 let new = intents.iter().filter(|intent| intent.group == group && !intent.is_update).count();
                 (new as u64).saturating_sub(placed.infeasible(group))

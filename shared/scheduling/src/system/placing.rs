@@ -1,4 +1,4 @@
-//! Placing: each allocation on the node that should have it, if that can take it (`spec/scheduling.md` §8.4).
+//! Places each allocation of a system job on its node if the node can take it (`spec/scheduling.md` §8.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,45 +7,45 @@ use model::eval::{DesiredUpdates, EvalTrigger, Evaluation};
 use model::plan::Plan;
 use model::{AllocId, EvalId, Map, NodeId, Text};
 
-use super::Wanted;
+use super::Target;
 use super::intents::Intent;
-use super::nodes::{OfGroup, Sorted, in_base};
+use super::nodes::{Diff, OfGroup, in_base};
 use super::rollout::Counts;
 use crate::NewId;
 use crate::draft::{Placed as Row, PlacementDraft, StopDraft, common_of_new};
 use crate::metrics;
-use crate::outcome::{self, Learned};
-use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, Wish, common_share};
+use crate::outcome::{self, Findings};
+use crate::place::{Chosen, EXPLAINED_MAX, PlacementRequest, Placer, Version, common_share};
 use crate::reconcile::{Rollout, Stop, reason};
 
-/// The nodes at hand, less what stops.
-pub(super) struct Desk<'a> {
-    placer: Placer<'a>,
+/// Places allocations of one job version. The plan's stops are already taken into account.
+pub(super) struct SystemPlacer<'a> {
+    inner: Placer<'a>,
     version: Version,
 }
 
-impl<'a> Desk<'a> {
-    pub(super) fn of(wanted: Wanted<'a>, sorted: &Sorted<'a>) -> Self {
-        let mut placer = Placer::of(wanted.attempt.state, wanted.context.pages, wanted.attempt.eval);
-        let version = placer.version(wanted.job);
-        sorted.stops.iter().for_each(|stop| placer.stop(stop.alloc));
-        Self { placer, version }
+impl<'a> SystemPlacer<'a> {
+    pub(super) fn of(target: Target<'a>, diff: &Diff<'a>) -> Self {
+        let mut placer = Placer::of(target.attempt.state, target.context.pages, target.attempt.eval);
+        let version = placer.version(target.job);
+        diff.stops.iter().for_each(|stop| placer.stop(stop.alloc));
+        Self { inner: placer, version }
     }
 
-    /// Whether an allocation can stay where it is as its group is now; if so, it does.
+    /// Whether a group fits in place of an existing allocation; if it does, the allocation is updated in place.
     pub(super) fn fits(&mut self, update: OfGroup<'a>) -> bool {
-        self.placer.update_in_place(self.version, update.group, update.alloc)
+        self.inner.update_in_place(self.version, update.group, update.alloc)
     }
 
-    /// Lets an allocation stay that was found to fit before.
+    /// Repeats the in-place update of an allocation that fitted before.
     pub(super) fn stays(&mut self, update: OfGroup<'a>) {
         let fits = self.fits(update);
-        debug_assert!(fits, "it fitted before");
+        debug_assert!(fits, "an in-place update that fitted before must fit again");
     }
 
-    /// One node alone: what it gives, or why it cannot be there.
+    /// Places an allocation on its node; the error holds the metrics of the failure.
     fn place(&mut self, intent: &Intent<'a>, id: AllocId, explain: bool) -> Result<Chosen, Box<AllocMetric>> {
-        let wish = Wish {
+        let request = PlacementRequest {
             version: self.version,
             group: intent.group,
             id,
@@ -54,93 +54,97 @@ impl<'a> Desk<'a> {
             replaces: false,
             explain,
         };
-        let mut chosen = self.placer.place_on(&wish, intent.slot)?;
+        let mut chosen = self.inner.place_on(&request, intent.slot)?;
         if let Some(metric) = &mut chosen.metric {
-            // Told of failures only.
+            // The pool's name is reported for failures only.
             metric.node_pool = Text::default();
         }
         Ok(chosen)
     }
 }
 
-/// An intent for which there was no place.
+/// An intent that could not be placed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) group: usize,
     pub(super) is_update: bool,
     node: NodeId,
     metric: AllocMetric,
-    /// What was known of classes when it failed; only of the first of a group for which there was no room.
+    /// Class eligibility at the time of the failure; set only for the first node without capacity of each group.
     classes: BTreeMap<Text, bool>,
 }
 
 impl Failure {
-    /// Whether the node could never take it.
+    /// Whether the node is infeasible, so that it can never take the group.
     fn is_infeasible(&self) -> bool {
         self.metric.nodes_filtered > 0
     }
 }
 
-/// What came of the intents.
-pub(super) struct Placed<'a> {
-    /// New allocations by group and whether they are canaries.
+/// Results of placing the intents.
+pub(super) struct PlacingResult<'a> {
+    /// New allocations, by group and by whether they are canaries.
     rows: BTreeMap<(usize, bool), PlacementDraft>,
     canaries: Vec<u64>,
     replaced: BTreeSet<AllocId>,
-    /// All that were to be replaced, whether there was a place for others or not.
+    /// All allocations to be replaced, whether or not their replacements were placed.
     stops: Vec<Stop<'a>>,
     pub(super) failures: Vec<Failure>,
-    wanted: Vec<u32>,
+    requested: Vec<u32>,
     escapes_class: bool,
-    /// What keeps groups from the nodes that could not take them.
+    /// Reasons against the nodes that could not take a group, by group.
     reasons: BTreeMap<usize, Vec<Reason>>,
 }
 
-///
+/// Places all intents whose nodes are in the base set.
 pub(super) fn place<'a>(
-    wanted: Wanted<'a>,
-    mut desk: Desk<'a>,
+    target: Target<'a>,
+    mut placer: SystemPlacer<'a>,
     intents: &[Intent<'a>],
     rollout: &Rollout<'_>,
     new_id: NewId<'_>,
-) -> Placed<'a> {
-    let groups = wanted.job.spec.task_groups.len();
-    let mut placed = Placed {
+) -> PlacingResult<'a> {
+    let groups = target.job.spec.task_groups.len();
+    let mut placed = PlacingResult {
         rows: BTreeMap::new(),
         canaries: vec![0; groups],
         replaced: BTreeSet::new(),
         stops: Vec::new(),
         failures: Vec::new(),
-        wanted: vec![0; groups],
-        escapes_class: desk.placer.escapes_class(),
+        requested: vec![0; groups],
+        escapes_class: placer.inner.escapes_class(),
         reasons: BTreeMap::new(),
     };
-    let mut refused: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+    let mut rejected: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     for intent in intents {
-        placed.wanted[intent.group] += 1;
+        placed.requested[intent.group] += 1;
         if let Some(alloc) = intent.previous.filter(|_| intent.is_update) {
-            desk.placer.stop(alloc);
+            placer.inner.stop(alloc);
             placed.stops.push(Stop::of(alloc, reason::UPDATING));
         }
     }
-    let attempt = wanted.attempt;
+    let attempt = target.attempt;
     let explain_all = attempt.explain || attempt.eval.annotate_plan || intents.len() <= EXPLAINED_MAX;
-    for intent in intents.iter().filter(|intent| in_base(wanted, intent.slot)) {
+    for intent in intents.iter().filter(|intent| in_base(target, intent.slot)) {
         let id = AllocId::from_bytes(new_id());
         let is_canary = intent.is_canary && rollout.active().is_some();
         let rows = placed.rows.entry((intent.group, is_canary)).or_default();
-        let mut chosen = match desk.place(intent, id, explain_all || rows.is_empty()) {
+        let mut chosen = match placer.place(intent, id, explain_all || rows.is_empty()) {
             Ok(chosen) => chosen,
             Err(metric) => {
-                let node = wanted.attempt.state.node_at(intent.slot).expect("it is of the base set");
-                refused.entry(intent.group).or_default().insert(intent.slot);
+                let node = target
+                    .attempt
+                    .state
+                    .node_at(intent.slot)
+                    .expect("the base set contains existing nodes only");
+                rejected.entry(intent.group).or_default().insert(intent.slot);
                 let is_full = metric.nodes_filtered == 0 && placed.is_first_full(intent.group);
                 let class = Text::clone(&node.spec().computed_class);
                 placed.failures.push(Failure {
                     group: intent.group,
                     is_update: intent.is_update,
                     node: node.id(),
-                    // The node itself would do.
+                    // The class is feasible, because the node lacks only capacity.
                     classes: if is_full { [(class, true)].into() } else { BTreeMap::new() },
                     metric: *metric,
                 });
@@ -148,7 +152,7 @@ pub(super) fn place<'a>(
             }
         };
         if !explain_all && let Some(first) = chosen.metric.take() {
-            rows.tell(*first);
+            rows.set_shared_metrics(*first);
         }
         placed.canaries[intent.group] += u64::from(is_canary);
         placed.replaced.extend(intent.previous.filter(|_| intent.is_update).map(|alloc| alloc.id()));
@@ -163,14 +167,14 @@ pub(super) fn place<'a>(
             metrics: chosen.metric,
         });
     }
-    for (group, slots) in refused {
-        placed.reasons.insert(group, desk.placer.reasons_of(desk.version, group, &slots));
+    for (group, slots) in rejected {
+        placed.reasons.insert(group, placer.inner.reasons_of(placer.version, group, &slots));
     }
     placed
 }
 
-impl<'a> Placed<'a> {
-    /// Whether no node was found full for a group yet.
+impl<'a> PlacingResult<'a> {
+    /// Whether no node was without capacity for a group so far.
     fn is_first_full(&self, group: usize) -> bool {
         !self.failures.iter().any(|failure| failure.group == group && !failure.is_infeasible())
     }
@@ -180,34 +184,34 @@ impl<'a> Placed<'a> {
         self.replaced.contains(&alloc)
     }
 
-    /// How many nodes can never take a group.
+    /// Number of nodes that can never take a group.
     pub(super) fn infeasible(&self, group: usize) -> u64 {
         let of_group = |failure: &&Failure| failure.group == group && failure.is_infeasible();
         self.failures.iter().filter(of_group).count() as u64
     }
 
-    /// How many canaries a group has now.
+    /// Number of canaries of a group, including new ones.
     pub(super) fn canaries(&self, group: usize, counts: &Counts) -> u64 {
         let count = &counts.groups[group];
         if count.desired_canaries > 0 { count.canaries + self.canaries[group] } else { 0 }
     }
 
-    /// Writes it down, with what could not be placed.
+    /// Adds the results to the plan, and creates blocked evaluations for nodes without capacity.
     pub(super) fn write(
         self,
-        wanted: Wanted<'a>,
+        target: Target<'a>,
         updates: Map<Text, DesiredUpdates>,
         rollout: &Rollout<'_>,
         plan: &mut Plan,
         stops: &mut StopDraft,
         new_id: NewId<'_>,
-    ) -> (Learned, Vec<Evaluation>) {
-        let Wanted { attempt, job, .. } = wanted;
+    ) -> (Findings, Vec<Evaluation>) {
+        let Target { attempt, job, .. } = target;
         let groups = &job.spec.task_groups;
         self.stops.iter().for_each(|stop| stops.add(stop, None, None));
-        let mut learned = Learned::default();
-        learned.annotations.desired_updates = updates;
-        let mut queued: Vec<u32> = self.wanted.clone();
+        let mut findings = Findings::default();
+        findings.annotations.desired_updates = updates;
+        let mut queued: Vec<u32> = self.requested.clone();
         for ((group, is_canary), rows) in self.rows {
             queued[group] = queued[group].saturating_sub(rows.len() as u32);
             let version = (job, rollout.active());
@@ -217,13 +221,13 @@ impl<'a> Placed<'a> {
                 ..common_of_new(attempt.eval, version, &groups[group], share)
             };
             if attempt.eval.annotate_plan {
-                learned.tell_victims(&groups[group].name, rows.victims());
+                findings.record_victims(&groups[group].name, rows.victims());
             }
-            plan.placements.extend(rows.into_placements(&common, is_canary, wanted.context.pages));
+            plan.placements.extend(rows.into_placements(&common, is_canary, target.context.pages));
         }
         let mut full: Vec<(NodeId, BTreeMap<Text, bool>)> = Vec::new();
         let mut filtered: BTreeMap<usize, AllocMetric> = BTreeMap::new();
-        let stays: BTreeSet<&Text> = learned
+        let stays: BTreeSet<&Text> = findings
             .annotations
             .desired_updates
             .iter()
@@ -231,7 +235,7 @@ impl<'a> Placed<'a> {
             .map(|(group, _)| group)
             .collect();
         let mut failed: BTreeMap<Text, AllocMetric> = BTreeMap::new();
-        let mut open = self.wanted.clone();
+        let mut open = self.requested.clone();
         for failure in self.failures {
             let group = &groups[failure.group];
             if failure.is_infeasible() {
@@ -249,33 +253,33 @@ impl<'a> Placed<'a> {
                 failed.insert(Text::clone(&group.name), failure.metric);
             }
         }
-        for (place, reasons) in self.reasons {
-            if let Some(metric) = failed.get_mut(&groups[place].name) {
+        for (index, reasons) in self.reasons {
+            if let Some(metric) = failed.get_mut(&groups[index].name) {
                 metric.reasons = reasons;
             }
         }
-        for (place, group) in groups.iter().enumerate() {
-            learned.queued.insert(Text::clone(&group.name), queued[place]);
-            learned.wanted.insert(Text::clone(&group.name), self.wanted[place]);
+        for (index, group) in groups.iter().enumerate() {
+            findings.queued.insert(Text::clone(&group.name), queued[index]);
+            findings.requested.insert(Text::clone(&group.name), self.requested[index]);
         }
-        learned.failed_groups = failed;
-        learned.escaped_class = self.escapes_class;
+        findings.failed_groups = failed;
+        findings.escaped_class = self.escapes_class;
         let creates = full.into_iter().map(|(node, classes)| {
             let id = EvalId::from_bytes(new_id());
             Evaluation {
                 node_id: Some(node),
                 class_eligibility: if self.escapes_class { BTreeMap::new() } else { classes },
-                failed_groups: learned.failed_groups.clone(),
+                failed_groups: findings.failed_groups.clone(),
                 status_description: outcome::TO_PLACE.into(),
-                ..outcome::blocked(attempt, EvalTrigger::QueuedAllocs, &learned, id)
+                ..outcome::blocked(attempt, EvalTrigger::QueuedAllocs, &findings, id)
             }
         });
         let creates: Vec<Evaluation> = creates.collect();
-        (learned, creates)
+        (findings, creates)
     }
 }
 
-/// Adds up what was filtered.
+/// Adds the filter metrics of one node to those of the group.
 fn merge(into: &mut AllocMetric, other: &AllocMetric) {
     let add = |into: &mut BTreeMap<Text, u32>, other: &BTreeMap<Text, u32>| {
         for (what, more) in other {

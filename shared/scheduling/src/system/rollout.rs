@@ -4,54 +4,48 @@ use model::deployment::{DeploymentGroup, DeploymentStatus};
 use model::job::JobType;
 
 use super::in_place::Split;
-use super::nodes::Sorted;
-use super::placing::Placed;
-use super::{Wanted, canaries};
+use super::nodes::Diff;
+use super::placing::PlacingResult;
+use super::{Target, canaries};
 use crate::NewId;
-use crate::columns::places;
-use crate::reconcile::{Rollout, fresh};
+use crate::columns::bits;
+use crate::reconcile::{Rollout, new_entry};
 use state::PAGE;
 
-/// The oldest version of a node's program whose reports a deployment can do with.
+/// The lowest agent version that supports deployments of system jobs.
 const VERSION_MIN: [u64; 3] = [1, 11, 0];
 
-/// Begins the deployment, or lets more groups take part.
-pub(super) fn begin<'a>(
-    wanted: Wanted<'a>,
-    sorted: &Sorted<'a>,
-    rollout: &mut Rollout<'_>,
-    new_id: NewId<'_>,
-) {
-    let job = wanted.job;
+/// Creates the deployment, or adds groups to it.
+pub(super) fn begin<'a>(target: Target<'a>, diff: &Diff<'a>, rollout: &mut Rollout<'_>, new_id: NewId<'_>) {
+    let job = target.job;
     let is_done = rollout.old.is_some_and(|old| old.job == job.version_key());
     let is_new = rollout.current.is_none();
     let may_begin = job.spec.kind == JobType::System
         && !is_done
         && !rollout.is_paused()
         && !rollout.has_failed()
-        && !(is_new && (sorted.runs_already || has_old_node(wanted)));
+        && !(is_new && (diff.already_running || has_old_node(target)));
     if !may_begin {
         return;
     }
-    for group in &sorted.to_attach {
-        let part = fresh(wanted.update(*group));
-        rollout.attach_to_system(wanted.attempt, job, &job.spec.task_groups[*group], part, new_id);
+    for group in &diff.to_attach {
+        let entry = new_entry(target.update(*group));
+        rollout.attach_to_system(target.attempt, job, &job.spec.task_groups[*group], entry, new_id);
     }
 }
 
-/// Whether some node is too old for a deployment. One that does not say what it is, is not.
-fn has_old_node(wanted: Wanted<'_>) -> bool {
-    let words = wanted.base.words.iter().enumerate();
-    let mut slots =
-        words.flat_map(|(page, word)| places(*word).map(move |place| (page * PAGE + place) as u32));
+/// Whether some node's agent is too old for a deployment. An agent that does not report its version is not.
+fn has_old_node(target: Target<'_>) -> bool {
+    let words = target.base.words.iter().enumerate();
+    let mut slots = words.flat_map(|(page, word)| bits(*word).map(move |bit| (page * PAGE + bit) as u32));
     slots.any(|slot| {
-        let node = wanted.attempt.state.node_at(slot).expect("the base set holds known nodes");
+        let node = target.attempt.state.node_at(slot).expect("the base set contains existing nodes only");
         let version = node.spec().attributes.get("nomad.version").and_then(|text| release(text));
         version.is_some_and(|version| version < VERSION_MIN)
     })
 }
 
-/// The numbers of a version such as `1.11.0-beta.1`.
+/// The numeric part of a version such as `1.11.0-beta.1`.
 fn release(version: &str) -> Option<[u64; 3]> {
     let numbers = version.split(['-', '+']).next()?.trim_start_matches('v');
     let mut parts = numbers.split('.').map(|part| part.parse::<u64>().ok());
@@ -60,20 +54,20 @@ fn release(version: &str) -> Option<[u64; 3]> {
     Some([major, next(), next()])
 }
 
-/// What a group comes to.
+/// Counts of one group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Count {
-    /// Nodes on which it runs or can run.
+    /// Nodes on which the group runs or can run.
     pub(super) candidates: u64,
-    /// Allocations that have to be replaced, less those whose node cannot take another.
+    /// Allocations that have to be replaced, without those whose node cannot take the replacement.
     pub(super) destructive: u64,
-    /// Canaries that run.
+    /// Running canaries.
     pub(super) canaries: u64,
-    /// How many canaries there should be; 0 unless they are being tried.
+    /// Desired number of canaries; 0 unless canaries are being tried.
     pub(super) desired_canaries: u32,
 }
 
-/// By the group's place in the job.
+/// By group index.
 #[derive(Debug)]
 pub(super) struct Counts {
     pub(super) groups: Vec<Count>,
@@ -81,17 +75,17 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn of(
-        wanted: Wanted<'_>,
-        sorted: &Sorted<'_>,
+        target: Target<'_>,
+        diff: &Diff<'_>,
         split: &Split<'_>,
-        placed: &Placed<'_>,
+        placed: &PlacingResult<'_>,
         rollout: &Rollout<'_>,
     ) -> Self {
-        let mut groups = vec![Count::default(); wanted.job.spec.task_groups.len()];
-        sorted.places.iter().for_each(|gap| groups[gap.group].candidates += 1);
+        let mut groups = vec![Count::default(); target.job.spec.task_groups.len()];
+        diff.missing.iter().for_each(|gap| groups[gap.group].candidates += 1);
         split.groups().for_each(|group| groups[group].candidates += 1);
         split.destructive.iter().for_each(|update| groups[update.group].destructive += 1);
-        for ignored in &sorted.ignored {
+        for ignored in &diff.ignored {
             groups[ignored.group].candidates += 1;
             let is_canary = ignored.alloc.health().is_some_and(|health| health.canary);
             groups[ignored.group].canaries += u64::from(is_canary);
@@ -101,35 +95,35 @@ impl Counts {
             group.candidates = group.candidates.saturating_sub(1);
             group.destructive = group.destructive.saturating_sub(u64::from(failure.is_update));
         }
-        for (place, group) in groups.iter_mut().enumerate() {
-            group.desired_canaries = canaries::desired(wanted, place, *group, rollout);
+        for (index, group) in groups.iter_mut().enumerate() {
+            group.desired_canaries = canaries::desired(target, index, *group, rollout);
         }
         Self { groups }
     }
 }
 
-/// How far the deployment has come.
-pub(super) fn settle(wanted: Wanted<'_>, counts: &Counts, rollout: &mut Rollout<'_>) {
-    let Some(current) = rollout.reopen(wanted.job) else { return };
+/// Updates the deployment's totals and status.
+pub(super) fn update_deployment(target: Target<'_>, counts: &Counts, rollout: &mut Rollout<'_>) {
+    let Some(current) = rollout.reopen(target.job) else { return };
     let (mut is_complete, mut is_empty) = (true, true);
-    for (group, count) in wanted.job.spec.task_groups.iter().zip(&counts.groups) {
-        let Some(part) = current.groups.get_mut(&group.name) else { continue };
+    for (group, count) in target.job.spec.task_groups.iter().zip(&counts.groups) {
+        let Some(entry) = current.groups.get_mut(&group.name) else { continue };
         if count.desired_canaries > 0 {
-            part.desired_canaries = count.desired_canaries;
+            entry.desired_canaries = count.desired_canaries;
         }
         if count.candidates > 0 {
-            part.desired_total = u32::try_from(count.candidates).unwrap_or(u32::MAX);
+            entry.desired_total = u32::try_from(count.candidates).unwrap_or(u32::MAX);
             is_empty = false;
         }
-        is_complete &= count.desired_canaries == 0 && is_healthy(part);
+        is_complete &= count.desired_canaries == 0 && is_healthy(entry);
     }
     if is_empty && current.status == DeploymentStatus::Successful {
         rollout.forget();
     } else {
-        rollout.conclude_system(wanted.job, is_complete);
+        rollout.conclude_system(target.job, is_complete);
     }
 }
 
-fn is_healthy(part: &DeploymentGroup) -> bool {
-    part.healthy_allocs >= part.desired_total
+fn is_healthy(entry: &DeploymentGroup) -> bool {
+    entry.healthy_allocs >= entry.desired_total
 }

@@ -1,4 +1,4 @@
-//! Random clusters for tests, in plain words: few nodes with little room, so that all that can be short is.
+//! Random clusters for tests: few nodes with few resources, so that every resource can be exhausted.
 
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ use state::{PAGE, State};
 use crate::hash;
 use crate::place::common_share;
 
-/// Numbers that look like chance and are the same for a seed.
+/// Pseudo-random numbers that depend only on the seed.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    /// One of `0..sides`.
+    /// A number in `0..sides`.
     pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = hash::mix(self.0);
         self.0 % sides
     }
 
-    /// Whether something happens that happens one time in `times`.
+    /// True once in `times` calls on average.
     pub(super) fn once_in(&mut self, times: u64) -> bool {
         self.roll(times) == 0
     }
@@ -42,17 +42,17 @@ impl Dice {
 
 /// A node.
 #[derive(Debug, Clone, Default)]
-pub(super) struct NodeIs {
+pub(super) struct TestNode {
     pub(super) cpu_mhz: u32,
     pub(super) memory_mb: u32,
     pub(super) rack: Option<u64>,
     pub(super) class: u64,
     pub(super) has_driver: bool,
-    /// Instances, of which the last is broken.
+    /// Number of instances; the last one is unhealthy.
     pub(super) gpus: u64,
     /// The speed of each core.
     pub(super) cores: Vec<u32>,
-    /// How many dynamic ports it has.
+    /// Number of dynamic ports.
     pub(super) ports: u16,
     pub(super) has_volume: bool,
     pub(super) max_allocs: u32,
@@ -60,7 +60,7 @@ pub(super) struct NodeIs {
 
 /// What a group asks for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct GroupIs {
+pub(super) struct TestGroup {
     pub(super) count: u32,
     pub(super) cpu_mhz: u32,
     pub(super) memory_mb: u32,
@@ -69,7 +69,7 @@ pub(super) struct GroupIs {
     pub(super) gpus: u64,
     pub(super) cores: u32,
     pub(super) rack_affinity: Option<(u64, i64)>,
-    pub(super) spreads: Vec<SpreadIs>,
+    pub(super) spreads: Vec<TestSpread>,
     pub(super) distinct_hosts: bool,
     pub(super) racks_each: Option<u32>,
     /// `${meta.rack}` must not be this one.
@@ -77,21 +77,21 @@ pub(super) struct GroupIs {
     pub(super) wants_volume: bool,
 }
 
-/// What it is spread over.
+/// What a group is spread over.
 #[derive(Debug, Clone)]
-pub(super) enum SpreadIs {
+pub(super) enum TestSpread {
     Racks,
     Nodes,
-    /// Shares of some racks.
+    /// Racks, each with its target in percent.
     SomeRacks(Vec<(u64, u64)>),
 }
 
-/// An allocation that is there.
+/// An existing allocation.
 #[derive(Debug, Clone)]
-pub(super) struct AllocIs {
+pub(super) struct TestAlloc {
     pub(super) node: usize,
     /// The group of the job, or another job by its priority and size.
-    pub(super) of: Of,
+    pub(super) owner: Owner,
     pub(super) client: ClientStatus,
     pub(super) static_port: Option<u16>,
     pub(super) gpus: Vec<u64>,
@@ -99,17 +99,17 @@ pub(super) struct AllocIs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum Owner {
     Group(usize),
     Other { priority: u16, cpu_mhz: u32, memory_mb: u32 },
 }
 
-/// All of it.
+/// A cluster with one job.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
-    pub(super) nodes: Vec<NodeIs>,
-    pub(super) groups: Vec<GroupIs>,
-    pub(super) allocs: Vec<AllocIs>,
+    pub(super) nodes: Vec<TestNode>,
+    pub(super) groups: Vec<TestGroup>,
+    pub(super) allocs: Vec<TestAlloc>,
     pub(super) preempts: bool,
     pub(super) algorithm: SchedulerAlgorithm,
     pub(super) priority: u16,
@@ -120,8 +120,8 @@ pub(super) const VOLUME: &str = "data";
 impl Cluster {
     pub(super) fn random(dice: &mut Dice) -> Self {
         let nodes = 1 + dice.roll(12) as usize;
-        let nodes: Vec<NodeIs> = (0..nodes)
-            .map(|_| NodeIs {
+        let nodes: Vec<TestNode> = (0..nodes)
+            .map(|_| TestNode {
                 cpu_mhz: 500 * (1 + dice.roll(6) as u32),
                 memory_mb: 500 * (1 + dice.roll(6) as u32),
                 rack: (!dice.once_in(8)).then(|| dice.roll(4)),
@@ -134,7 +134,7 @@ impl Cluster {
                 max_allocs: if dice.once_in(8) { 1 + dice.roll(3) as u32 } else { 0 },
             })
             .collect();
-        let groups = (0..1 + dice.roll(2)).map(|_| GroupIs::random(dice)).collect();
+        let groups = (0..1 + dice.roll(2)).map(|_| TestGroup::random(dice)).collect();
         let mut cluster = Self {
             nodes,
             groups,
@@ -148,19 +148,19 @@ impl Cluster {
             priority: 50,
         };
         for _ in 0..dice.roll(16) {
-            let alloc = AllocIs::random(dice, &cluster);
+            let alloc = TestAlloc::random(dice, &cluster);
             cluster.allocs.push(alloc);
         }
         cluster
     }
 
-    /// One with whole pages of nodes and few allocations. Pages of the same amounts are ranked as one; of the others those that
-    /// come too late are turned away together.
+    /// A cluster with whole pages of nodes and few allocations. Pages of equal nodes are ranked as one; of other nodes,
+    /// those with too low scores are dropped together.
     pub(super) fn of_whole_pages(dice: &mut Dice) -> Self {
         let mut cluster = Self::random(dice);
         let (few_will_do, differ) = (dice.once_in(2), dice.once_in(2));
-        let mut like = |first: &NodeIs| -> Vec<NodeIs> {
-            let mut node = || NodeIs {
+        let mut like = |first: &TestNode| -> Vec<TestNode> {
+            let mut node = || TestNode {
                 rack: (!dice.once_in(8)).then(|| dice.roll(4)),
                 class: dice.roll(3),
                 has_driver: dice.once_in(8) == few_will_do,
@@ -170,7 +170,7 @@ impl Cluster {
             };
             (0..PAGE).map(|_| node()).collect()
         };
-        let firsts: Vec<NodeIs> = cluster.nodes.iter().take(3).cloned().collect();
+        let firsts: Vec<TestNode> = cluster.nodes.iter().take(3).cloned().collect();
         cluster.nodes = firsts.iter().flat_map(&mut like).collect();
         cluster.allocs.truncate(3);
         cluster.allocs.retain(|alloc| alloc.node < firsts.len());
@@ -179,15 +179,15 @@ impl Cluster {
     }
 }
 
-impl GroupIs {
+impl TestGroup {
     fn random(dice: &mut Dice) -> Self {
         let spreads = (0..if dice.once_in(2) { 1 + dice.roll(2) } else { 0 })
             .map(|_| match dice.roll(3) {
-                0 => SpreadIs::Racks,
-                1 => SpreadIs::Nodes,
-                _ => {
-                    SpreadIs::SomeRacks((0..1 + dice.roll(3)).map(|rack| (rack, 20 * dice.roll(3))).collect())
-                }
+                0 => TestSpread::Racks,
+                1 => TestSpread::Nodes,
+                _ => TestSpread::SomeRacks(
+                    (0..1 + dice.roll(3)).map(|rack| (rack, 20 * dice.roll(3))).collect(),
+                ),
             })
             .collect();
         Self {
@@ -208,18 +208,18 @@ impl GroupIs {
     }
 }
 
-impl AllocIs {
+impl TestAlloc {
     fn random(dice: &mut Dice, cluster: &Cluster) -> Self {
         let node = dice.roll(cluster.nodes.len() as u64) as usize;
-        let of = match dice.once_in(2) {
-            true => Of::Group(dice.roll(cluster.groups.len() as u64) as usize),
-            false => Of::Other {
+        let owner = match dice.once_in(2) {
+            true => Owner::Group(dice.roll(cluster.groups.len() as u64) as usize),
+            false => Owner::Other {
                 priority: 20 + 15 * dice.roll(3) as u16,
                 cpu_mhz: 50 * (1 + dice.roll(8) as u32),
                 memory_mb: 50 * (1 + dice.roll(8) as u32),
             },
         };
-        let is = &cluster.nodes[node];
+        let test_node = &cluster.nodes[node];
         let client = match dice.roll(6) {
             0 => ClientStatus::Failed,
             1 => ClientStatus::Unknown,
@@ -231,19 +231,19 @@ impl AllocIs {
             !cluster.allocs.iter().any(|alloc| alloc.node == node && alloc.static_port.is_some());
         let core_is_free =
             |core: &u16| !cluster.allocs.iter().any(|alloc| alloc.node == node && alloc.cores.contains(core));
-        let special = matches!(of, Of::Other { .. });
+        let special = matches!(owner, Owner::Other { .. });
         let static_port = (special && port_is_free && dice.once_in(3)).then_some(80);
         let gpus: Vec<u64> = if special && dice.once_in(2) {
-            (0..is.gpus.saturating_sub(1)).filter(|gpu| !taken(gpu)).take(1).collect()
+            (0..test_node.gpus.saturating_sub(1)).filter(|gpu| !taken(gpu)).take(1).collect()
         } else {
             Vec::new()
         };
         let cores = if special && dice.once_in(3) {
-            (0..is.cores.len() as u16).filter(core_is_free).take(1).collect()
+            (0..test_node.cores.len() as u16).filter(core_is_free).take(1).collect()
         } else {
             Vec::new()
         };
-        Self { node, of, client, static_port, gpus, cores }
+        Self { node, owner, client, static_port, gpus, cores }
     }
 }
 
@@ -266,7 +266,7 @@ fn literal(left: &str, operand: Operand, right: &str) -> Constraint {
     Constraint { l_target: left.into(), operand, r_target: right.into() }
 }
 
-impl GroupIs {
+impl TestGroup {
     fn group(&self, number: usize) -> TaskGroup {
         let port = |label: &str, value| Port { label: label.into(), value, ..Port::default() };
         let mut networks = Vec::new();
@@ -303,11 +303,11 @@ impl GroupIs {
             weight,
             ..Affinity::default()
         };
-        let spread = |spread: &SpreadIs| {
+        let spread = |spread: &TestSpread| {
             let (attribute, targets) = match spread {
-                SpreadIs::Racks => ("${meta.rack}", Vec::new()),
-                SpreadIs::Nodes => ("${node.unique.id}", Vec::new()),
-                SpreadIs::SomeRacks(targets) => ("${meta.rack}", targets.clone()),
+                TestSpread::Racks => ("${meta.rack}", Vec::new()),
+                TestSpread::Nodes => ("${node.unique.id}", Vec::new()),
+                TestSpread::SomeRacks(targets) => ("${meta.rack}", targets.clone()),
             };
             let target =
                 |(rack, percent): (u64, u64)| SpreadTarget { value: format!("r{rack}").into(), percent };
@@ -343,7 +343,7 @@ impl GroupIs {
     }
 }
 
-impl NodeIs {
+impl TestNode {
     fn node(&self, number: usize) -> Node {
         let mut spec = NodeSpec {
             name: format!("node-{number}").into(),
@@ -400,7 +400,7 @@ impl NodeIs {
             dynamic_port_max: 999 + self.ports,
             ..spec.resources
         };
-        // What constraints may ask, and nothing that differs from node to node without them.
+        // The computed class contains what constraints may refer to, and nothing else that differs between nodes.
         let drivers = self.has_driver;
         spec.computed_class = format!("v1:{}{:?}{}{drivers}", self.class, self.rack, self.gpus > 0).into();
         let server = NodeServerSide { status: NodeStatus::Ready, ..NodeServerSide::default() };
@@ -425,7 +425,7 @@ impl Cluster {
     }
 
     fn other_job(&self, number: usize) -> Option<Job> {
-        let Of::Other { priority, cpu_mhz, memory_mb } = self.allocs[number].of else { return None };
+        let Owner::Other { priority, cpu_mhz, memory_mb } = self.allocs[number].owner else { return None };
         let resources = Resources { cpu_mhz, memory_mb, ..Resources::default() };
         let group = TaskGroup {
             name: "g".into(),
@@ -436,7 +436,7 @@ impl Cluster {
         };
         let spec = JobSpec {
             namespace: "default".into(),
-            // Some allocations are of the same job.
+            // Some allocations belong to the same job.
             id: format!("other-{priority}-{cpu_mhz}-{memory_mb}").into(),
             priority,
             task_groups: vec![group].into(),
@@ -446,20 +446,20 @@ impl Cluster {
     }
 
     fn alloc(&self, number: usize) -> Allocation {
-        let is = &self.allocs[number];
-        let (job, group) = match is.of {
-            Of::Group(group) => (self.job(), group),
-            Of::Other { .. } => (self.other_job(number).expect("it is another's"), 0),
+        let alloc = &self.allocs[number];
+        let (job, group) = match alloc.owner {
+            Owner::Group(group) => (self.job(), group),
+            Owner::Other { .. } => (self.other_job(number).expect("the owner is another job"), 0),
         };
         let task_group = &job.spec.task_groups[group];
         let mut resources = common_share(&State::default(), &job.spec, task_group);
         resources.disk_mb = 10;
         let mut assigned = Assigned::default();
-        // Ports, devices and cores that it has, whatever its group asks for.
+        // Ports, devices and cores of the allocation do not depend on what its group asks for.
         resources.networks.clear();
         resources.ports.clear();
-        if let Some(value) = is.static_port {
-            let host_ip: Text = format!("10.0.0.{}", is.node).into();
+        if let Some(value) = alloc.static_port {
+            let host_ip: Text = format!("10.0.0.{}", alloc.node).into();
             let port = Port { label: "s".into(), value, ..Port::default() };
             let network =
                 NetworkResource { reserved_ports: vec![port.clone()], ..NetworkResource::default() };
@@ -478,12 +478,16 @@ impl Cluster {
             name: "n".into(),
             ids: vec![format!("gpu-{gpu}").into()],
         };
-        if !is.gpus.is_empty() || !is.cores.is_empty() {
+        if !alloc.gpus.is_empty() || !alloc.cores.is_empty() {
             assigned.tasks.push(AssignedTask {
                 task: "main".into(),
-                cpu_mhz: is.cores.iter().map(|core| self.nodes[is.node].cores[usize::from(*core)]).sum(),
-                cores: is.cores.clone(),
-                devices: is.gpus.iter().map(device).collect(),
+                cpu_mhz: alloc
+                    .cores
+                    .iter()
+                    .map(|core| self.nodes[alloc.node].cores[usize::from(*core)])
+                    .sum(),
+                cores: alloc.cores.clone(),
+                devices: alloc.gpus.iter().map(device).collect(),
             });
         }
         Allocation {
@@ -499,13 +503,13 @@ impl Cluster {
                 trace: None,
             }),
             name_index: Some(number as u32),
-            node_id: node_id(is.node),
-            node_name: format!("node-{}", is.node).into(),
+            node_id: node_id(alloc.node),
+            node_name: format!("node-{}", alloc.node).into(),
             assigned: PackedAssigned::pack(&assigned),
             desired_status: DesiredStatus::Run,
             desired_description: Text::default(),
             desired_transition: Default::default(),
-            client_status: is.client,
+            client_status: alloc.client,
             client_description: Text::default(),
             task_states: Default::default(),
             health: None,
@@ -532,7 +536,7 @@ impl Cluster {
         }
         let allocs = (0..self.allocs.len()).map(|number| self.alloc(number));
         changes.extend(allocs.map(Box::new).map(Change::Alloc));
-        // Packing is also what is done where nothing is said.
+        // Bin-packing is the default, so it is not configured.
         let algorithm = Some(self.algorithm).filter(|algorithm| *algorithm != SchedulerAlgorithm::Binpack);
         let preempts = self.preempts;
         let preemption =

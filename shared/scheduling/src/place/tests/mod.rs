@@ -1,4 +1,4 @@
-//! The short way against a look at all nodes, and both against what must hold of every plan.
+//! Compares the fast path with a scan of all nodes, and both with a naive solver and with invariants of every plan.
 
 mod cluster;
 mod naive;
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use cluster::{Cluster, Dice, Of, alloc_id, evaluation, node_id};
-use naive::{Counts, Naive, New, Verdict};
+use cluster::{Cluster, Dice, Owner, alloc_id, evaluation, node_id};
+use naive::{Counts, Naive, NewAlloc, Verdict};
 
-/// Scores agree to this.
+/// Maximum difference between scores that count as equal.
 const TOLERANCE: f64 = 1e-9;
 
-/// What a plan asks, in its order.
+/// A call to the placer.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Stop(usize),
@@ -25,9 +25,9 @@ enum Step {
 fn steps(dice: &mut Dice, cluster: &Cluster) -> Vec<Step> {
     let own: Vec<(usize, usize)> = (0..)
         .zip(&cluster.allocs)
-        .filter_map(|(number, alloc)| match alloc.of {
-            Of::Group(group) => Some((number, group)),
-            Of::Other { .. } => None,
+        .filter_map(|(number, alloc)| match alloc.owner {
+            Owner::Group(group) => Some((number, group)),
+            Owner::Other { .. } => None,
         })
         .collect();
     let mut steps = Vec::new();
@@ -49,7 +49,7 @@ fn steps(dice: &mut Dice, cluster: &Cluster) -> Vec<Step> {
     steps
 }
 
-/// A placer in the middle of its work, and what it is asked.
+/// A placer and what its calls refer to.
 struct Run<'a> {
     state: &'a State,
     cluster: &'a Cluster,
@@ -69,19 +69,21 @@ impl<'a> Run<'a> {
     }
 
     fn update(&mut self, of: usize) -> bool {
-        let Of::Group(group) = self.cluster.allocs[of].of else { unreachable!("only own ones are updated") };
+        let Owner::Group(group) = self.cluster.allocs[of].owner else {
+            unreachable!("only allocations of the job are updated")
+        };
         self.placer.update_in_place(self.version, group, self.alloc(of))
     }
 
-    fn wish(
+    fn request(
         &self,
         number: u32,
         group: usize,
         previous: Option<usize>,
         replaces: bool,
         explain: bool,
-    ) -> Wish<'a> {
-        Wish {
+    ) -> PlacementRequest<'a> {
+        PlacementRequest {
             version: self.version,
             group,
             id: AllocId::from_bytes(u128::from(crate::hash::mix(number.into())).to_be_bytes()),
@@ -93,17 +95,17 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How a test has its nodes chosen.
+/// How a test chooses nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
-    /// The short way, told of or not.
-    Short { explain: bool },
-    /// By a look at every node.
+enum Method {
+    /// By the fast path, with or without metrics.
+    Fast { explain: bool },
+    /// By scanning all nodes.
     Scan,
 }
 
-/// What came of each placement.
-fn run(cluster: &Cluster, steps: &[Step], how: How) -> Vec<Result<Chosen, Box<AllocMetric>>> {
+/// The result of each placement.
+fn run(cluster: &Cluster, steps: &[Step], method: Method) -> Vec<Result<Chosen, Box<AllocMetric>>> {
     let (state, eval) = (cluster.state(), evaluation());
     let pages: Vec<&NodePage> = state.node_pages().collect();
     let mut run = Run::new(cluster, &state, &pages, &eval);
@@ -113,10 +115,11 @@ fn run(cluster: &Cluster, steps: &[Step], how: How) -> Vec<Result<Chosen, Box<Al
             Step::Stop(of) => run.placer.stop(run.alloc(of)),
             Step::Update(of) => drop(run.update(of)),
             Step::Place { group, previous, replaces } => {
-                let wish = run.wish(number, group, previous, replaces, how != How::Short { explain: false });
-                placed.push(match how {
-                    How::Short { .. } => run.placer.place(&wish),
-                    How::Scan => run.placer.place_by_scan(&wish),
+                let request =
+                    run.request(number, group, previous, replaces, method != Method::Fast { explain: false });
+                placed.push(match method {
+                    Method::Fast { .. } => run.placer.place(&request),
+                    Method::Scan => run.placer.place_by_scan(&request),
                 });
             }
         }
@@ -124,7 +127,7 @@ fn run(cluster: &Cluster, steps: &[Step], how: How) -> Vec<Result<Chosen, Box<Al
     placed
 }
 
-/// The same without what only the short way tells.
+/// Removes what only the fast path reports.
 fn without_reasons(
     mut placed: Vec<Result<Chosen, Box<AllocMetric>>>,
 ) -> Vec<Result<Chosen, Box<AllocMetric>>> {
@@ -141,26 +144,26 @@ fn without_metric(placed: Vec<Result<Chosen, Box<AllocMetric>>>) -> Vec<Result<C
     placed.into_iter().map(|chosen| chosen.map(|chosen| Chosen { metric: None, ..chosen })).collect()
 }
 
-/// What is told of a pass agrees with what every node was told to be.
-fn check_told(metric: &AllocMetric, verdicts: &[Verdict], is_second: bool) -> Result<(), TestCaseError> {
-    let told = |counts: &BTreeMap<Text, u32>| -> BTreeMap<String, u32> {
+/// Checks the metrics of a pass against the verdicts of the naive solver.
+fn check_metrics(metric: &AllocMetric, verdicts: &[Verdict], is_second: bool) -> Result<(), TestCaseError> {
+    let by_name = |counts: &BTreeMap<Text, u32>| -> BTreeMap<String, u32> {
         counts.iter().map(|(what, count)| (what.to_string(), *count)).collect()
     };
     let counts = Counts::of(verdicts);
     prop_assert_eq!(metric.nodes_evaluated as usize, verdicts.len());
     prop_assert_eq!(metric.nodes_filtered, counts.filtered.values().sum::<u32>());
-    prop_assert_eq!(told(&metric.constraint_filtered), counts.filtered);
+    prop_assert_eq!(by_name(&metric.constraint_filtered), counts.filtered);
     if is_second {
         return Ok(());
     }
     prop_assert_eq!(metric.nodes_exhausted, counts.exhausted.values().sum::<u32>());
-    prop_assert_eq!(told(&metric.dimension_exhausted), counts.exhausted);
+    prop_assert_eq!(by_name(&metric.dimension_exhausted), counts.exhausted);
     let mut scores = scores(verdicts);
     scores.sort_by(|a, b| b.total_cmp(a));
     scores.truncate(5);
     let best: Vec<f64> = metric.scores.iter().map(|score| score.normalized).collect();
-    let agree = best.iter().zip(&scores).all(|(told, score)| (told - score).abs() < TOLERANCE);
-    prop_assert!(best.len() == scores.len() && agree, "{:?} told, {:?} found", best, scores);
+    let agree = best.iter().zip(&scores).all(|(reported, score)| (reported - score).abs() < TOLERANCE);
+    prop_assert!(best.len() == scores.len() && agree, "{:?} reported, {:?} found", best, scores);
     Ok(())
 }
 
@@ -172,11 +175,11 @@ fn scores(verdicts: &[Verdict]) -> Vec<f64> {
     verdicts.iter().filter_map(score).collect()
 }
 
-/// A choice as the naive solver takes note of it.
-fn new(chosen: &Chosen, node: usize, group: usize) -> New {
+/// Converts a choice for the naive solver.
+fn new(chosen: &Chosen, node: usize, group: usize) -> NewAlloc {
     let tasks = &chosen.assigned.tasks;
     let ids = tasks.iter().flat_map(|task| &task.devices).flat_map(|device| &device.ids);
-    New {
+    NewAlloc {
         node,
         group,
         ports: chosen.assigned.ports.iter().map(|port| port.value).collect(),
@@ -185,7 +188,7 @@ fn new(chosen: &Chosen, node: usize, group: usize) -> New {
     }
 }
 
-/// Every placement against a naive solver that scores all nodes for each.
+/// Checks every placement against a naive solver that scores all nodes each time.
 fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCaseError> {
     let (state, eval) = (cluster.state(), evaluation());
     let pages: Vec<&NodePage> = state.node_pages().collect();
@@ -202,9 +205,11 @@ fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCase
             }
             Step::Update(of) => {
                 let alloc = &cluster.allocs[of];
-                let Of::Group(group) = alloc.of else { unreachable!("only own ones are updated") };
+                let Owner::Group(group) = alloc.owner else {
+                    unreachable!("only allocations of the job are updated")
+                };
                 let fits = run.update(of);
-                if naive.tell(cluster, group, alloc.node).is_some() {
+                if naive.reason(cluster, group, alloc.node).is_some() {
                     prop_assert!(!fits);
                 } else if fits {
                     naive.updated.push(of);
@@ -217,8 +222,8 @@ fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCase
                     .map(|of| &cluster.allocs[of])
                     .filter(|alloc| alloc.client == ClientStatus::Failed)
                     .map(|alloc| alloc.node);
-                let verdicts = naive.look(cluster, group, failed_on);
-                let chosen = run.placer.place(&run.wish(number, group, previous, replaces, true));
+                let verdicts = naive.verdicts(cluster, group, failed_on);
+                let chosen = run.placer.place(&run.request(number, group, previous, replaces, true));
                 let best = scores(&verdicts).into_iter().fold(f64::NEG_INFINITY, f64::max);
                 match chosen {
                     Ok(chosen) => {
@@ -229,10 +234,10 @@ fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCase
                                 return Err(TestCaseError::fail(format!("{node} is {:?}", verdicts[node])));
                             };
                             prop_assert!(score > best - TOLERANCE, "{score} instead of {best}");
-                            check_told(metric, &verdicts, false)?;
+                            check_metrics(metric, &verdicts, false)?;
                         } else {
-                            prop_assert!(scores(&verdicts).is_empty(), "nobody had to make room");
-                            check_told(metric, &naive.look(cluster, group, failed_on), true)?;
+                            prop_assert!(scores(&verdicts).is_empty(), "no preemption was necessary");
+                            check_metrics(metric, &naive.verdicts(cluster, group, failed_on), true)?;
                             let victims = (0..cluster.allocs.len())
                                 .filter(|number| chosen.victims.contains(&alloc_id(*number)));
                             naive.gone.extend(victims);
@@ -240,12 +245,12 @@ fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCase
                         naive.placed.push(new(&chosen, node, group));
                     }
                     Err(metric) => {
-                        prop_assert!(scores(&verdicts).is_empty(), "there was room");
+                        prop_assert!(scores(&verdicts).is_empty(), "a node had enough free resources");
                         let mut reasons = metric.reasons.clone();
                         reasons.sort_by_key(|reason| reason.name.to_string());
                         prop_assert_eq!(reasons, naive.reasons(cluster, group));
-                        let second = cluster.preempts.then(|| naive.look(cluster, group, failed_on));
-                        check_told(&metric, second.as_ref().unwrap_or(&verdicts), second.is_some())?;
+                        let second = cluster.preempts.then(|| naive.verdicts(cluster, group, failed_on));
+                        check_metrics(&metric, second.as_ref().unwrap_or(&verdicts), second.is_some())?;
                         if let Some(of) = leaves {
                             naive.gone.remove(&of);
                             naive.stopped.remove(&of);
@@ -258,13 +263,13 @@ fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCase
     Ok(())
 }
 
-fn check_short_way(dice: &mut Dice, cluster: &Cluster) -> Result<(), TestCaseError> {
+fn check_fast_path(dice: &mut Dice, cluster: &Cluster) -> Result<(), TestCaseError> {
     let steps = steps(dice, cluster);
-    let whole = run(cluster, &steps, How::Scan);
-    let told = without_reasons(run(cluster, &steps, How::Short { explain: true }));
-    prop_assert_eq!(told, whole.clone(), "{:#?}\n{:?}", cluster, steps);
-    let short = without_metric(without_reasons(run(cluster, &steps, How::Short { explain: false })));
-    prop_assert_eq!(short, without_metric(whole), "{:#?}\n{:?}", cluster, steps);
+    let whole = run(cluster, &steps, Method::Scan);
+    let explained = without_reasons(run(cluster, &steps, Method::Fast { explain: true }));
+    prop_assert_eq!(explained, whole.clone(), "{:#?}\n{:?}", cluster, steps);
+    let fast = without_metric(without_reasons(run(cluster, &steps, Method::Fast { explain: false })));
+    prop_assert_eq!(fast, without_metric(whole), "{:#?}\n{:?}", cluster, steps);
     Ok(())
 }
 
@@ -282,7 +287,7 @@ proptest! {
     fn the_short_way_finds_what_a_look_at_all_nodes_finds(seed: u64) {
         let mut dice = Dice(seed);
         let cluster = Cluster::random(&mut dice);
-        check_short_way(&mut dice, &cluster)?;
+        check_fast_path(&mut dice, &cluster)?;
     }
 
     #[test]
@@ -300,7 +305,7 @@ proptest! {
     fn the_short_way_finds_it_in_whole_pages(seed: u64) {
         let mut dice = Dice(seed);
         let cluster = Cluster::of_whole_pages(&mut dice);
-        check_short_way(&mut dice, &cluster)?;
+        check_fast_path(&mut dice, &cluster)?;
     }
 
     #[test]

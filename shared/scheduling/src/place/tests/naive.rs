@@ -1,14 +1,14 @@
-//! The obvious way: for each placement every node is looked at and scored from nothing but the cluster's description and
-//! what the plan did so far. Shares no code with the scheduler. What preemption would find it does not say.
+//! The naive solver: for each placement it scores every node from the cluster's description and the plan so far. It
+//! shares no code with the scheduler. It does not compute preemptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::alloc::{ClientStatus, Reason, Shortfall};
 use model::cluster::SchedulerAlgorithm;
 
-use super::cluster::{Cluster, GroupIs, NodeIs, Of, SpreadIs};
+use super::cluster::{Cluster, Owner, TestGroup, TestNode, TestSpread};
 
-/// What a node is told to be.
+/// The result of checking a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
     Filtered(String),
@@ -16,9 +16,9 @@ pub(super) enum Verdict {
     Scores(f64),
 }
 
-/// An allocation that the plan placed.
+/// An allocation that the plan places.
 #[derive(Debug, Clone)]
-pub(super) struct New {
+pub(super) struct NewAlloc {
     pub(super) node: usize,
     pub(super) group: usize,
     pub(super) ports: Vec<u16>,
@@ -29,19 +29,19 @@ pub(super) struct New {
 /// The plan so far.
 #[derive(Debug, Default)]
 pub(super) struct Naive {
-    /// Allocations that are stopped, or make room.
+    /// Allocations that are stopped or preempted.
     pub(super) gone: BTreeSet<usize>,
     pub(super) stopped: BTreeSet<usize>,
     pub(super) updated: Vec<usize>,
-    pub(super) placed: Vec<New>,
-    /// Groups and classes whose reason was told.
-    told: BTreeSet<(usize, String)>,
+    pub(super) placed: Vec<NewAlloc>,
+    /// Groups and classes whose reason was reported.
+    reported: BTreeSet<(usize, String)>,
 }
 
-/// What would be in use of a node.
+/// What would be in use on a node.
 struct Totals {
     lacks_cores: bool,
-    /// What the new one brings.
+    /// CPU and memory of the new allocation.
     own: [u32; 2],
     cpu: u32,
     memory: u32,
@@ -61,69 +61,74 @@ fn ended(client: ClientStatus) -> bool {
 }
 
 fn class(cluster: &Cluster, node: usize) -> String {
-    let is = &cluster.nodes[node];
-    format!("{}{:?}{}{}", is.class, is.rack, is.gpus > 0, is.has_driver)
+    let spec = &cluster.nodes[node];
+    format!("{}{:?}{}{}", spec.class, spec.rack, spec.gpus > 0, spec.has_driver)
 }
 
-/// What keeps a group off a node whatever else is there.
-fn static_failures(cluster: &Cluster, group: &GroupIs, node: usize) -> Vec<String> {
-    let is = &cluster.nodes[node];
+/// Reasons against a node that do not depend on other allocations.
+fn static_failures(cluster: &Cluster, group: &TestGroup, node: usize) -> Vec<String> {
+    let spec = &cluster.nodes[node];
     let mut failures = Vec::new();
-    if !is.has_driver {
+    if !spec.has_driver {
         failures.push("missing drivers".into());
     }
     if let Some(rack) = group.not_rack
-        && is.rack == Some(rack)
+        && spec.rack == Some(rack)
     {
         failures.push(format!("${{meta.rack}} != r{rack}"));
     }
-    if group.gpus > is.gpus.saturating_sub(1) {
+    if group.gpus > spec.gpus.saturating_sub(1) {
         failures.push("missing devices".into());
     }
     failures
 }
 
-/// What keeps a group off a node, and how much is missing of an amount.
+/// A reason against a node, and how much of an amount is missing.
 type Obstacle = (Verdict, u32);
 
 impl Naive {
-    /// What each node is told to be for a placement, in the nodes' order.
-    pub(super) fn look(&mut self, cluster: &Cluster, group: usize, penalised: Option<usize>) -> Vec<Verdict> {
-        (0..cluster.nodes.len()).map(|node| self.look_at(cluster, group, node, penalised)).collect()
+    /// The verdict on each node for a placement, in the order of the nodes.
+    pub(super) fn verdicts(
+        &mut self,
+        cluster: &Cluster,
+        group: usize,
+        penalised: Option<usize>,
+    ) -> Vec<Verdict> {
+        (0..cluster.nodes.len()).map(|node| self.verdict(cluster, group, node, penalised)).collect()
     }
 
-    /// A failure of a class is told once for one of its nodes.
-    pub(super) fn tell(&mut self, cluster: &Cluster, group: usize, node: usize) -> Option<String> {
+    /// The reason against a node; a class reports its own reason only once.
+    pub(super) fn reason(&mut self, cluster: &Cluster, group: usize, node: usize) -> Option<String> {
         let reason = static_failures(cluster, &cluster.groups[group], node).into_iter().next()?;
-        let is_news = self.told.insert((group, class(cluster, node)));
-        Some(if is_news { reason } else { "computed class ineligible".into() })
+        let is_new = self.reported.insert((group, class(cluster, node)));
+        Some(if is_new { reason } else { "computed class ineligible".into() })
     }
 
-    fn look_at(&mut self, cluster: &Cluster, group: usize, node: usize, penalised: Option<usize>) -> Verdict {
-        if let Some(reason) = self.tell(cluster, group, node) {
+    fn verdict(&mut self, cluster: &Cluster, group: usize, node: usize, penalised: Option<usize>) -> Verdict {
+        if let Some(reason) = self.reason(cluster, group, node) {
             return Verdict::Filtered(reason);
         }
         if let Some((first, _)) = self.obstacles(cluster, group, node).into_iter().next() {
             return first;
         }
-        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
+        let (ask, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let others = self.of_group(cluster, group, node);
         let totals = self.totals(cluster, group, node);
         let free = |used: u32, has: u32| 10f64.powf(1.0 - f64::from(used) / f64::from(has));
-        let total = free(totals.cpu, is.cpu_mhz) + free(totals.memory, is.memory_mb);
+        let total = free(totals.cpu, spec.cpu_mhz) + free(totals.memory, spec.memory_mb);
         let mut scores = vec![match cluster.algorithm {
             SchedulerAlgorithm::Binpack => (20.0 - total).clamp(0.0, 18.0) / 18.0,
             SchedulerAlgorithm::Spread => (total - 2.0).clamp(0.0, 18.0) / 18.0,
-            SchedulerAlgorithm::Align => align(cluster, asked, is, &totals),
+            SchedulerAlgorithm::Align => align(cluster, ask, spec, &totals),
         }];
         if others > 0 {
-            scores.push(-(f64::from(others) + 1.0) / f64::from(asked.count));
+            scores.push(-(f64::from(others) + 1.0) / f64::from(ask.count));
         }
         if penalised == Some(node) {
             scores.push(-1.0);
         }
-        if let Some((rack, weight)) = asked.rack_affinity {
-            let matches = is.rack == Some(rack);
+        if let Some((rack, weight)) = ask.rack_affinity {
+            let matches = spec.rack == Some(rack);
             scores.push(if matches { (weight as f64).signum() } else { 0.0 });
         }
         let spread = self.spread(cluster, group, node);
@@ -133,21 +138,21 @@ impl Naive {
         Verdict::Scores(scores.iter().sum::<f64>() / scores.len() as f64)
     }
 
-    /// Everything that keeps a group off a node, what is met first before the rest.
+    /// All reasons against a node, in the order in which they are checked.
     fn obstacles(&self, cluster: &Cluster, group: usize, node: usize) -> Vec<Obstacle> {
-        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
+        let (ask, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let filtered = |what: String| (Verdict::Filtered(what), 0);
         let exhausted = |what: &str, missing: u32| (Verdict::Exhausted(what.to_owned()), missing);
         let mut obstacles: Vec<Obstacle> =
-            static_failures(cluster, asked, node).into_iter().map(filtered).collect();
-        if asked.wants_volume && !is.has_volume {
+            static_failures(cluster, ask, node).into_iter().map(filtered).collect();
+        if ask.wants_volume && !spec.has_volume {
             obstacles.push(filtered("missing compatible host volumes".into()));
         }
-        if asked.distinct_hosts && self.of_group(cluster, group, node) > 0 {
+        if ask.distinct_hosts && self.of_group(cluster, group, node) > 0 {
             obstacles.push(filtered("distinct_hosts".into()));
         }
-        if let Some(allowed) = asked.racks_each {
-            match is.rack {
+        if let Some(allowed) = ask.racks_each {
+            match spec.rack {
                 None => obstacles.push(filtered("missing property \"${meta.rack}\"".into())),
                 Some(rack) => {
                     let used = self.used(cluster, group, |node| cluster.nodes[node].rack == Some(rack));
@@ -158,26 +163,26 @@ impl Naive {
                 }
             }
         }
-        let here = |new: &&New| new.node == node;
+        let here = |new: &&NewAlloc| new.node == node;
         let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
         let dynamic =
             self.placed.iter().filter(here).flat_map(|new| &new.ports).filter(|port| **port >= 1_000);
-        if asked.static_port.is_some()
+        if ask.static_port.is_some()
             && (there.iter().any(|alloc| alloc.static_port.is_some())
                 || self.placed.iter().filter(here).any(|new| new.ports.contains(&80)))
         {
             obstacles.push(exhausted("network: reserved port collision s=80", 0));
-        } else if asked.dynamic_ports > usize::from(is.ports) - dynamic.count() {
+        } else if ask.dynamic_ports > usize::from(spec.ports) - dynamic.count() {
             obstacles.push(exhausted("network: dynamic port selection failed", 0));
         }
-        if asked.gpus > 0 && is.gpus > asked.gpus {
+        if ask.gpus > 0 && spec.gpus > ask.gpus {
             let taken: BTreeSet<u64> = there
                 .iter()
                 .flat_map(|alloc| alloc.gpus.clone())
                 .chain(self.placed.iter().filter(here).flat_map(|new| new.gpus.clone()))
                 .collect();
-            let free = (0..is.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
-            if free < asked.gpus {
+            let free = (0..spec.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
+            if free < ask.gpus {
                 obstacles.push(exhausted("devices: no devices match request", 0));
             }
         }
@@ -185,22 +190,22 @@ impl Naive {
         if totals.lacks_cores {
             obstacles.push(exhausted("cores", 0));
         }
-        if is.max_allocs > 0 && totals.allocs > is.max_allocs {
-            obstacles.push(exhausted("max allocation exceeded", totals.allocs - is.max_allocs));
+        if spec.max_allocs > 0 && totals.allocs > spec.max_allocs {
+            obstacles.push(exhausted("max allocation exceeded", totals.allocs - spec.max_allocs));
         }
-        if totals.cpu > is.cpu_mhz {
-            obstacles.push(exhausted("cpu", totals.cpu - is.cpu_mhz));
+        if totals.cpu > spec.cpu_mhz {
+            obstacles.push(exhausted("cpu", totals.cpu - spec.cpu_mhz));
         }
-        if totals.memory > is.memory_mb {
-            obstacles.push(exhausted("memory", totals.memory - is.memory_mb));
+        if totals.memory > spec.memory_mb {
+            obstacles.push(exhausted("memory", totals.memory - spec.memory_mb));
         }
         obstacles
     }
 
-    /// What would be in use of a node with one more of a group.
+    /// What would be in use on a node with one more allocation of a group.
     fn totals(&self, cluster: &Cluster, group: usize, node: usize) -> Totals {
-        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
-        let here = |new: &&New| new.node == node;
+        let (ask, spec) = (&cluster.groups[group], &cluster.nodes[node]);
+        let here = |new: &&NewAlloc| new.node == node;
         let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
         let taken_cores: BTreeSet<u16> = there
             .iter()
@@ -208,11 +213,11 @@ impl Naive {
             .chain(self.placed.iter().filter(here).flat_map(|new| new.cores.clone()))
             .collect();
         let free_cores: Vec<u16> =
-            (0..is.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
-        let mhz = |cores: &[u16]| cores.iter().map(|core| is.cores[usize::from(*core)]).sum::<u32>();
-        let own_cores = free_cores.get(..asked.cores as usize);
-        let amounts = |group: &GroupIs| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
-        let (ask_cpu, ask_memory) = amounts(asked);
+            (0..spec.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
+        let mhz = |cores: &[u16]| cores.iter().map(|core| spec.cores[usize::from(*core)]).sum::<u32>();
+        let own_cores = free_cores.get(..ask.cores as usize);
+        let amounts = |group: &TestGroup| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
+        let (ask_cpu, ask_memory) = amounts(ask);
         let own_mhz = own_cores.map_or(0, mhz);
         let mut totals = Totals {
             lacks_cores: own_cores.is_none(),
@@ -222,9 +227,9 @@ impl Naive {
             allocs: 1,
         };
         for alloc in &there {
-            let (own_cpu, own_memory) = match alloc.of {
-                Of::Group(group) => amounts(&cluster.groups[group]),
-                Of::Other { cpu_mhz, memory_mb, .. } => (cpu_mhz, memory_mb),
+            let (own_cpu, own_memory) = match alloc.owner {
+                Owner::Group(group) => amounts(&cluster.groups[group]),
+                Owner::Other { cpu_mhz, memory_mb, .. } => (cpu_mhz, memory_mb),
             };
             totals.add(own_cpu + mhz(&alloc.cores), own_memory);
         }
@@ -235,7 +240,7 @@ impl Naive {
         totals
     }
 
-    /// What reasons there are for a group to get no node, as they are told.
+    /// All reasons against placing a group, in the form that metrics have.
     pub(super) fn reasons(&self, cluster: &Cluster, group: usize) -> Vec<Reason> {
         let mut obstacles: BTreeMap<String, Vec<(u32, bool)>> = BTreeMap::new();
         for node in 0..cluster.nodes.len() {
@@ -251,7 +256,7 @@ impl Naive {
                 nodes.iter().filter(|(_, alone)| *alone).map(|(missing, _)| *missing).collect();
             let all = || nodes.iter().map(|(missing, _)| *missing).collect();
             let amounts = if of_alone.is_empty() { all() } else { of_alone.clone() };
-            let least = *amounts.iter().min().expect("it keeps a node away");
+            let least = *amounts.iter().min().expect("each reason is against some node");
             let such = amounts.iter().filter(|missing| **missing == least).count() as u32;
             Reason {
                 name: name.into(),
@@ -273,16 +278,17 @@ impl Naive {
     }
 
     fn of_group(&self, cluster: &Cluster, group: usize, node: usize) -> u32 {
-        let stored = self.present(cluster, node);
-        let stored = stored.filter(|number| cluster.allocs[*number].of == Of::Group(group)).count();
+        let stored_allocs = self.present(cluster, node);
+        let stored_allocs =
+            stored_allocs.filter(|number| cluster.allocs[*number].owner == Owner::Group(group)).count();
         let new = self.placed.iter().filter(|new| new.node == node && new.group == group).count();
-        (stored + new) as u32
+        (stored_allocs + new) as u32
     }
 
     /// Existing, proposed and cleared allocations of a group on some nodes.
     fn uses(&self, cluster: &Cluster, group: usize, on: impl Fn(usize) -> bool) -> [u32; 3] {
         let own = |number: &usize| {
-            cluster.allocs[*number].of == Of::Group(group) && on(cluster.allocs[*number].node)
+            cluster.allocs[*number].owner == Owner::Group(group) && on(cluster.allocs[*number].node)
         };
         let all = 0..cluster.allocs.len();
         let existing = all.filter(own).filter(|number| !ended(cluster.allocs[*number].client)).count();
@@ -299,10 +305,10 @@ impl Naive {
     }
 
     fn spread(&self, cluster: &Cluster, group: usize, node: usize) -> f64 {
-        let asked = &cluster.groups[group];
-        let weight = 1.0 / asked.spreads.len() as f64;
-        let one = |spread: &SpreadIs| match spread {
-            SpreadIs::Racks => {
+        let ask = &cluster.groups[group];
+        let weight = 1.0 / ask.spreads.len() as f64;
+        let one = |spread: &TestSpread| match spread {
+            TestSpread::Racks => {
                 let racks: BTreeSet<u64> = cluster.nodes.iter().filter_map(|node| node.rack).collect();
                 let value = |rack: u64| {
                     let on = move |node: usize| cluster.nodes[node].rack == Some(rack);
@@ -310,24 +316,26 @@ impl Naive {
                 };
                 even(cluster.nodes[node].rack.map(|rack| value(rack).1), racks.into_iter().map(value))
             }
-            SpreadIs::Nodes => {
+            TestSpread::Nodes => {
                 let value = |node: usize| {
                     let on = move |other: usize| other == node;
                     (self.uses(cluster, group, on), self.used(cluster, group, on))
                 };
                 even(Some(value(node).1), (0..cluster.nodes.len()).map(value))
             }
-            SpreadIs::SomeRacks(targets) if targets.is_empty() => unreachable!("there is one at least"),
-            SpreadIs::SomeRacks(targets) => {
+            TestSpread::SomeRacks(targets) if targets.is_empty() => {
+                unreachable!("there is at least one target")
+            }
+            TestSpread::SomeRacks(targets) => {
                 let lowest = self.lowest(cluster, group, weight);
                 let Some(rack) = cluster.nodes[node].rack else { return -1.0 };
                 self.target_boost(cluster, group, targets, rack, weight).unwrap_or(lowest)
             }
         };
-        asked.spreads.iter().map(one).sum()
+        ask.spreads.iter().map(one).sum()
     }
 
-    /// `None`: none of the value is wanted, so that it is worth the lowest of all.
+    /// `None` if the desired number is zero, so that the boost is the lowest of all.
     fn target_boost(
         &self,
         cluster: &Cluster,
@@ -357,13 +365,13 @@ impl Naive {
     }
 
     fn lowest(&self, cluster: &Cluster, group: usize, weight: f64) -> f64 {
-        let asked = &cluster.groups[group];
+        let ask = &cluster.groups[group];
         let feasible =
-            (0..cluster.nodes.len()).filter(|node| static_failures(cluster, asked, *node).is_empty());
+            (0..cluster.nodes.len()).filter(|node| static_failures(cluster, ask, *node).is_empty());
         let racks: BTreeSet<u64> = feasible.filter_map(|node| cluster.nodes[node].rack).collect();
         let mut lowest = -1.0f64;
-        for spread in &asked.spreads {
-            let SpreadIs::SomeRacks(targets) = spread else { continue };
+        for spread in &ask.spreads {
+            let TestSpread::SomeRacks(targets) = spread else { continue };
             for rack in &racks {
                 if let Some(boost) = self.target_boost(cluster, group, targets, *rack, weight) {
                     lowest = lowest.min(boost);
@@ -374,16 +382,16 @@ impl Naive {
     }
 }
 
-/// How well the shape of what a node has left suits, and how little of it stays.
-fn align(cluster: &Cluster, asked: &GroupIs, is: &NodeIs, totals: &Totals) -> f64 {
-    let feasible = |node: &usize| static_failures(cluster, asked, *node).is_empty();
-    let feasible: Vec<&NodeIs> =
+/// How well a node suits by the shape of its free resources, and by how little is left.
+fn align(cluster: &Cluster, ask: &TestGroup, spec: &TestNode, totals: &Totals) -> f64 {
+    let feasible = |node: &usize| static_failures(cluster, ask, *node).is_empty();
+    let feasible: Vec<&TestNode> =
         (0..cluster.nodes.len()).filter(feasible).map(|node| &cluster.nodes[node]).collect();
-    let average = |of: fn(&NodeIs) -> u32| {
+    let average = |of: fn(&TestNode) -> u32| {
         feasible.iter().map(|node| f64::from(of(node))).sum::<f64>() / feasible.len() as f64
     };
     let averages = [average(|node| node.cpu_mhz), average(|node| node.memory_mb)];
-    let rest = [is.cpu_mhz - totals.cpu, is.memory_mb - totals.memory];
+    let rest = [spec.cpu_mhz - totals.cpu, spec.memory_mb - totals.memory];
     let [own, rest] = [totals.own, rest].map(|of| [0, 1].map(|axis| f64::from(of[axis]) / averages[axis]));
     let left = [0, 1].map(|axis| own[axis] + rest[axis]);
     let length = |of: [f64; 2]| of[0].hypot(of[1]);
@@ -392,7 +400,7 @@ fn align(cluster: &Cluster, asked: &GroupIs, is: &NodeIs, totals: &Totals) -> f6
     (cosine + 0.2 * tightness) / 1.2
 }
 
-/// Of a value that is in use so often, where all values have these uses and counts.
+/// The boost of a value that is used `used` times; `values` are the uses and counts of all values.
 fn even(used: Option<u32>, values: impl Iterator<Item = ([u32; 3], u32)>) -> f64 {
     let Some(used) = used else { return -1.0 };
     let present = values.filter(|([existing, proposed, _], _)| existing + proposed > 0);
@@ -412,7 +420,7 @@ fn even(used: Option<u32>, values: impl Iterator<Item = ([u32; 3], u32)>) -> f64
     }
 }
 
-/// Counts of a pass.
+/// Counters of a pass.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) filtered: BTreeMap<String, u32>,

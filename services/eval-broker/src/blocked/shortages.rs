@@ -1,22 +1,22 @@
-//! What evaluations that wait for room asked for in vain: sums for people and for whoever adds machines.
+//! Sums of the CPU and memory that blocked evaluations lack, for users and autoscalers.
 
 use std::collections::BTreeMap;
 
 use model::Text;
 use model::eval::Evaluation;
 
-/// Where something was asked for in vain.
+/// Where resources are missing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WantedBy {
+pub(crate) struct Location {
     pub(crate) datacenter: Text,
     pub(crate) node_class: Text,
     pub(crate) node_pool: Text,
 }
 
-/// Sums by place.
+/// Missing resources by location.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    sums: BTreeMap<WantedBy, Sum>,
+pub(crate) struct Shortages {
+    sums: BTreeMap<Location, Sum>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,58 +26,58 @@ struct Sum {
     memory_mb: u64,
 }
 
-impl Wanted {
+impl Shortages {
     pub(super) fn add(&mut self, eval: &Evaluation) {
-        for (by, share) in shares(eval) {
-            let sum = self.sums.entry(by).or_default();
+        for (location, share) in shares(eval) {
+            let sum = self.sums.entry(location).or_default();
             sum.evals += 1;
             sum.cpu_mhz += share.cpu_mhz;
             sum.memory_mb += share.memory_mb;
         }
     }
 
-    /// Takes away what [`Self::add`] added for the same evaluation.
+    /// Subtracts what [`Self::add`] added for the same evaluation.
     pub(super) fn remove(&mut self, eval: &Evaluation) {
-        for (by, share) in shares(eval) {
-            let Some(sum) = self.sums.get_mut(&by) else { continue };
+        for (location, share) in shares(eval) {
+            let Some(sum) = self.sums.get_mut(&location) else { continue };
             sum.evals -= 1;
             sum.cpu_mhz -= share.cpu_mhz;
             sum.memory_mb -= share.memory_mb;
             if sum.evals == 0 {
-                self.sums.remove(&by);
+                self.sums.remove(&location);
             }
         }
     }
 
-    /// CPU in MHz and memory in MB by place.
-    pub(crate) fn sums(&self) -> impl Iterator<Item = (&WantedBy, u64, u64)> {
-        self.sums.iter().map(|(by, sum)| (by, sum.cpu_mhz, sum.memory_mb))
+    /// Missing CPU in MHz and memory in MB, by location.
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (&Location, u64, u64)> {
+        self.sums.iter().map(|(location, sum)| (location, sum.cpu_mhz, sum.memory_mb))
     }
 }
 
-/// CPU in MHz and memory in MB that the groups of an evaluation asked for in vain.
-pub(super) fn missing(eval: &Evaluation) -> (u64, u64) {
+/// CPU in MHz and memory in MB that the groups of an evaluation lack.
+pub(super) fn shortage_of(eval: &Evaluation) -> (u64, u64) {
     let short = eval.failed_groups.values().flat_map(|metric| metric.resources_exhausted.values());
     short.fold((0, 0), |(cpu_mhz, memory_mb), short| {
         (cpu_mhz + u64::from(short.cpu_mhz), memory_mb + u64::from(short.memory_mb))
     })
 }
 
-/// What each group of the evaluation asked for, in each datacenter and class that was looked at.
-fn shares(eval: &Evaluation) -> impl Iterator<Item = (WantedBy, Sum)> {
+/// The missing resources of each group of an evaluation, in each datacenter and node class that was considered.
+fn shares(eval: &Evaluation) -> impl Iterator<Item = (Location, Sum)> {
     eval.failed_groups.values().flat_map(|metric| {
         let cpu_mhz = metric.resources_exhausted.values().map(|short| u64::from(short.cpu_mhz)).sum();
         let memory_mb = metric.resources_exhausted.values().map(|short| u64::from(short.memory_mb)).sum();
         let no_class = metric.class_exhausted.is_empty().then(Text::default);
         let classes: Vec<Text> = metric.class_exhausted.keys().cloned().chain(no_class).collect();
         metric.nodes_available.keys().flat_map(move |datacenter| {
-            let by = |node_class: &Text| WantedBy {
+            let location = |node_class: &Text| Location {
                 datacenter: datacenter.clone(),
                 node_class: node_class.clone(),
                 node_pool: metric.node_pool.clone(),
             };
             let sum = Sum { evals: 1, cpu_mhz, memory_mb };
-            classes.iter().map(|class| (by(class), sum)).collect::<Vec<_>>()
+            classes.iter().map(|class| (location(class), sum)).collect::<Vec<_>>()
         })
     })
 }

@@ -7,7 +7,7 @@ use std::panic::catch_unwind;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tests::conformance::{FREED, Verdict, check};
+use tests::conformance::{EXEMPTIONS, Verdict, check};
 use tests::job_files;
 use tests::recorded::{Case, cases_of, files_in};
 use tests::scenes::{self, Scene, scenes_in};
@@ -92,15 +92,15 @@ fn run_scheduler_cases(paths: &[String]) -> (usize, usize) {
         }
     }
     quirks.sort_unstable();
-    for freed in FREED {
-        let mut named = quirks.iter().filter(|(rules, _)| rules.split(',').any(|rule| rule == freed.rule));
+    for exempt in EXEMPTIONS {
+        let mut named = quirks.iter().filter(|(rules, _)| rules.split(',').any(|rule| rule == exempt.rule));
         if let Some((_, first)) = named.next() {
-            let what = if freed.nodes { "nodes, victims" } else { "" };
+            let what = if exempt.nodes { "nodes, victims" } else { "" };
             println!(
                 "{}: {} cases, {first} first; free: {what} {}",
-                freed.rule,
+                exempt.rule,
                 1 + named.count(),
-                freed.members.join(", ")
+                exempt.members.join(", ")
             );
         }
     }

@@ -82,9 +82,9 @@ struct Day {
 
 impl Day {
     async fn begin() -> Self {
-        let cluster = Cluster::start_of(BINARY, &[], &PROCESSES).await;
+        let cluster = Cluster::start_processes(BINARY, &[], &PROCESSES).await;
         let steady = Steady::start(&cluster, &["agent"]).await;
-        let history = History::of(&cluster).await;
+        let history = History::new(&cluster).await;
         Self { cluster, steady, history }
     }
 
@@ -94,7 +94,7 @@ impl Day {
         self.assert_refused(&format!("{what}-in-vain")).await;
         // Nor can an applier prove that it is one, so that nobody hears of any.
         let unknown = async |_: &Cluster| (!self.stale_read().await).then_some(());
-        self.cluster.until("no applier is known", unknown).await;
+        self.cluster.wait_until("no applier is known", unknown).await;
         assert_eq!(self.status("/v1/job/steady-agent").await, 500, "what may be old is not shown as new");
     }
 
@@ -113,23 +113,23 @@ impl Day {
     async fn assert_well(&mut self, what: &str) {
         let began = clock::monotonic();
         let registered = async |_: &Cluster| (self.register(what).await.0 == 200).then_some(());
-        self.cluster.until("a job can be registered", registered).await;
-        self.cluster.until_alloc(what, "running").await;
+        self.cluster.wait_until("a job can be registered", registered).await;
+        self.cluster.wait_for_alloc(what, "running").await;
         println!("{what}: all is well after {:.1} s", began.elapsed().as_secs_f64());
         // Whoever has just found his way back to NATS hears of the applier with its next beat.
         let known = async |_: &Cluster| self.stale_read().await.then_some(());
-        self.cluster.until("the applier is known", known).await;
+        self.cluster.wait_until("the applier is known", known).await;
 
-        self.history.until_calm(&self.cluster).await;
+        self.history.wait_until_settled(&self.cluster).await;
         self.history.assert_one_writer(&self.cluster);
         self.history.assert_tables(&self.cluster).await;
-        invariants::assert_shown_alike(&self.cluster).await;
+        invariants::assert_apis_agree_with_sql(&self.cluster).await;
         self.steady.assert_never_stopped(&self.cluster).await;
         self.cluster.assert_alive();
     }
 
     async fn register(&self, id: &str) -> (u16, String) {
-        self.cluster.api.send(Method::PUT, "/v1/jobs", jobs::pretending(id, 1).to_string()).await
+        self.cluster.api.send(Method::PUT, "/v1/jobs", jobs::mock_service(id, 1).to_string()).await
     }
 
     async fn status(&self, path: &str) -> u16 {
@@ -140,7 +140,7 @@ impl Day {
     /// is an applier.
     async fn stale_read(&self) -> bool {
         let began = clock::monotonic();
-        let request = self.cluster.api.ask(Method::GET, "/v1/job/steady-agent?stale");
+        let request = self.cluster.api.request(Method::GET, "/v1/job/steady-agent?stale");
         let answer = request.send().await.expect("stale reads are always answered");
         assert!(began.elapsed() < Duration::from_secs(1), "a stale read took {:?}", began.elapsed());
         assert_eq!(answer.status(), 200);

@@ -78,8 +78,8 @@ async fn a_deposed_applier_says_and_writes_nothing_more() {
     };
     let lease = [("DROVER_APPLIER_LEASE_MS", LEASE_MS.to_string())];
     let mut active = name(0);
-    let mut cluster = Cluster::start_of(BINARY, &lease, &[&active]).await;
-    let mut history = History::of(&cluster).await;
+    let mut cluster = Cluster::start_processes(BINARY, &lease, &[&active]).await;
+    let mut history = History::new(&cluster).await;
     for (round, stop) in (1..).zip(&stops) {
         let mut lineup =
             Lineup { cluster: &mut cluster, active, stopped: name(2 * round - 1), next: name(2 * round) };
@@ -127,7 +127,7 @@ impl Lineup<'_> {
 
         let stands_by = matches!(stop, Stop::StandingBy(_));
         if !stands_by {
-            self.cluster.until_connected(&self.stopped).await;
+            self.cluster.wait_until_connected(&self.stopped).await;
             self.cluster.kill9(&self.active);
         }
         match stop {
@@ -150,11 +150,11 @@ impl Lineup<'_> {
                     cluster.sql(LOSE_CONNECTIONS);
                     cluster.is_stopped(&self.stopped).then_some(())
                 };
-                self.cluster.until("a lost commit is looked for", is_lost).await;
+                self.cluster.wait_until("a lost commit is looked for", is_lost).await;
             }
             Stop::At(_) | Stop::StandingBy(_) => {}
         }
-        self.cluster.until_stopped(&self.stopped).await;
+        self.cluster.wait_until_stopped(&self.stopped).await;
 
         let begun = clock::monotonic();
         if !stands_by {
@@ -162,11 +162,11 @@ impl Lineup<'_> {
         }
         let answers = witness.answers();
         self.cluster
-            .until("others are answered", async |_| (witness.answers() > answers).then_some(()))
+            .wait_until("others are answered", async |_| (witness.answers() > answers).then_some(()))
             .await;
         let held_up = begun.elapsed();
         self.more(&witness).await;
-        self.cluster.until_projected().await;
+        self.cluster.wait_until_projected().await;
 
         self.cluster.signal(&self.stopped, Signal::SIGCONT);
         self.more(&witness).await;
@@ -182,14 +182,16 @@ impl Lineup<'_> {
     /// Waits until some more is answered.
     async fn more(&self, witness: &Witness) {
         let enough = witness.answers() + ANSWERS;
-        self.cluster.until("more is answered", async |_| (witness.answers() >= enough).then_some(())).await;
+        self.cluster
+            .wait_until("more is answered", async |_| (witness.answers() >= enough).then_some(()))
+            .await;
     }
 
     /// Stops the applier while the database does what it was told, and says so to nobody who listens.
     async fn stop_in_commit(&self) {
         self.cluster.alter(SLOW_COMMITS).await;
         let is_at_it = async |cluster: &Cluster| (cluster.sql(IN_COMMIT) == ["1"]).then_some(());
-        self.cluster.until("a commit is under way", is_at_it).await;
+        self.cluster.wait_until("a commit is under way", is_at_it).await;
         self.cluster.signal(&self.stopped, Signal::SIGSTOP);
         self.cluster.alter("drop function slow cascade").await;
     }

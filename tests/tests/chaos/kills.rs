@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use telemetry::clock;
 use tests::harness::invariants::{self, History};
-use tests::harness::{Cluster, until};
+use tests::harness::{Cluster, wait_until};
 
 use crate::steady::Steady;
 use crate::stream::{ALL_MEMORY_MB, Flowed, Flowing, MEMORY_MB_MAX, Stream};
@@ -113,7 +113,7 @@ async fn nothing_is_lost_whatever_is_killed() {
             victim.name()
         );
     }
-    invariants::assert_rebuilt(&world.cluster).await;
+    invariants::assert_rebuild_agrees(&world.cluster).await;
     println!("Times are the longest. {} change sets, each looked at.", world.history.state().index());
 }
 
@@ -156,9 +156,9 @@ impl World {
         let memory = ALL_MEMORY_MB / AGENTS.len() as u32 + BESIDE_MB;
         let sizes =
             [("DROVER_MEMORY_TOTAL_MB", memory.to_string()), ("DROVER_CPU_TOTAL_COMPUTE", "4000".into())];
-        let cluster = Cluster::start_of(BINARY, &sizes, &PROCESSES).await;
+        let cluster = Cluster::start_processes(BINARY, &sizes, &PROCESSES).await;
         let steady = Steady::start(&cluster, &AGENTS).await;
-        let history = History::of(&cluster).await;
+        let history = History::new(&cluster).await;
         let stream = Some(Stream::new(&cluster.apis(), seed));
         Self { cluster, steady, history, stream, chance: StdRng::seed_from_u64(seed) }
     }
@@ -196,7 +196,7 @@ impl World {
         self.stream = Some(stream);
         self.history.assert_one_writer(&self.cluster);
         self.history.assert_tables(&self.cluster).await;
-        invariants::assert_shown_alike(&self.cluster).await;
+        invariants::assert_apis_agree_with_sql(&self.cluster).await;
         self.steady.assert_never_stopped(&self.cluster).await;
         self.cluster.assert_alive();
         Came { flowed, settled }
@@ -206,7 +206,7 @@ impl World {
     async fn more(&self, flowing: &Flowing) {
         let enough = flowing.acknowledged() + WRITES;
         let is_enough = async |_: &Cluster| (flowing.acknowledged() >= enough).then_some(());
-        self.cluster.until("more is acknowledged", is_enough).await;
+        self.cluster.wait_until("more is acknowledged", is_enough).await;
     }
 
     /// Waits until all is as it was acknowledged; looks at all change sets on the way there. How long that took.
@@ -227,9 +227,9 @@ impl World {
         };
         let explain = || {
             let wrong = wrong.lock().expect("nobody panics with it");
-            format!("{wrong}\n{}", self.cluster.last_words())
+            format!("{wrong}\n{}", self.cluster.log_tails())
         };
-        until("all is as it was acknowledged", is_right, explain).await;
+        wait_until("all is as it was acknowledged", is_right, explain).await;
         begun.elapsed()
     }
 }

@@ -30,13 +30,13 @@ impl Steady {
         for node in nodes {
             let name = format!("steady-{}", node.replace('@', "-"));
             let [pids, ticks] = ["pids", "ticks"].map(|end| cluster.path(&format!("{name}.{end}")));
-            let mut job = jobs::service(&name, &jobs::ticking(&pids, &ticks));
+            let mut job = jobs::service(&name, &jobs::ticking_script(&pids, &ticks));
             job["Job"]["Constraints"] =
                 json!([{ "LTarget": "${node.unique.name}", "Operand": "=", "RTarget": node }]);
             cluster.api.put("/v1/jobs", &job).await;
-            let alloc = cluster.until_alloc(&name, "running").await;
+            let alloc = cluster.wait_for_alloc(&name, "running").await;
             let pid = cluster
-                .until("the task says who it is", async |_| {
+                .wait_until("the task says who it is", async |_| {
                     fs::read_to_string(&pids).ok()?.trim().parse().ok()
                 })
                 .await;
@@ -59,7 +59,7 @@ impl Steady {
             let silences = moments.windows(2).map(|pair| pair[1] - pair[0]);
             let longest = silences.fold(0.0, f64::max);
             assert!(longest < SILENCE_MAX_SECS, "{job} was silent for {longest} s");
-            let found: Value = cluster.until_alloc(job, "running").await;
+            let found: Value = cluster.wait_for_alloc(job, "running").await;
             assert_eq!((text(&found, "ID"), &found["TaskStates"]["task"]["Restarts"]), (&**alloc, &json!(0)));
         }
     }

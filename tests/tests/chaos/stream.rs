@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use state::State;
 use telemetry::clock;
 use tests::harness::api::{Api, text};
-use tests::harness::invariants::live_of;
-use tests::harness::{PATIENCE, jobs, pause};
+use tests::harness::invariants::live_allocs;
+use tests::harness::{TIMEOUT, jobs, pause};
 use tokio::task::JoinSet;
 
 /// How many write at the same time.
@@ -212,12 +212,12 @@ impl Writer {
         let (id, begun) = (self.jobs[place].id.clone(), clock::monotonic());
         let mut refused = String::new();
         for attempt in 0.. {
-            assert!(begun.elapsed() < PATIENCE, "in vain asked for {id} to be {wanted:?}: {refused}");
+            assert!(begun.elapsed() < TIMEOUT, "in vain asked for {id} to be {wanted:?}: {refused}");
             let api = &self.apis[self.chance.random_range(0..self.apis.len())];
             let request = match wanted {
-                Wanted::Runs(shape) => api.ask(Method::PUT, "/v1/jobs").json(&shape.job(&id)),
-                Wanted::Stopped => api.ask(Method::DELETE, &format!("/v1/job/{id}")),
-                Wanted::Gone => api.ask(Method::DELETE, &format!("/v1/job/{id}?purge=true")),
+                Wanted::Runs(shape) => api.request(Method::PUT, "/v1/jobs").json(&shape.job(&id)),
+                Wanted::Stopped => api.request(Method::DELETE, &format!("/v1/job/{id}")),
+                Wanted::Gone => api.request(Method::DELETE, &format!("/v1/job/{id}?purge=true")),
             };
             match request.send().await {
                 Ok(answer) if answer.status().is_success() => return,
@@ -239,7 +239,7 @@ impl Writer {
     async fn read_back(&mut self, place: usize) {
         let api = &self.apis[self.chance.random_range(0..self.apis.len())];
         let Job { id, wanted, .. } = &self.jobs[place];
-        let Ok(answer) = api.ask(Method::GET, &format!("/v1/job/{id}")).send().await else { return };
+        let Ok(answer) = api.request(Method::GET, &format!("/v1/job/{id}")).send().await else { return };
         let status = answer.status();
         let Ok(body) = answer.text().await else { return };
         if status.is_server_error() {
@@ -262,7 +262,7 @@ impl Writer {
 
 impl Shape {
     fn job(self, id: &str) -> Value {
-        let mut job = jobs::pretending(id, self.count);
+        let mut job = jobs::mock_service(id, self.count);
         // A rollout may fail where tasks and nodes do, and everything acknowledged is to come true.
         job["Job"]["TaskGroups"][0]["Update"] = json!({ "MaxParallel": 0 });
         let task = &mut job["Job"]["TaskGroups"][0]["Tasks"][0];
@@ -294,7 +294,7 @@ impl Job {
         if job.spec.stop || group.count as usize != shape.count || mark != Some(shape.mark.to_string()) {
             return Err(format!("is another: {job:?}"));
         }
-        let live = live_of(state, &key, &group.name);
+        let live = live_allocs(state, &key, &group.name);
         let run = live.iter().all(|alloc| {
             alloc.client_status() == ClientStatus::Running && alloc.common().job == job.version_key()
         });

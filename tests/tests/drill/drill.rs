@@ -9,7 +9,7 @@ use tests::containers::compose::{self, Project};
 use tests::containers::engine::{Engine, Network};
 use tests::containers::images::{self, Binary};
 use tests::harness::api::{Api, array, text};
-use tests::harness::until;
+use tests::harness::wait_until;
 use tests::skips::skip;
 
 use crate::registrar::Registrar;
@@ -24,7 +24,7 @@ const APIS: usize = 2;
 /// How long it may take until a job is placed that is registered as a container dies.
 const PLACING_AGAIN: Duration = Duration::from_secs(10);
 /// Lines of each container's log that a failure shows.
-const LAST_WORDS: usize = 12;
+const LOG_TAIL_LINES: usize = 12;
 /// Where the API is published.
 const ADDRESS: &str = "127.0.0.1:4646";
 /// The port of each service's health and metrics.
@@ -46,7 +46,7 @@ async fn compose_holds_what_it_promises() {
     let engine = Engine::start(Network::Own);
     engine.enter_network();
     let project = Project::new(&engine);
-    let explain = || engine.last_words(LAST_WORDS);
+    let explain = || engine.log_tails(LOG_TAIL_LINES);
     let faults = policy::faults(&project.resolved("*"));
     assert!(faults.is_empty(), "the compose file breaks rules: {faults:#?}");
     assert_eq!(project.run(&["config", "--quiet"]), "");
@@ -69,7 +69,7 @@ async fn compose_holds_what_it_promises() {
     timeline.note(&format!("all {SCHEDULERS} schedulers have placed jobs ({PLANS})"));
 
     kill_each(&project, &engine, &mut registrar, timeline).await;
-    until(
+    wait_until(
         "every acknowledged job has run",
         async || {
             let lost = registrar.lost().await?;
@@ -119,8 +119,8 @@ async fn all_schedulers_place(project: &Project<'_>, engine: &Engine, registrar:
     assert_eq!(schedulers.len(), SCHEDULERS);
     let mut idle = schedulers.clone();
     while !idle.is_empty() {
-        assert!(registrar.count() < JOBS_MAX, "{idle:?} place nothing\n{}", engine.last_words(LAST_WORDS));
-        registrar.place(|| engine.last_words(LAST_WORDS)).await;
+        assert!(registrar.count() < JOBS_MAX, "{idle:?} place nothing\n{}", engine.log_tails(LOG_TAIL_LINES));
+        registrar.place(|| engine.log_tails(LOG_TAIL_LINES)).await;
         let mut still = Vec::new();
         for scheduler in idle {
             if plans(engine, scheduler).await == 0.0 {
@@ -146,7 +146,7 @@ async fn plans(engine: &Engine, container: &str) -> f64 {
 /// Kills every container once while jobs are registered, and looks how long it takes until one is placed again.
 async fn kill_each(project: &Project<'_>, engine: &Engine, registrar: &mut Registrar, timeline: Timeline) {
     let victims: Vec<String> = project.containers().into_keys().collect();
-    let explain = || engine.last_words(LAST_WORDS);
+    let explain = || engine.log_tails(LOG_TAIL_LINES);
     let (mut slowest, mut whose) = (Duration::ZERO, "");
     for (at, victim) in victims.iter().enumerate() {
         // Half of what it gets of the jobs comes before, half while it is gone.
@@ -163,7 +163,7 @@ async fn kill_each(project: &Project<'_>, engine: &Engine, registrar: &mut Regis
         while registrar.count() < goal {
             registrar.register().await;
         }
-        until(
+        wait_until(
             &format!("{victim} is well again"),
             async || {
                 let containers = project.containers();
@@ -197,7 +197,7 @@ fn restarts(engine: &Engine, container: &str) -> u32 {
 /// Waits until both tasks of the example run.
 async fn hello_runs(explain: impl Fn() -> String) {
     let api = Api::new(ADDRESS.to_owned());
-    until(
+    wait_until(
         "the example runs twice",
         async || {
             let allocs = api.try_get("/v1/job/hello/allocations").await.ok()?;

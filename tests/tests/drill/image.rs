@@ -134,8 +134,8 @@ async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
         start(engine, image, service, &environment);
         let status =
             async || (engine.inspect(service, "{{.State.Health.Status}}") == "healthy").then_some(());
-        tests::harness::until(&format!("{service} is healthy"), status, || {
-            engine.last_words(20) + &engine.inspect(service, "{{json .State.Health}}")
+        tests::harness::wait_until(&format!("{service} is healthy"), status, || {
+            engine.log_tails(20) + &engine.inspect(service, "{{json .State.Health}}")
         })
         .await;
     }
@@ -146,7 +146,7 @@ async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
         timeline.note(&format!("{service} ended"));
         assert!(took < END_WITHIN, "{service} took {took:?} to end");
         let code = engine.inspect(service, "{{.State.ExitCode}}");
-        assert_eq!(code, "0", "{service} did not end in order: {}", engine.last_words(20));
+        assert_eq!(code, "0", "{service} did not end in order: {}", engine.log_tails(20));
         engine.run(&["rm", "--volumes", service]);
     }
 }

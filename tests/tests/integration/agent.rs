@@ -11,10 +11,10 @@ use crate::BINARY;
 async fn an_agent_finds_the_tasks_of_the_one_before() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let [pids, ticks] = ["pids", "ticks"].map(|name| cluster.path(name));
-    cluster.api.put("/v1/jobs", &jobs::service("long", &jobs::ticking(&pids, &ticks))).await;
-    let before = cluster.until_alloc("long", "running").await;
+    cluster.api.put("/v1/jobs", &jobs::service("long", &jobs::ticking_script(&pids, &ticks))).await;
+    let before = cluster.wait_for_alloc("long", "running").await;
     let pid = cluster
-        .until("the task says who it is", async |_| fs::read_to_string(&pids).ok()?.trim().parse().ok())
+        .wait_until("the task says who it is", async |_| fs::read_to_string(&pids).ok()?.trim().parse().ok())
         .await;
 
     cluster.kill9(AGENT);
@@ -22,8 +22,8 @@ async fn an_agent_finds_the_tasks_of_the_one_before() {
     cluster.spawn(AGENT);
     // What only an agent that runs can answer.
     let files = format!("/v1/client/fs/ls/{}", text(&before, "ID"));
-    cluster.until("the agent is back", async |cluster| cluster.api.try_get(&files).await.ok()).await;
-    let after = cluster.until_alloc("long", "running").await;
+    cluster.wait_until("the agent is back", async |cluster| cluster.api.try_get(&files).await.ok()).await;
+    let after = cluster.wait_for_alloc("long", "running").await;
     assert_eq!(text(&after, "ID"), text(&before, "ID"));
     assert_eq!(after["TaskStates"]["task"]["Restarts"], 0);
     assert_eq!(after["TaskStates"]["task"]["StartedAt"], before["TaskStates"]["task"]["StartedAt"]);
@@ -31,7 +31,7 @@ async fn an_agent_finds_the_tasks_of_the_one_before() {
     assert!(processes::runs(pid));
 
     cluster.api.delete("/v1/job/long").await;
-    cluster.until_alloc("long", "complete").await;
-    cluster.until("the task is gone", async |_| (!processes::runs(pid)).then_some(())).await;
+    cluster.wait_for_alloc("long", "complete").await;
+    cluster.wait_until("the task is gone", async |_| (!processes::runs(pid)).then_some(())).await;
     cluster.assert_alive();
 }

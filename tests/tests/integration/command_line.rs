@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use tests::harness::api::{Api, array, text};
-use tests::harness::{processes, until};
+use tests::harness::{processes, wait_until};
 
 use crate::BINARY;
 use crate::dev::Dev;
@@ -41,7 +41,7 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stdout).contains(&greeting).then_some(())
     };
-    until("the log says hello", logs, String::new).await;
+    wait_until("the log says hello", logs, String::new).await;
 
     let id = text(alloc, "ID");
     let commands: [(&[&str], &str); 11] = [
@@ -64,10 +64,10 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
     }
 
     // At least itself, PostgreSQL, nats-server, and two tasks.
-    assert!(processes::all_of(&dir).len() >= 5);
+    assert!(processes::processes_of(&dir).len() >= 5);
     dev.interrupt();
-    let gone = async || processes::all_of(&dir).is_empty().then_some(());
-    until("all processes are gone", gone, || format!("{:?}", processes::all_of(&dir))).await;
+    let gone = async || processes::processes_of(&dir).is_empty().then_some(());
+    wait_until("all processes are gone", gone, || format!("{:?}", processes::processes_of(&dir))).await;
     let left: Vec<PathBuf> =
         dir.read_dir().expect("it is there").flatten().map(|entry| entry.path()).collect();
     assert_eq!(left, Vec::<PathBuf>::new());

@@ -55,6 +55,6 @@ impl Drop for Dev {
         // Most often it has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        processes::kill_all_of(self.dir.path());
+        processes::kill_processes_of(self.dir.path());
     }
 }

@@ -24,7 +24,7 @@ fn load(api: &Api) -> JoinSet<()> {
         let api = api.clone();
         clients.spawn(async move {
             for round in 0_u64.. {
-                let job = jobs::pretending(&format!("load-{client}-{}", round % 8), 2);
+                let job = jobs::mock_service(&format!("load-{client}-{}", round % 8), 2);
                 // The API may be the one that ends.
                 let _ = api.try_put("/v1/jobs", &job).await;
                 pause().await;
@@ -44,14 +44,15 @@ fn sent(address: &str, request: &str) -> TcpStream {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_answers_its_clients_and_ends() {
     let health = free_address();
-    let mut cluster = Cluster::start_of(BINARY, &[], &["plan-applier", "eval-broker", "node-tracker"]).await;
+    let mut cluster =
+        Cluster::start_processes(BINARY, &[], &["plan-applier", "eval-broker", "node-tracker"]).await;
     cluster.spawn("deployment-watcher");
     cluster.spawn("scheduler");
     cluster.spawn(AGENT);
     cluster.spawn_with("api", &[("DROVER_HEALTH_ADDR", health.clone())]);
-    cluster.until("the API answers", async |cluster| cluster.api.try_get("/v1/nodes").await.ok()).await;
+    cluster.wait_until("the API answers", async |cluster| cluster.api.try_get("/v1/nodes").await.ok()).await;
     cluster.api.put("/v1/jobs", &jobs::service("chatty", "echo hello; sleep 600")).await;
-    let alloc = cluster.until_alloc("chatty", "running").await;
+    let alloc = cluster.wait_for_alloc("chatty", "running").await;
     let log = format!("/v1/client/fs/logs/{}?task=task&type=stdout&follow=true", text(&alloc, "ID"));
 
     let _load = load(&cluster.api);
@@ -80,10 +81,10 @@ async fn an_api_answers_its_clients_and_ends() {
         let body = answer.text().await.ok()?;
         (status == 503 && body.contains("the process is ending")).then_some(())
     };
-    cluster.until("the API says that it ends", not_ready).await;
-    let (status, time) = cluster.end("api").await;
-    assert!(status.success(), "{status:?}\n{}", cluster.last_words());
-    assert!(time < ENDED_WITHIN, "{time:?}\n{}", cluster.last_words());
+    cluster.wait_until("the API says that it ends", not_ready).await;
+    let (status, time) = cluster.terminate("api").await;
+    assert!(status.success(), "{status:?}\n{}", cluster.log_tails());
+    assert!(time < ENDED_WITHIN, "{time:?}\n{}", cluster.log_tails());
 
     let rest = |stream: &mut TcpStream| {
         let mut rest = Vec::new();
@@ -110,44 +111,44 @@ async fn every_service_ends_in_order_under_load_and_its_standby_goes_on() {
     let environment =
         [("OTEL_EXPORTER_OTLP_ENDPOINT", collector), ("DROVER_APPLIER_LEASE_MS", LEASE_MS.to_owned())];
     let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();
-    let mut cluster = Cluster::start_of(BINARY, &environment, &names).await;
+    let mut cluster = Cluster::start_processes(BINARY, &environment, &names).await;
     let _load = load(&cluster.api);
     for service in SERVICES {
         let standby = format!("{service}@2");
         if service != "api" {
             cluster.spawn_connected(&standby).await;
         }
-        let (status, time) = cluster.end(service).await;
-        assert!(status.success(), "{service}: {status:?}\n{}", cluster.last_words());
-        assert!(time < ENDED_WITHIN, "{service}: {time:?}\n{}", cluster.last_words());
+        let (status, time) = cluster.terminate(service).await;
+        assert!(status.success(), "{service}: {status:?}\n{}", cluster.log_tails());
+        assert!(time < ENDED_WITHIN, "{service}: {time:?}\n{}", cluster.log_tails());
         if service == "api" {
             cluster.spawn(service);
         }
         let job = format!("after-{service}");
         cluster
-            .until(&format!("the API takes a job without {service}"), async |cluster| {
-                cluster.api.try_put("/v1/jobs", &jobs::pretending(&job, 1)).await.ok()
+            .wait_until(&format!("the API takes a job without {service}"), async |cluster| {
+                cluster.api.try_put("/v1/jobs", &jobs::mock_service(&job, 1)).await.ok()
             })
             .await;
-        cluster.until_alloc(&job, "running").await;
+        cluster.wait_for_alloc(&job, "running").await;
     }
-    let (status, time) = cluster.end(AGENT).await;
-    assert!(status.success() && time < ENDED_WITHIN, "{status:?} {time:?}\n{}", cluster.last_words());
+    let (status, time) = cluster.terminate(AGENT).await;
+    assert!(status.success() && time < ENDED_WITHIN, "{status:?} {time:?}\n{}", cluster.log_tails());
     cluster.assert_alive();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_end_while_nats_and_postgresql_hang() {
     let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();
-    let mut cluster = Cluster::start_of(BINARY, &[], &names).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &names).await;
     let load = load(&cluster.api);
-    let answered = cluster.api.send(Method::PUT, "/v1/jobs", jobs::pretending("one", 1).to_string()).await;
+    let answered = cluster.api.send(Method::PUT, "/v1/jobs", jobs::mock_service("one", 1).to_string()).await;
     assert_eq!(answered.0, 200, "{}", answered.1);
     let paused = (cluster.nats.pause(), cluster.postgres.pause());
     for name in names {
-        let (status, time) = cluster.end(name).await;
-        assert!(status.success(), "{name}: {status:?}\n{}", cluster.last_words());
-        assert!(time < ENDED_WITHIN, "{name}: {time:?}\n{}", cluster.last_words());
+        let (status, time) = cluster.terminate(name).await;
+        assert!(status.success(), "{name}: {status:?}\n{}", cluster.log_tails());
+        assert!(time < ENDED_WITHIN, "{name}: {time:?}\n{}", cluster.log_tails());
     }
     drop((paused, load));
 }

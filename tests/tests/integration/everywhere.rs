@@ -11,9 +11,9 @@ use crate::BINARY;
 #[tokio::test(flavor = "multi_thread")]
 async fn system_jobs_run_on_every_node_also_on_those_that_come_later() {
     let names = [&SERVICES[..], &["agent@1", "agent@2"]].concat();
-    let mut cluster = Cluster::start_of(BINARY, &[], &names).await;
-    cluster.api.put("/v1/jobs", &jobs::on_every_node("always", "system", "1h")).await;
-    cluster.api.put("/v1/jobs", &jobs::on_every_node("once", "sysbatch", "10ms")).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &names).await;
+    cluster.api.put("/v1/jobs", &jobs::mock_on_every_node("always", "system", "1h")).await;
+    cluster.api.put("/v1/jobs", &jobs::mock_on_every_node("once", "sysbatch", "10ms")).await;
     until_on(&cluster, "always", "running", 2).await;
     until_on(&cluster, "once", "complete", 2).await;
 
@@ -30,8 +30,8 @@ async fn system_jobs_run_on_every_node_also_on_those_that_come_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn allocations_that_are_to_be_apart_wait_for_another_node() {
     let names = [&SERVICES[..], &["agent@1"]].concat();
-    let mut cluster = Cluster::start_of(BINARY, &[], &names).await;
-    let mut apart = jobs::pretending("apart", 2);
+    let mut cluster = Cluster::start_processes(BINARY, &[], &names).await;
+    let mut apart = jobs::mock_service("apart", 2);
     apart["Job"]["Constraints"] = json!([{ "Operand": "distinct_hosts", "RTarget": "true" }]);
     cluster.api.put("/v1/jobs", &apart).await;
     until_on(&cluster, "apart", "running", 1).await;
@@ -39,7 +39,7 @@ async fn allocations_that_are_to_be_apart_wait_for_another_node() {
         let evals = cluster.api.try_get("/v1/job/apart/evaluations").await.ok()?;
         evals.as_array()?.iter().any(|eval| eval["Status"] == "blocked").then_some(())
     };
-    cluster.until("the other one waits", waits).await;
+    cluster.wait_until("the other one waits", waits).await;
 
     cluster.spawn("agent@2");
     until_on(&cluster, "apart", "running", 2).await;
@@ -55,5 +55,5 @@ async fn until_on(cluster: &Cluster, job: &str, status: &str, nodes: usize) {
         let all_are = allocs.iter().all(|alloc| alloc["ClientStatus"] == status);
         (all_are && allocs.len() == nodes && on.len() == nodes).then_some(())
     };
-    cluster.until(&what, are_there).await;
+    cluster.wait_until(&what, are_there).await;
 }

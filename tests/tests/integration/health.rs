@@ -18,7 +18,7 @@ struct Healths {
 
 impl Healths {
     async fn start(names: &[&'static str]) -> Self {
-        let cluster = Cluster::start_of(BINARY, &[], &[]).await;
+        let cluster = Cluster::start_processes(BINARY, &[], &[]).await;
         let mut healths = Self { cluster, addresses: BTreeMap::new() };
         names.iter().for_each(|name| healths.spawn(name));
         healths
@@ -48,7 +48,7 @@ impl Healths {
             Some((true, report)) => Some(report),
             Some((false, _)) | None => None,
         };
-        self.cluster.until(&format!("{name} is ready"), look).await
+        self.cluster.wait_until(&format!("{name} is ready"), look).await
     }
 
     /// Waits until a process is not ready because of this check, and answers what it says of that.
@@ -58,7 +58,7 @@ impl Healths {
             let is_it = |one: &&Value| text(one, "name") == check && one["ok"] == false;
             array(&report["checks"]).iter().find(is_it).map(|bad| text(bad, "message").to_owned())
         };
-        self.cluster.until(&format!("{name} is not ready because of {check}"), look).await
+        self.cluster.wait_until(&format!("{name} is not ready because of {check}"), look).await
     }
 }
 
@@ -80,7 +80,7 @@ async fn every_process_says_whether_it_is_ready_and_which_one_works() {
         let report = healths.until_ready(name).await;
         let role = if ["api", "scheduler", AGENT].contains(&name) { "" } else { "active" };
         let look = async |_: &Cluster| (text(&healths.ready(name).await?.1, "role") == role).then_some(());
-        healths.cluster.until(&format!("{name} is {role:?}"), look).await;
+        healths.cluster.wait_until(&format!("{name} is {role:?}"), look).await;
         assert_eq!(text(&report, "service"), name);
         assert_eq!(healths.ask(name, "/live").await.expect("it answers").0, 200);
         let (status, metrics) = healths.ask(name, "/metrics").await.expect("it answers");

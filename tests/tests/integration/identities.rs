@@ -33,15 +33,15 @@ async fn a_cluster_works_over_tls() {
     let options = NatsOptions { tls: Some(tls), ..NatsOptions::default() };
     let names: Vec<&str> = tests::harness::SERVICES.into_iter().chain([AGENT]).collect();
     let mut cluster = Cluster::start_with(BINARY, &[], &names, options).await;
-    cluster.api.put("/v1/jobs", &jobs::pretending("secure", 1)).await;
-    cluster.until_alloc("secure", "running").await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("secure", 1)).await;
+    cluster.wait_for_alloc("secure", "running").await;
 
     // A process that trusts another authority says so and does not connect.
     let other = tempfile::tempdir().expect("there is room for temporary files");
     let untrusted = certificates::make(other.path()).ca.display().to_string();
     cluster.spawn_with("scheduler@untrusting", &[("DROVER_NATS_CA", untrusted.clone())]);
     let words = format!("the server's certificate was not signed by the authority in {untrusted}");
-    cluster.until_logged("scheduler@untrusting", &words).await;
+    cluster.wait_until_logged("scheduler@untrusting", &words).await;
     assert!(!cluster.log_text("scheduler@untrusting").contains("connected to NATS"));
     cluster.assert_alive();
 }
@@ -56,13 +56,13 @@ async fn who_is_not_let_in_says_as_whom_and_why() {
     cluster.spawn_with("scheduler@foreign", &[("DROVER_NATS_CREDENTIALS", file.clone())]);
     let words =
         format!("NATS refuses user scheduler ({}) with the credentials in {file}", credentials.claims.sub);
-    cluster.until_logged("scheduler@foreign", &words).await;
+    cluster.wait_until_logged("scheduler@foreign", &words).await;
 
     // Somebody in another role is let in, and told at each subject that is not that role's.
     let broker = cluster.nats.credentials(Role::EvalBroker).expect("a role").expect("it wants credentials");
     cluster.spawn_with("scheduler@broker", &[("DROVER_NATS_CREDENTIALS", broker.display().to_string())]);
-    cluster.until_logged("scheduler@broker", "NATS does not permit this").await;
-    cluster.until_logged("scheduler@broker", "inbox.scheduler").await;
+    cluster.wait_until_logged("scheduler@broker", "NATS does not permit this").await;
+    cluster.wait_until_logged("scheduler@broker", "inbox.scheduler").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,7 +79,7 @@ async fn an_agent_is_the_node_that_its_credentials_name() {
     cluster.spawn_with("agent@worker", &environment(&first));
     let path = format!("/v1/node/{}", node(7));
     cluster
-        .until("the node is there", async |cluster| {
+        .wait_until("the node is there", async |cluster| {
             let node = cluster.api.try_get(&path).await.ok()?;
             (node["Status"] == "ready").then_some(())
         })
@@ -89,6 +89,6 @@ async fn an_agent_is_the_node_that_its_credentials_name() {
     cluster.kill9("agent@worker");
     cluster.spawn_with("agent@worker", &environment(&second));
     let words = format!("the NATS credentials are those of node {}", node(8));
-    cluster.until_logged("agent@worker", &words).await;
-    cluster.until_logged("agent@worker", &format!("is that of node {}", node(7))).await;
+    cluster.wait_until_logged("agent@worker", &words).await;
+    cluster.wait_until_logged("agent@worker", &format!("is that of node {}", node(7))).await;
 }

@@ -20,7 +20,7 @@ const SECRET: &str = "swordfish";
 async fn bad_jobs_are_refused() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let with = |member: &str, value: Value| {
-        let mut job = jobs::pretending("bad", 1);
+        let mut job = jobs::mock_service("bad", 1);
         *job.pointer_mut(member).expect("the job has it") = value;
         job.to_string()
     };
@@ -67,10 +67,10 @@ async fn paths_out_of_an_allocation_are_refused() {
         .api
         .put("/v1/jobs", &jobs::service("web", "ln -s / \"$NOMAD_ALLOC_DIR/root\"; echo ready; sleep 3600"))
         .await;
-    let alloc = cluster.until_alloc("web", "running").await;
+    let alloc = cluster.wait_for_alloc("web", "running").await;
     let id = text(&alloc, "ID");
     cluster
-        .until("the task has made its link", async |cluster| {
+        .wait_until("the task has made its link", async |cluster| {
             let path = format!("/v1/client/fs/logs/{id}?task=task&type=stdout&plain=true");
             cluster.api.send(Method::GET, &path, "").await.1.contains("ready").then_some(())
         })
@@ -129,7 +129,7 @@ async fn unreadable_messages_are_refused() {
 fn ask(url: &str, credentials: &Credentials, subject: Subject, body: &[u8]) -> String {
     let inbox = Inbox::of(ROLE, &subject).to_string() + ".garbage";
     let mut client = RawNats::connect(url, Some(credentials)).expect("a test may do everything");
-    client.listen(&inbox, "");
+    client.subscribe(&inbox, "");
     client.publish(&subject.to_string(), &inbox, "", body);
     match client.message() {
         Ok(Received::Message { text, .. }) => text,
@@ -139,7 +139,7 @@ fn ask(url: &str, credentials: &Credentials, subject: Subject, body: &[u8]) -> S
 
 /// Asserts that all that ran runs, and does its work.
 async fn assert_serves(cluster: &mut Cluster) {
-    cluster.api.put("/v1/jobs", &jobs::pretending("good", 1)).await;
-    cluster.until_alloc("good", "running").await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("good", 1)).await;
+    cluster.wait_for_alloc("good", "running").await;
     cluster.assert_alive();
 }

@@ -84,11 +84,11 @@ async fn one_api_tells_of_the_whole_cluster() {
     names_of_processes.extend(["scheduler@2", "api@2", "eval-broker@2"]);
     let published = ["DROVER_PUBLISH_NODE_METRICS", "DROVER_PUBLISH_ALLOCATION_METRICS"];
     let published = published.map(|name| (name, "true".to_owned()));
-    let mut cluster = Cluster::start_of(BINARY, &published, &names_of_processes).await;
+    let mut cluster = Cluster::start_processes(BINARY, &published, &names_of_processes).await;
     // One with processes that can be measured.
     cluster.api.put("/v1/jobs", &jobs::service("real", "sleep 1000")).await;
     for number in 0..8 {
-        let job = jobs::pretending(&format!("measured-{number}"), 2);
+        let job = jobs::mock_service(&format!("measured-{number}"), 2);
         cluster.api.put("/v1/jobs", &job).await;
     }
     cluster.api.get("/v1/job/measured-0").await;
@@ -97,7 +97,7 @@ async fn one_api_tells_of_the_whole_cluster() {
     // Every server process is there, and both schedulers have had work.
     let servers = SERVICES.len() + 3;
     let text = cluster
-        .until("all processes have published their work", async |cluster| {
+        .wait_until("all processes have published their work", async |cluster| {
             let text = scrape(&cluster.api).await;
             let all: usize = processes(&text, "drover_build_info").values().map(BTreeSet::len).sum();
             let found = samples(&text);
@@ -147,7 +147,7 @@ async fn one_api_tells_of_the_whole_cluster() {
     };
     let first = alike(&text);
     cluster
-        .until("both APIs name the same processes and jobs", async |_| {
+        .wait_until("both APIs name the same processes and jobs", async |_| {
             (alike(&scrape(&other).await) == first).then_some(())
         })
         .await;
@@ -157,7 +157,7 @@ async fn one_api_tells_of_the_whole_cluster() {
     let scheduler = processes(&text, "drover_build_info")["scheduler"].clone();
     cluster.kill9("scheduler@2");
     cluster
-        .until("the killed scheduler is not shown any more", async |cluster| {
+        .wait_until("the killed scheduler is not shown any more", async |cluster| {
             let text = scrape(&cluster.api).await;
             let left = processes(&text, "drover_build_info").remove("scheduler")?;
             assert!(samples(&text)["nomad_nomad_worker_submit_plan_count"] >= submitted);
@@ -167,7 +167,7 @@ async fn one_api_tells_of_the_whole_cluster() {
     // One that ends in order does so at once.
     cluster.signal("eval-broker@2", nix::sys::signal::Signal::SIGTERM);
     cluster
-        .until("the broker that has ended is not shown any more", async |cluster| {
+        .wait_until("the broker that has ended is not shown any more", async |cluster| {
             let text = scrape(&cluster.api).await;
             (processes(&text, "drover_build_info")["eval-broker"].len() == 1).then_some(())
         })
@@ -178,8 +178,8 @@ async fn one_api_tells_of_the_whole_cluster() {
 async fn the_json_form_is_the_references() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let observed = cluster
-        .until("an interval has ended in which jobs were registered", async |cluster| {
-            cluster.api.put("/v1/jobs", &jobs::pretending("measured", 1)).await;
+        .wait_until("an interval has ended in which jobs were registered", async |cluster| {
+            cluster.api.put("/v1/jobs", &jobs::mock_service("measured", 1)).await;
             let metrics = cluster.api.get("/v1/metrics").await;
             let has =
                 |list: &str, name: &str| array(&metrics[list]).iter().any(|one| text(one, "Name") == name);

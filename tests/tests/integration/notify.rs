@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::failpoints;
 use tests::harness::api::text;
-use tests::harness::{AGENT, Cluster, PATIENCE, free_address};
+use tests::harness::{AGENT, Cluster, TIMEOUT, free_address};
 
 use crate::BINARY;
 
@@ -46,8 +46,8 @@ impl Manager {
     /// Reads messages until one has a line that begins so; answers all lines until then.
     fn until(&self, line: &str) -> Vec<String> {
         let (begun, mut lines) = (telemetry::clock::monotonic(), Vec::new());
-        while begun.elapsed() < PATIENCE {
-            let message = self.next(PATIENCE).unwrap_or_default();
+        while begun.elapsed() < TIMEOUT {
+            let message = self.next(TIMEOUT).unwrap_or_default();
             lines.extend(message.lines().map(str::to_owned));
             if lines.iter().any(|one: &String| one.starts_with(line)) {
                 return lines;
@@ -59,7 +59,7 @@ impl Manager {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_says_when_it_is_ready_and_what_it_waits_for() {
-    let mut cluster = Cluster::start_of(BINARY, &[], &[]).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &[]).await;
     let manager = Manager::listen(&cluster, "notify");
     cluster.spawn_with("eval-broker", &manager.environment());
     let waits = manager.until("STATUS=not ready: ");
@@ -72,7 +72,7 @@ async fn a_service_says_when_it_is_ready_and_what_it_waits_for() {
         manager.until("STATUS=ready (active)");
     }
     manager.until("WATCHDOG=1");
-    let (status, _) = cluster.end("eval-broker").await;
+    let (status, _) = cluster.terminate("eval-broker").await;
     assert!(status.success());
     let rest = manager.until("STOPPING=1");
     assert!(!rest.iter().any(|line| line == "READY=1"), "it says so once: {rest:?}");
@@ -80,7 +80,7 @@ async fn a_service_says_when_it_is_ready_and_what_it_waits_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_started_without_servers() {
-    let mut cluster = Cluster::start_of(BINARY, &[], &[]).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &[]).await;
     let manager = Manager::listen(&cluster, "notify");
     cluster.spawn_with(AGENT, &manager.environment());
     let lines = manager.until("READY=1");
@@ -91,7 +91,7 @@ async fn an_agent_is_started_without_servers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stuck_process_stops_pinging_and_is_not_live_any_more() {
-    let mut cluster = Cluster::start_of(BINARY, &[], &["plan-applier"]).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &["plan-applier"]).await;
     let manager = Manager::listen(&cluster, "notify");
     let health = free_address();
     let mut environment = manager.environment();
@@ -102,7 +102,7 @@ async fn a_stuck_process_stops_pinging_and_is_not_live_any_more() {
     while manager.next(SILENCE).is_some() {}
 
     let report = cluster
-        .until("the endpoint says that it is stuck", async |_| {
+        .wait_until("the endpoint says that it is stuck", async |_| {
             let answer = reqwest::get(format!("http://{health}/live")).await.ok()?;
             let is_stuck = answer.status().as_u16() == 503;
             let report: Value = answer.json().await.ok()?;

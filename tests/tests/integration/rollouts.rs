@@ -11,7 +11,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// Five tasks that pretend to run, replaced one at a time; healthy when they have run for a moment.
 fn five(id: &str) -> Value {
-    let mut job = jobs::pretending(id, 5);
+    let mut job = jobs::mock_service(id, 5);
     let group = &mut job["Job"]["TaskGroups"][0];
     group["RestartPolicy"] = json!({ "Attempts": 0, "Mode": "fail" });
     group["ReschedulePolicy"] = json!({ "Attempts": 0, "Unlimited": false });
@@ -28,7 +28,7 @@ fn five(id: &str) -> Value {
 /// Waits until the deployment of a version of a job is over.
 async fn until_deployed(cluster: &Cluster, job: &str, version: u64) -> Value {
     cluster
-        .until(&format!("version {version} of {job} is deployed, or not"), async |cluster| {
+        .wait_until(&format!("version {version} of {job} is deployed, or not"), async |cluster| {
             let latest = cluster.api.try_get(&format!("/v1/job/{job}/deployment")).await.ok()?;
             let is_over = matches!(text(&latest, "Status"), "successful" | "failed");
             (latest["JobVersion"] == version && is_over).then_some(latest)
@@ -74,7 +74,7 @@ async fn a_new_version_takes_over_one_at_a_time_and_one_that_fails_stops() {
     assert_eq!(text(&third, "Status"), "failed");
     assert_eq!(text(&third, "StatusDescription"), "Failed due to unhealthy allocations");
     cluster
-        .until("schedulers are done with the job", async |cluster| {
+        .wait_until("schedulers are done with the job", async |cluster| {
             let evals = cluster.api.try_get("/v1/job/web/evaluations").await.ok()?;
             array(&evals).iter().all(|eval| text(eval, "Status") != "pending").then_some(())
         })
@@ -98,15 +98,15 @@ async fn a_node_without_eligibility_gets_no_work_and_garbage_goes() {
         cluster.api.put(&format!("{node}/eligibility"), &json!({ "Eligibility": eligibility })).await
     };
     set("ineligible").await;
-    cluster.api.put("/v1/jobs", &jobs::pretending("late", 1)).await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("late", 1)).await;
     cluster
-        .until("the job waits for a node", async |cluster| {
+        .wait_until("the job waits for a node", async |cluster| {
             let evals = cluster.api.try_get("/v1/job/late/evaluations").await.ok()?;
             array(&evals).iter().any(|eval| text(eval, "Status") == "blocked").then_some(())
         })
         .await;
     set("eligible").await;
-    cluster.until_alloc("late", "running").await;
+    cluster.wait_for_alloc("late", "running").await;
     let events = cluster.api.get(&node).await["Events"].clone();
     let said = |words: &str| array(&events).iter().any(|event| text(event, "Message") == words);
     assert!(
@@ -114,9 +114,9 @@ async fn a_node_without_eligibility_gets_no_work_and_garbage_goes() {
     );
 
     cluster.api.delete("/v1/job/late").await;
-    cluster.until_alloc("late", "complete").await;
+    cluster.wait_for_alloc("late", "complete").await;
     cluster
-        .until("nothing of the job is left", async |cluster| {
+        .wait_until("nothing of the job is left", async |cluster| {
             let (status, _) = cluster.api.send(reqwest::Method::PUT, "/v1/system/gc", "").await;
             assert_eq!(status, 200);
             let (status, _) = cluster.api.send(reqwest::Method::GET, "/v1/job/late", "").await;

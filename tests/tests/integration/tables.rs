@@ -11,15 +11,15 @@ use crate::BINARY;
 async fn sql_and_the_api_agree() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     for job in [
-        jobs::pretending("running", 5),
-        jobs::pretending("stopped", 3),
+        jobs::mock_service("running", 5),
+        jobs::mock_service("stopped", 3),
         jobs::batch("complete", "true"),
         jobs::batch("failed", "exit 1"),
     ] {
         cluster.api.put("/v1/jobs", &job).await;
     }
     cluster
-        .until("the service that is to be stopped runs", async |cluster| {
+        .wait_until("the service that is to be stopped runs", async |cluster| {
             (statuses(cluster.api.try_get("/v1/job/stopped/allocations").await.ok()?)
                 == counts(&[("running", 3)]))
             .then_some(())
@@ -29,7 +29,7 @@ async fn sql_and_the_api_agree() {
 
     let wanted = counts(&[("complete", 4), ("failed", 1), ("running", 5)]);
     cluster
-        .until("the API shows what is wanted", async |cluster| {
+        .wait_until("the API shows what is wanted", async |cluster| {
             (statuses(cluster.api.try_get("/v1/allocations").await.ok()?) == wanted).then_some(())
         })
         .await;
@@ -37,7 +37,7 @@ async fn sql_and_the_api_agree() {
     let query = "select client_status, count(*) from allocs group by 1 order by 1";
     let rows: Vec<String> = wanted.iter().map(|(status, count)| format!("{status}|{count}")).collect();
     cluster
-        .until("the table shows the same", async |cluster| (cluster.sql(query) == rows).then_some(()))
+        .wait_until("the table shows the same", async |cluster| (cluster.sql(query) == rows).then_some(()))
         .await;
     assert_eq!(statuses(cluster.api.get("/v1/allocations").await), wanted);
     cluster.assert_alive();
@@ -47,21 +47,21 @@ async fn sql_and_the_api_agree() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_a_crash_threw_back_follow_again() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
-    cluster.api.put("/v1/jobs", &jobs::pretending("before", 1)).await;
-    cluster.until_alloc("before", "running").await;
-    cluster.until_projected().await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("before", 1)).await;
+    cluster.wait_for_alloc("before", "running").await;
+    cluster.wait_until_projected().await;
     cluster.alter(&for_each_table("create table past.%1$I as table public.%1$I")).await;
 
-    cluster.api.put("/v1/jobs", &jobs::pretending("lost", 1)).await;
-    cluster.until_alloc("lost", "running").await;
-    cluster.until_projected().await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("lost", 1)).await;
+    cluster.wait_for_alloc("lost", "running").await;
+    cluster.wait_until_projected().await;
     let throw_back = "truncate public.%1$I; insert into public.%1$I select * from past.%1$I";
     cluster.alter(&for_each_table(throw_back)).await;
 
-    cluster.api.put("/v1/jobs", &jobs::pretending("after", 1)).await;
-    cluster.until_projected().await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("after", 1)).await;
+    cluster.wait_until_projected().await;
     cluster.alter("drop schema past cascade").await;
-    invariants::assert_rebuilt(&cluster).await;
+    invariants::assert_rebuild_agrees(&cluster).await;
     assert_eq!(cluster.sql("select count(*) from jobs where job_id in ('before', 'lost', 'after')"), ["3"]);
     cluster.assert_alive();
 }

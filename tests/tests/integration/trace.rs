@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::harness::api::{Api, array, text};
 use tests::harness::otlp::{Collector, Span};
-use tests::harness::{AGENT, Cluster, SERVICES, jobs, until, waterfall};
+use tests::harness::{AGENT, Cluster, SERVICES, jobs, wait_until, waterfall};
 use tokio::task::JoinSet;
 
 use crate::BINARY;
@@ -50,7 +50,7 @@ fn exports(collector: &Collector) -> Vec<(&'static str, String)> {
 }
 
 async fn put(api: &Api, path: &str, body: &Value, trace: &str, flags: &str) -> (u16, String) {
-    let request = api.ask(Method::PUT, path).json(body);
+    let request = api.request(Method::PUT, path).json(body);
     let request =
         request.header("user-agent", "test/1").header("traceparent", format!("00-{trace}-{PARENT}-{flags}"));
     let answer = request.send().await.expect("an answer");
@@ -61,16 +61,16 @@ async fn put(api: &Api, path: &str, body: &Value, trace: &str, flags: &str) -> (
 async fn a_job_makes_one_trace_through_all_services() {
     let collector = Collector::start();
     let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
-    let mut job = jobs::pretending("traced", 1);
+    let mut job = jobs::mock_service("traced", 1);
     job["Job"]["Update"] = json!({ "MinHealthyTime": 1_000_000 });
     let (status, body) = put(&cluster.api, "/v1/jobs", &job, TRACE, "01").await;
     assert_eq!(status, 200, "{body}");
-    cluster.until_alloc("traced", "running").await;
+    cluster.wait_for_alloc("traced", "running").await;
 
     let found = || collector.trace(TRACE);
     // The commit of the report comes last. Spans are sent when they have ended, and parents end after their children.
     let whole = async || (strays(&found()).is_empty() && tree(&found()) == ONE_JOB).then_some(());
-    until("the trace is whole", whole, || {
+    wait_until("the trace is whole", whole, || {
         format!("without their parents: {:#?}\n{}", strays(&found()), tree(&found()))
     })
     .await;
@@ -93,13 +93,13 @@ async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
 
     // The applier finds that the job has another index, which the API says as it says all that is refused.
     let job = json!({
-        "Job": jobs::pretending("refused", 1)["Job"], "EnforceIndex": true, "JobModifyIndex": 7,
+        "Job": jobs::mock_service("refused", 1)["Job"], "EnforceIndex": true, "JobModifyIndex": 7,
     });
     let (status, _) = put(&cluster.api, "/v1/jobs", &job, TRACE, "01").await;
     assert_eq!(status, 500);
     let found = || collector.trace(TRACE);
     let whole = async || (strays(&found()).is_empty() && tree(&found()) == REFUSED).then_some(());
-    until("the failed request's trace is whole", whole, || tree(&found())).await;
+    wait_until("the failed request's trace is whole", whole, || tree(&found())).await;
     let spans = found();
     for span in &spans {
         let error = span.error.as_deref().unwrap_or_else(|| panic!("{span:#?} has failed"));
@@ -108,19 +108,20 @@ async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
 
     // A client that does not want to be traced is not, but its trace's id goes on.
     let unsampled = TRACE.replace('0', "1");
-    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::pretending("quiet", 1), &unsampled, "00").await;
+    let (status, body) =
+        put(&cluster.api, "/v1/jobs", &jobs::mock_service("quiet", 1), &unsampled, "00").await;
     assert_eq!(status, 200, "{body}");
-    let alloc = cluster.until_alloc("quiet", "running").await;
+    let alloc = cluster.wait_for_alloc("quiet", "running").await;
     let alloc = cluster.api.get(&format!("/v1/allocation/{}", text(&alloc, "ID"))).await;
     assert_eq!(text(&alloc, "TraceID"), unsampled);
 
     // Another one that is traced, and comes after it: whatever there was of the other one would have come, too.
     let last = TRACE.replace('0', "2");
-    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::pretending("last", 1), &last, "01").await;
+    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::mock_service("last", 1), &last, "01").await;
     assert_eq!(status, 200, "{body}");
-    cluster.until_alloc("last", "running").await;
+    cluster.wait_for_alloc("last", "running").await;
     let ended = async || collector.trace(&last).iter().any(|span| span.name == "start alloc").then_some(());
-    until("the last trace has come", ended, || tree(&collector.trace(&last))).await;
+    wait_until("the last trace has come", ended, || tree(&collector.trace(&last))).await;
     assert_eq!(collector.trace(&unsampled), []);
     cluster.assert_alive();
 }
@@ -135,7 +136,7 @@ async fn batches_link_the_traces_that_they_join() {
     for (number, trace) in traces.iter().cloned().enumerate() {
         let api = cluster.api.clone();
         registrations.spawn(async move {
-            put(&api, "/v1/jobs", &jobs::pretending(&format!("job-{number}"), 1), &trace, "01").await
+            put(&api, "/v1/jobs", &jobs::mock_service(&format!("job-{number}"), 1), &trace, "01").await
         });
     }
     for (status, body) in registrations.join_all().await {
@@ -167,7 +168,7 @@ async fn batches_link_the_traces_that_they_join() {
             commands.len() == traces.len() && commands.iter().all(|command| is_carried(command, &spans));
         is_whole.then_some(spans)
     };
-    let spans = until("all registrations are carried by commits", all_carried, || {
+    let spans = wait_until("all registrations are carried by commits", all_carried, || {
         let spans = collector.spans();
         let lost = commands(&spans).into_iter().filter(|command| !is_carried(command, &spans));
         format!("{:#?}", lost.collect::<Vec<_>>())
@@ -235,7 +236,8 @@ async fn assert_objects(cluster: &Cluster) {
     for query in queries {
         // The tables follow right behind the log.
         let written = async || cluster.sql(query).first().map(|row| row == TRACE);
-        until("the tables name the trace", written, || format!("{query}: {:?}", cluster.sql(query))).await;
+        wait_until("the tables name the trace", written, || format!("{query}: {:?}", cluster.sql(query)))
+            .await;
         assert!(cluster.sql(query).iter().all(|row| row == TRACE), "{query}");
     }
 }
@@ -248,7 +250,7 @@ async fn assert_deployment(cluster: &Cluster, collector: &Collector) {
         let mut spans = collector.spans().into_iter();
         spans.find(|span| span.name == "update deployments" && is_linked(span))
     };
-    let root = until("the deployment goes on", root, || cluster.last_words()).await;
+    let root = wait_until("the deployment goes on", root, || cluster.log_tails()).await;
     assert_eq!((root.service(), root.parent.as_str()), ("drover-deployment-watcher", ""));
     assert_ne!(root.trace_id, TRACE);
     assert_eq!(root.attributes["drover.deployment.id"], text(&deployment, "ID"));
@@ -258,7 +260,7 @@ async fn assert_deployment(cluster: &Cluster, collector: &Collector) {
             .into_iter()
             .find(|span| span.name == COMMAND && span.attributes["drover.command"] == "UpdateDeployments")
     };
-    until("the update is applied in the same trace", applied, || cluster.last_words()).await;
+    wait_until("the update is applied in the same trace", applied, || cluster.log_tails()).await;
 }
 
 /// Spans that hang on nothing.

@@ -17,28 +17,28 @@ fn run(program: &str, arguments: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_went_back_is_written_to_once_it_is_accepted() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
-    cluster.api.put("/v1/jobs", &jobs::pretending("kept", 1)).await;
-    cluster.until_alloc("kept", "running").await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("kept", 1)).await;
+    cluster.wait_for_alloc("kept", "running").await;
     let files = cluster.sql("show data_directory").swap_remove(0);
     let backup = format!("{files}-backup");
     cluster.postgres.kill9().await.expect("PostgreSQL can be killed");
     run("cp", &["-a", &files, &backup]);
     cluster.postgres.restart().await.expect("PostgreSQL starts again");
     cluster
-        .until("a job is registered that the backup does not have", async |cluster| {
-            cluster.api.try_put("/v1/jobs", &jobs::pretending("lost", 1)).await.ok()
+        .wait_until("a job is registered that the backup does not have", async |cluster| {
+            cluster.api.try_put("/v1/jobs", &jobs::mock_service("lost", 1)).await.ok()
         })
         .await;
     // So the history that is lost is longer than the one that comes after it is at first.
-    cluster.until_alloc("lost", "running").await;
+    cluster.wait_for_alloc("lost", "running").await;
     cluster.postgres.kill9().await.expect("PostgreSQL can be killed");
     run("rm", &["-r", &files]);
     run("mv", &[&backup, &files]);
     cluster.postgres.restart().await.expect("PostgreSQL starts again");
 
     let refused = cluster
-        .until("writes are refused", async |cluster| {
-            let refused = cluster.api.try_put("/v1/jobs", &jobs::pretending("new", 1)).await.err()?;
+        .wait_until("writes are refused", async |cluster| {
+            let refused = cluster.api.try_put("/v1/jobs", &jobs::mock_service("new", 1)).await.err()?;
             refused.contains("went back").then_some(refused)
         })
         .await;
@@ -48,8 +48,8 @@ async fn a_database_that_went_back_is_written_to_once_it_is_accepted() {
     cluster.kill9("plan-applier");
     cluster.spawn("plan-applier");
     let refused = cluster
-        .until("writes are refused", async |cluster| {
-            let refused = cluster.api.try_put("/v1/jobs", &jobs::pretending("new", 1)).await.err()?;
+        .wait_until("writes are refused", async |cluster| {
+            let refused = cluster.api.try_put("/v1/jobs", &jobs::mock_service("new", 1)).await.err()?;
             refused.contains("operator").then_some(refused)
         })
         .await;
@@ -63,12 +63,12 @@ async fn a_database_that_went_back_is_written_to_once_it_is_accepted() {
     assert!(accept.status.success(), "{}", String::from_utf8_lossy(&accept.stderr));
 
     cluster
-        .until("jobs can be registered again", async |cluster| {
-            cluster.api.try_put("/v1/jobs", &jobs::pretending("new", 1)).await.ok()
+        .wait_until("jobs can be registered again", async |cluster| {
+            cluster.api.try_put("/v1/jobs", &jobs::mock_service("new", 1)).await.ok()
         })
         .await;
-    cluster.until_alloc("new", "running").await;
-    cluster.until_alloc("kept", "running").await;
+    cluster.wait_for_alloc("new", "running").await;
+    cluster.wait_for_alloc("kept", "running").await;
     let (status, _) = cluster.api.send(Method::GET, "/v1/job/lost", "").await;
     assert_eq!(status, 404, "what is not in the database is gone everywhere");
     cluster.assert_alive();

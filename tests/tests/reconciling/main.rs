@@ -57,7 +57,7 @@ proptest! {
             world.happen(event);
             world.solve()?;
         }
-        world.settle()?;
+        world.flush()?;
     }
 }
 
@@ -69,7 +69,7 @@ fn play(shape: Shape, history: Vec<Event>) -> World {
         world.happen(event);
         world.solve().unwrap();
     }
-    world.settle().unwrap();
+    world.flush().unwrap();
     world
 }
 

@@ -17,8 +17,8 @@ use proptest::test_runner::TestCaseError;
 use scheduling::{Attempt, schedule};
 use state::{AllocRef, Rollout, State};
 use tests::build::{self, Ids, NOW};
+use tests::conformance::apply_plan_at;
 use tests::conformance::checker::faults;
-use tests::conformance::taken;
 
 const NODES: u64 = 5;
 /// Rounds in which everything must have come to rest.
@@ -333,7 +333,7 @@ impl World {
             }
             prop_assert!(found.is_empty(), "{found:#?}\n{}", self.describe(&plan));
             let deployments = plan.deployment_updates.clone();
-            self.state = taken(&self.state, &plan, self.now);
+            self.state = apply_plan_at(&self.state, &plan, self.now);
             for update in deployments {
                 let Some(known) = self.state.deployment(update.id) else { continue };
                 let deployment = Deployment { status: update.status, ..Deployment::clone(known) };

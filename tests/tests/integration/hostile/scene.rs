@@ -28,7 +28,7 @@ pub(super) async fn scene() -> Scene {
     let nats = NatsOptions { access: NatsAccess::Credentials(Purpose::Cluster), ..NatsOptions::default() };
     let cluster = Cluster::start_with(BINARY, &[], &names, nats).await;
     let mut auditor = connect(&cluster, &auditor(issuer(&cluster)));
-    auditor.listen(">", "");
+    auditor.subscribe(">", "");
     assert_eq!(auditor.errors(), [] as [&str; 0]);
     Scene { cluster, auditor, attempts: Cell::new(0) }
 }
@@ -83,7 +83,7 @@ impl Scene {
     /// Asserts that NATS refuses to let the attacker subscribe, in a queue group if that is not empty, and that what is
     /// published there does not reach the attacker.
     pub(super) fn assert_cannot_subscribe(&mut self, attacker: &mut RawNats, subject: &str, queue: &str) {
-        attacker.listen(subject, queue);
+        attacker.subscribe(subject, queue);
         let errors = attacker.errors();
         let is_refused = errors.iter().any(|error| error.contains("Permissions Violation for Subscription"));
         assert!(is_refused, "subscribing to {subject} {queue}: {errors:?}");
@@ -96,7 +96,7 @@ impl Scene {
                 "the auditor publishes on {published}"
             );
         }
-        let heard = attacker.settle();
+        let heard = attacker.flush();
         assert!(!heard.iter().any(|heard| contains(heard, &mark)), "{subject} was heard: {heard:?}");
     }
 
@@ -115,7 +115,7 @@ impl Scene {
 
     /// What the auditor heard since it was asked last, and is such.
     pub(super) fn arrived(&mut self, is_such: impl Fn(&str, &str) -> bool) -> Vec<Received> {
-        let mut heard = self.auditor.settle();
+        let mut heard = self.auditor.flush();
         heard.retain(
             |heard| matches!(heard, Received::Message { subject, text, .. } if is_such(subject, text)),
         );
@@ -125,8 +125,8 @@ impl Scene {
     /// Asserts that a job is placed on the nodes and runs, and that nothing has ended.
     pub(super) async fn assert_places(&mut self) {
         let job = self.mark();
-        self.cluster.api.put("/v1/jobs", &jobs::pretending(&job, 1)).await;
-        self.cluster.until_alloc(&job, "running").await;
+        self.cluster.api.put("/v1/jobs", &jobs::mock_service(&job, 1)).await;
+        self.cluster.wait_for_alloc(&job, "running").await;
         self.cluster.assert_alive();
     }
 }

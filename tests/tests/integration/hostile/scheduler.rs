@@ -66,12 +66,12 @@ async fn a_scheduler_cannot_speak_for_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_submits_plans_and_commits_nothing_else() {
     let mut scene = scene().await;
-    scene.cluster.api.put("/v1/jobs", &jobs::pretending("victim", 1)).await;
-    let victim = scene.cluster.until_alloc("victim", "running").await;
+    scene.cluster.api.put("/v1/jobs", &jobs::mock_service("victim", 1)).await;
+    let victim = scene.cluster.wait_for_alloc("victim", "running").await;
     let node: NodeId = text(&victim, "NodeID").parse().expect("an id");
     let mut attacker = connect(&scene.cluster, &of_role(&scene.cluster, Role::Scheduler));
     let inbox = Inbox::Service(Role::Scheduler).to_string() + ".token";
-    attacker.listen(&inbox, "");
+    attacker.subscribe(&inbox, "");
     let job = JobKey::new("default", "victim");
     let process = ProcessId::from_bytes([9; 16]);
     for command in [

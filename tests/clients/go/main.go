@@ -44,7 +44,7 @@ func main() {
 	deployment(client)
 	seen(ctx, events)
 	deregister(client)
-	say("all is well")
+	say("all checks passed")
 }
 
 func say(format string, values ...any) {

@@ -1,5 +1,4 @@
-//! Do tasks notice when all control services are gone for a while? They go on, one ends meanwhile, and that is known
-//! afterwards.
+//! Tasks continue while all control services are down. A task that ends meanwhile is reported afterwards.
 
 use std::fs;
 
@@ -21,15 +20,15 @@ async fn tasks_go_on_without_control_services() {
     SERVICES.iter().for_each(|service| cluster.kill9(service));
     let length = |path| fs::metadata(path).map_or(0, |found| found.len());
     let ticked = length(&ticks);
-    fs::write(&go, "").expect("the directory is there");
+    fs::write(&go, "").expect("the file can be written");
     cluster.wait_until("the short task is done", async |_| done.exists().then_some(())).await;
-    cluster.wait_until("the long task goes on", async |_| (length(&ticks) > ticked).then_some(())).await;
+    cluster.wait_until("the long task continues", async |_| (length(&ticks) > ticked).then_some(())).await;
 
     SERVICES.iter().for_each(|service| cluster.spawn(service));
     cluster.wait_for_alloc("short", "complete").await;
     let after = cluster.wait_for_alloc("long", "running").await;
     assert_eq!(text(&after, "ID"), text(&long, "ID"));
     assert_eq!(after["TaskStates"]["task"]["Restarts"], 0);
-    assert_eq!(fs::read_to_string(&pid).expect("the task wrote it").lines().count(), 1);
+    assert_eq!(fs::read_to_string(&pid).expect("the task has written its process id").lines().count(), 1);
     cluster.assert_alive();
 }

@@ -1,5 +1,5 @@
-//! Does every process end within seconds when it is told to, in order and whatever its clients do, and does a standby take
-//! over at once?
+//! Every process shuts down within seconds after SIGTERM, in order, whatever its clients do; and a standby takes over
+//! at once.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 
 use crate::BINARY;
 
-/// How long a process may take to end.
-const ENDED_WITHIN: Duration = Duration::from_secs(5);
-/// Longer than the test takes: whoever waits for a lease to run out waits in vain.
+/// The longest time that a process may take to shut down.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+/// Longer than the test takes, so that the test fails if a standby waits for a lease to expire.
 const LEASE_MS: &str = "300000";
 
-/// Registers jobs one after another, whatever the answer, until it is dropped.
+/// Registers jobs one after another and ignores the answers, until it is dropped.
 fn load(api: &Api) -> JoinSet<()> {
     let mut clients = JoinSet::new();
     for client in 0..4 {
@@ -25,7 +25,7 @@ fn load(api: &Api) -> JoinSet<()> {
         clients.spawn(async move {
             for round in 0_u64.. {
                 let job = jobs::mock_service(&format!("load-{client}-{}", round % 8), 2);
-                // The API may be the one that ends.
+                // The API may be the process that shuts down.
                 let _ = api.try_put("/v1/jobs", &job).await;
                 pause().await;
             }
@@ -34,10 +34,10 @@ fn load(api: &Api) -> JoinSet<()> {
     clients
 }
 
-/// A connection on which so much of a request was sent.
-fn sent(address: &str, request: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).expect("somebody listens");
-    stream.write_all(request.as_bytes()).expect("and reads");
+/// Opens a connection and sends a part of a request.
+fn send_part(address: &str, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the API accepts connections");
+    stream.write_all(request.as_bytes()).expect("the API reads");
     stream
 }
 
@@ -58,56 +58,56 @@ async fn an_api_answers_its_clients_and_ends() {
     let _load = load(&cluster.api);
     let host = cluster.api.host().to_owned();
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: it\r\n\r\n");
-    let mut query = sent(&host, &get("/v1/nodes?index=1000000000&wait=10m"));
-    let mut events = sent(&host, &get("/v1/event/stream?topic=Deployment"));
-    let mut logs = sent(&host, &get(&log));
-    let mut monitor = sent(&host, &get("/v1/agent/monitor?log_level=info"));
-    let mut idle = sent(&host, &get("/v1/status/leader"));
-    let mut upload = sent(&host, "PUT /v1/jobs HTTP/1.1\r\nHost: it\r\nContent-Length: 100000\r\n\r\n{");
-    let mut half_open = sent(&host, "GET /v1/jo");
-    // Each stream has begun when something of it has come.
+    let mut query = send_part(&host, &get("/v1/nodes?index=1000000000&wait=10m"));
+    let mut events = send_part(&host, &get("/v1/event/stream?topic=Deployment"));
+    let mut logs = send_part(&host, &get(&log));
+    let mut monitor = send_part(&host, &get("/v1/agent/monitor?log_level=info"));
+    let mut idle = send_part(&host, &get("/v1/status/leader"));
+    let mut upload = send_part(&host, "PUT /v1/jobs HTTP/1.1\r\nHost: it\r\nContent-Length: 100000\r\n\r\n{");
+    let mut half_open = send_part(&host, "GET /v1/jo");
+    // Each stream has begun when its first byte has arrived.
     let mut first = [0; 1];
     for stream in [&mut events, &mut logs, &mut monitor, &mut idle] {
-        stream.read_exact(&mut first).expect("it begins");
+        stream.read_exact(&mut first).expect("the stream begins");
     }
 
-    let ready = reqwest::get(format!("http://{health}/ready")).await.expect("it answers");
+    let ready = reqwest::get(format!("http://{health}/ready")).await.expect("the health endpoint answers");
     assert_eq!(ready.status().as_u16(), 200);
     cluster.signal("api", nix::sys::signal::Signal::SIGTERM);
-    // The slow upload holds the API up long enough for this to be seen.
+    // The slow upload delays the shutdown long enough to observe this.
     let not_ready = async |_: &Cluster| {
-        let answer = reqwest::get(format!("http://{health}/ready")).await.ok()?;
-        let status = answer.status().as_u16();
-        let body = answer.text().await.ok()?;
+        let response = reqwest::get(format!("http://{health}/ready")).await.ok()?;
+        let status = response.status().as_u16();
+        let body = response.text().await.ok()?;
         (status == 503 && body.contains("the process is ending")).then_some(())
     };
-    cluster.wait_until("the API says that it ends", not_ready).await;
+    cluster.wait_until("the API reports its shutdown", not_ready).await;
     let (status, time) = cluster.terminate("api").await;
     assert!(status.success(), "{status:?}\n{}", cluster.log_tails());
-    assert!(time < ENDED_WITHIN, "{time:?}\n{}", cluster.log_tails());
+    assert!(time < SHUTDOWN_MAX, "{time:?}\n{}", cluster.log_tails());
 
-    let rest = |stream: &mut TcpStream| {
+    let read_rest = |stream: &mut TcpStream| {
         let mut rest = Vec::new();
-        // Some are cut off.
+        // Some connections are cut off.
         let _ = stream.read_to_end(&mut rest);
         String::from_utf8_lossy(&rest).into_owned()
     };
-    let answered = rest(&mut query);
-    assert!(answered.starts_with("HTTP/1.1 200 OK"), "a blocking query is answered early: {answered}");
+    let answered = read_rest(&mut query);
+    assert!(answered.starts_with("HTTP/1.1 200 OK"), "a blocking query must be answered early: {answered}");
     for stream in [&mut events, &mut logs, &mut monitor] {
-        let told = rest(stream);
-        assert!(told.ends_with("0\r\n\r\n"), "a stream is closed in order: {told}");
+        let received = read_rest(stream);
+        assert!(received.ends_with("0\r\n\r\n"), "a stream must be closed cleanly: {received}");
     }
-    rest(&mut upload);
-    rest(&mut half_open);
-    rest(&mut idle);
+    read_rest(&mut upload);
+    read_rest(&mut half_open);
+    read_rest(&mut idle);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_service_ends_in_order_under_load_and_its_standby_goes_on() {
-    // Nobody answers there: what a collector does that hangs.
-    let collector = std::net::TcpListener::bind("127.0.0.1:0").expect("there are ports");
-    let collector = format!("http://{}", collector.local_addr().expect("it listens"));
+    // A collector that hangs: nothing accepts connections at this address.
+    let collector = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port exists");
+    let collector = format!("http://{}", collector.local_addr().expect("a bound socket has an address"));
     let environment =
         [("OTEL_EXPORTER_OTLP_ENDPOINT", collector), ("DROVER_APPLIER_LEASE_MS", LEASE_MS.to_owned())];
     let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();
@@ -120,20 +120,20 @@ async fn every_service_ends_in_order_under_load_and_its_standby_goes_on() {
         }
         let (status, time) = cluster.terminate(service).await;
         assert!(status.success(), "{service}: {status:?}\n{}", cluster.log_tails());
-        assert!(time < ENDED_WITHIN, "{service}: {time:?}\n{}", cluster.log_tails());
+        assert!(time < SHUTDOWN_MAX, "{service}: {time:?}\n{}", cluster.log_tails());
         if service == "api" {
             cluster.spawn(service);
         }
         let job = format!("after-{service}");
         cluster
-            .wait_until(&format!("the API takes a job without {service}"), async |cluster| {
+            .wait_until(&format!("the API accepts a job without {service}"), async |cluster| {
                 cluster.api.try_put("/v1/jobs", &jobs::mock_service(&job, 1)).await.ok()
             })
             .await;
         cluster.wait_for_alloc(&job, "running").await;
     }
     let (status, time) = cluster.terminate(AGENT).await;
-    assert!(status.success() && time < ENDED_WITHIN, "{status:?} {time:?}\n{}", cluster.log_tails());
+    assert!(status.success() && time < SHUTDOWN_MAX, "{status:?} {time:?}\n{}", cluster.log_tails());
     cluster.assert_alive();
 }
 
@@ -148,7 +148,7 @@ async fn processes_end_while_nats_and_postgresql_hang() {
     for name in names {
         let (status, time) = cluster.terminate(name).await;
         assert!(status.success(), "{name}: {status:?}\n{}", cluster.log_tails());
-        assert!(time < ENDED_WITHIN, "{name}: {time:?}\n{}", cluster.log_tails());
+        assert!(time < SHUTDOWN_MAX, "{name}: {time:?}\n{}", cluster.log_tails());
     }
     drop((paused, load));
 }

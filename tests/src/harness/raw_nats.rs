@@ -95,7 +95,7 @@ impl RawNats {
     }
 
     /// Subscribes to a subject, in a queue group if `queue` is not empty.
-    pub fn subscribe(&mut self, subject: &str, queue: &str) {
+    pub fn subscribe_to(&mut self, subject: &str, queue: &str) {
         self.subscriptions += 1;
         let number = self.subscriptions;
         self.send(&format!("SUB {subject} {queue} {number}\r\n"));

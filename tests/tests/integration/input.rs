@@ -135,7 +135,7 @@ async fn unreadable_messages_are_refused() {
 fn answer_to(url: &str, credentials: &Credentials, subject: Subject, body: &[u8]) -> String {
     let inbox = Inbox::of(ROLE, &subject).to_string() + ".garbage";
     let mut client = RawNats::connect(url, Some(credentials)).expect("the role has all permissions");
-    client.subscribe(&inbox, "");
+    client.subscribe_to(&inbox, "");
     client.publish(&subject.to_string(), &inbox, "", body);
     match client.message() {
         Ok(Received::Message { text, .. }) => text,

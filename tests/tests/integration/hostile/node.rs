@@ -157,7 +157,7 @@ async fn a_body_that_names_another_node_is_refused() {
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);
     let inbox = Inbox::Node(own).to_string() + ".token";
-    attacker.subscribe(&inbox, "");
+    attacker.subscribe_to(&inbox, "");
     let beat = wire::encode(&Heartbeat { id: other, secret: Secret("guessed".into()), boot: u32::MAX });
     attacker.publish(&Subject::NodeHeartbeat(own).to_string(), &inbox, &headers(Heartbeat::KIND), &beat);
     assert_refused(&mut attacker);
@@ -195,7 +195,7 @@ async fn a_node_has_limits() {
     let mut greedy = attacker(&scene.cluster, own);
     let limit = usize::try_from(NODE_SUBSCRIPTIONS_MAX).expect("the limit fits into usize");
     for number in 0..=limit {
-        greedy.subscribe(&format!("{}.{number}", Inbox::Node(own)), "");
+        greedy.subscribe_to(&format!("{}.{number}", Inbox::Node(own)), "");
     }
     let errors = greedy.errors();
     assert!(errors.iter().any(|error| error.contains("maximum subscriptions exceeded")), "{errors:?}");

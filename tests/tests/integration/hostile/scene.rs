@@ -28,7 +28,7 @@ pub(super) async fn scene() -> Scene {
     let nats = NatsOptions { access: NatsAccess::Credentials(Purpose::Cluster), ..NatsOptions::default() };
     let cluster = Cluster::start_with(BINARY, &[], &names, nats).await;
     let mut auditor = connect(&cluster, &auditor(issuer(&cluster)));
-    auditor.subscribe(">", "");
+    auditor.subscribe_to(">", "");
     assert_eq!(auditor.errors(), [] as [&str; 0]);
     Scene { cluster, auditor, attempts: Cell::new(0) }
 }
@@ -83,7 +83,7 @@ impl Scene {
     /// Asserts that NATS refuses to subscribe, in a queue group if `queue` is not empty, and that messages published
     /// there do not reach the attacker.
     pub(super) fn assert_cannot_subscribe(&mut self, attacker: &mut RawNats, subject: &str, queue: &str) {
-        attacker.subscribe(subject, queue);
+        attacker.subscribe_to(subject, queue);
         let errors = attacker.errors();
         let is_refused = errors.iter().any(|error| error.contains("Permissions Violation for Subscription"));
         assert!(is_refused, "subscribing to {subject} {queue}: {errors:?}");

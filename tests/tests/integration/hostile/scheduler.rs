@@ -71,7 +71,7 @@ async fn a_scheduler_submits_plans_and_commits_nothing_else() {
     let node: NodeId = text(&victim, "NodeID").parse().expect("the id is valid");
     let mut attacker = connect(&scene.cluster, &of_role(&scene.cluster, Role::Scheduler));
     let inbox = Inbox::Service(Role::Scheduler).to_string() + ".token";
-    attacker.subscribe(&inbox, "");
+    attacker.subscribe_to(&inbox, "");
     let job = JobKey::new("default", "victim");
     let process = ProcessId::from_bytes([9; 16]);
     for command in [

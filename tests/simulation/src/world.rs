@@ -35,7 +35,7 @@ pub(crate) struct Disk(pub(crate) Option<crate::agent::AgentDisk>);
 /// Whether a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunState {
-    Runs,
+    Running,
     /// Stopped as by SIGSTOP: inputs wait until it is resumed.
     Stopped,
     Dead,

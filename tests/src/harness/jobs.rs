@@ -29,7 +29,7 @@ pub fn batch(id: &str, script: &str) -> Value {
 }
 
 /// A shell script that appends its process id to `pid`, and then repeatedly the machine's uptime in seconds to `ticks`.
-pub fn ticking_script_script(pid: &Path, ticks: &Path) -> String {
+pub fn ticking_script(pid: &Path, ticks: &Path) -> String {
     let (pid, ticks) = (pid.display(), ticks.display());
     format!("echo $$ >> {pid}; while read up idle < /proc/uptime; do echo $up >> {ticks}; sleep 0.1; done")
 }

@@ -32,40 +32,40 @@ const KNOWN_FOR: Duration = Duration::from_secs(5);
 async fn everything_recovers_when_nats_was_away() {
     let mut scene = Scene::begin().await;
     let paused = scene.cluster.nats.pause();
-    day.assert_unavailable("nats-stopped").await;
+    scene.assert_unavailable("nats-stopped").await;
     drop(paused);
-    day.assert_recovered("nats-stopped").await;
+    scene.assert_recovered("nats-stopped").await;
 
-    day.cluster.nats.kill9().await.expect("nats-server can be killed");
-    day.assert_unavailable("nats-gone").await;
-    day.cluster.nats.restart().await.expect("nats-server starts again");
-    day.assert_recovered("nats-gone").await;
+    scene.cluster.nats.kill9().await.expect("nats-server can be killed");
+    scene.assert_unavailable("nats-gone").await;
+    scene.cluster.nats.restart().await.expect("nats-server starts again");
+    scene.assert_recovered("nats-gone").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_recovers_when_postgres_was_away() {
     let mut scene = Scene::begin().await;
     let paused = scene.cluster.postgres.pause();
-    day.assert_unavailable("postgres-stopped").await;
+    scene.assert_unavailable("postgres-stopped").await;
     drop(paused);
-    day.assert_recovered("postgres-stopped").await;
+    scene.assert_recovered("postgres-stopped").await;
 
-    day.cluster.postgres.kill9().await.expect("PostgreSQL can be killed");
-    day.assert_unavailable("postgres-gone").await;
-    day.cluster.postgres.restart().await.expect("PostgreSQL starts again");
-    day.assert_recovered("postgres-gone").await;
+    scene.cluster.postgres.kill9().await.expect("PostgreSQL can be killed");
+    scene.assert_unavailable("postgres-gone").await;
+    scene.cluster.postgres.restart().await.expect("PostgreSQL starts again");
+    scene.assert_recovered("postgres-gone").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_recovers_when_the_disk_was_full() {
     let mut scene = Scene::begin().await;
     scene.cluster.alter(DISK_FULL).await;
-    day.assert_refused("disk-full").await;
+    scene.assert_refused("disk-full").await;
     // No applier was deposed, and reads show what the database holds.
-    assert_eq!(day.status("/v1/job/disk-full").await, 404);
-    assert_eq!(day.status("/v1/job/steady-agent").await, 200);
-    day.cluster.alter("drop function full_disk cascade").await;
-    day.assert_recovered("disk-full").await;
+    assert_eq!(scene.status("/v1/job/disk-full").await, 404);
+    assert_eq!(scene.status("/v1/job/steady-agent").await, 200);
+    scene.cluster.alter("drop function full_disk cascade").await;
+    scene.assert_recovered("disk-full").await;
 }
 
 /// Makes commits fail as on a server whose disk is full.

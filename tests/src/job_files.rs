@@ -255,7 +255,7 @@ fn without_absent(value: &Value) -> Value {
             let members = members.iter().map(|(name, value)| (name.clone(), without_absent(value)));
             Value::Object(members.filter(|(_, value)| !is_absent(value)).collect())
         }
-        Value::Array(items) => items.iter().map(present).collect(),
+        Value::Array(items) => items.iter().map(without_absent).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }

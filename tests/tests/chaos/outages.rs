@@ -141,7 +141,7 @@ impl Scene {
         self.cluster.api.send(Method::GET, path, "").await.0
     }
 
-    /// Reads without consistency. Asserts that the response comes at once and says how old it may be. Returns whether
+    /// Makes a stale read. Asserts that the response arrives within a second and states its age. Returns whether
     /// it reports an applier.
     async fn stale_read(&self) -> bool {
         let began = clock::monotonic();

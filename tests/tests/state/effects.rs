@@ -1,4 +1,4 @@
-//! The valid change that a command makes of a cluster as it stands. One that cannot be done makes none.
+//! Turns a command into a valid change of the current cluster, or into none if the command cannot be carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::naive::Naive;
 use crate::pool::{BYSTANDERS, NODES, alloc_id, deployment_id, eval_id, job_key, node_id};
 use crate::requests::{self, ResourceRequest};
 
-/// A node's name as an allocation brings it; it counts only where nobody knows the node better.
+/// The node's name in a written allocation. It is only used if the node is not registered.
 const FORMER_NAME: &str = "former name";
 
-/// The cluster that every history begins with: two nodes and two jobs of the pool, and the bystanders.
+/// The changes with which every history begins: two nodes and two jobs of the pool, and the bystanders.
 pub(crate) fn initial_changes(naive: &Naive) -> Vec<Change> {
     let bystanders = (0..BYSTANDERS).map(|number| NODES + number);
     let nodes = bystanders
@@ -38,7 +38,7 @@ pub(crate) fn initial_changes(naive: &Naive) -> Vec<Change> {
 }
 
 impl Command {
-    /// What the command changes under `index`; `None` where what it is about is not there.
+    /// Returns the change that the command makes at `index`, or `None` if its objects do not exist.
     pub(crate) fn change(&self, naive: &Naive, index: Index) -> Option<Change> {
         let change = match self {
             Self::RegisterNode { node, shape } => {
@@ -166,7 +166,7 @@ fn registered_node(node: u8, shape: u8, naive: &Naive) -> Node {
     let id = node_id(node);
     let mhz = 4000 + u32::from(shape) * 100;
     let spec = NodeSpec {
-        // Now and then a machine gets another name.
+        // A machine sometimes gets another name.
         name: format!("node-{node}-{}", shape / 8).into(),
         datacenter: format!("dc{}", shape % 2).into(),
         node_pool: format!("pool{}", shape % 3).into(),
@@ -204,13 +204,13 @@ fn registered_job(job: u8, kind: JobType, stop: bool, naive: &Naive, index: Inde
     }
 }
 
-/// One of all versions of all jobs.
+/// Chooses one of all versions of all jobs.
 fn pick_version(version: &Pick, naive: &Naive) -> Option<JobVersionKey> {
     let versions: Vec<JobVersionKey> = naive.jobs.keys().cloned().collect();
     (!versions.is_empty()).then(|| version.get(&versions).clone())
 }
 
-/// The job of an evaluation that is known; else `job`.
+/// The job of an existing evaluation, or else `job`.
 fn job_of_eval(eval: u8, job: u8, naive: &Naive) -> JobKey {
     naive.evals.get(&eval_id(eval)).map_or_else(|| job_key(job), |eval| eval.job.clone())
 }
@@ -240,13 +240,13 @@ fn placements(
     let rows: BTreeMap<u8, &PlacedRow> =
         rows.iter().filter(free).filter(on_known).map(|row| (row.alloc, row)).collect();
     let (resources, _) = request.split(rows.values().next()?.granted);
-    // Allocations that are gone may be replaced, too, but only by one of the same job.
+    // An allocation may also replace a deleted one, but only one of the same job.
     let is_replaceable =
         |id: &AllocId| naive.allocs.get(id).is_none_or(|replaced| replaced.common.job.job == version.job);
     let mut placements = Placements::new(Arc::new(common(version.clone(), resources)));
     placements.canary = canary;
     let mut slots = BTreeMap::new();
-    // Not in the order of their ids: columns need not be sorted.
+    // In descending order of ids, because columns need not be sorted.
     for row in rows.into_values().rev() {
         let node = node_id(row.node);
         let node = *slots.entry(node).or_insert_with(|| placements.add_node(node));
@@ -281,7 +281,7 @@ fn changed(
                 .iter()
                 .map(|(id, row)| {
                     let mut whole = naive.allocs[id].resources();
-                    requests::give(&mut whole, row.granted);
+                    requests::set_granted(&mut whole, row.granted);
                     PackedAssigned::pack(&whole.split().1)
                 })
                 .collect();
@@ -296,8 +296,8 @@ fn changed(
             }
             change.common = Some(Arc::new(common(pick_of.get(&versions).version_key(), resources)));
             change.assigned = rows.values().map(|row| request.split(row.granted).1).collect();
-            let had_nothing = rows.keys().all(|id| naive.allocs[id].assigned.is_empty());
-            if had_nothing && change.assigned.iter().all(PackedAssigned::is_empty) {
+            let had_none = rows.keys().all(|id| naive.allocs[id].assigned.is_empty());
+            if had_none && change.assigned.iter().all(PackedAssigned::is_empty) {
                 change.assigned.clear();
             }
         }
@@ -345,7 +345,7 @@ fn pending(id: AllocId, common: AllocCommon, node_id: NodeId, index: Index) -> A
     }
 }
 
-/// `alloc` with the values that `change` has for it.
+/// Returns `alloc` with the values of `change`.
 fn with_change(mut alloc: Allocation, change: &AllocsChanged) -> Allocation {
     if let Some((status, description)) = &change.desired {
         (alloc.desired_status, alloc.desired_description) = (*status, description.clone());

@@ -20,7 +20,7 @@ const DISK_MB: u32 = 100_000;
 const REQUEST_TIMEOUT: Nanos = Nanos::from_secs(1);
 const SHORT_PAUSE: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
 
-/// What outlives the agent: its boot number and its tasks.
+/// The state that survives a crash of the agent: its boot number and its tasks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentDisk {
     boot: u32,

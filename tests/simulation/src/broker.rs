@@ -27,7 +27,7 @@ pub(crate) struct BrokerProcess {
     active: Option<Active>,
 }
 
-/// What a command is for.
+/// The purpose of a command.
 enum Purpose {
     TakeLease,
     /// A write of the activation with this number.

@@ -102,7 +102,7 @@ struct History {
     /// When the next fault is injected.
     next_fault: Nanos,
     is_settling: bool,
-    /// What dead processes left on disk.
+    /// The data that dead processes left on disk.
     disks: Vec<Disk>,
     /// When a process that is cut off is reconnected.
     cut_until: Vec<Nanos>,

@@ -26,7 +26,7 @@ struct Held {
     since: Nanos,
 }
 
-/// What the process has to do about its lease.
+/// The next step of the process for its lease.
 pub(crate) enum LeaseAction {
     Nothing,
     Take(Command),

@@ -77,7 +77,7 @@ pub(crate) struct Message {
     pub(crate) body: Body,
 }
 
-/// Where a reply goes: one call of one incarnation of a process.
+/// The destination of a reply: one call of one incarnation of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) pid: Pid,

@@ -43,7 +43,7 @@ pub(crate) struct TrackerProcess {
     announced: BTreeMap<NodeId, Index>,
 }
 
-/// What a command is for.
+/// The purpose of a command.
 enum Purpose {
     TakeLease,
     /// A node waits for an answer with its status.

@@ -89,7 +89,7 @@ pub(crate) struct World {
     epoch: Instant,
 }
 
-/// What a process can act on while it handles an input.
+/// The environment of a process while it handles an input.
 pub(crate) struct Ctx<'a> {
     pub(crate) world: &'a mut World,
     pub(crate) pid: Pid,

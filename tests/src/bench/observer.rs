@@ -33,7 +33,7 @@ pub struct Observer {
     tracking: Tracking,
 }
 
-/// What an observer keeps of the changes.
+/// The data that an observer updates with each change.
 enum Tracking {
     State(Box<State>),
     /// How many allocations of each job were placed. Counting takes a tenth of the processor time of keeping the state,

@@ -20,7 +20,7 @@ pub struct Registrar {
     kind: Kind,
 }
 
-/// What happens to the jobs after they are placed.
+/// The operation on the jobs after they are placed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Their allocations run, and nodes report nothing else of them (design §10).

@@ -8,7 +8,7 @@ use super::normalize::{items, remove};
 /// How much is masked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mask {
-    /// Which of several equal ports or devices of a node was chosen.
+    /// The choice among several equal ports or devices of a node.
     Choice,
     /// The node, and everything that depends on it.
     Node,

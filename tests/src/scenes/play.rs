@@ -38,7 +38,7 @@ pub(super) async fn play(address: &str, scene: &Scene) -> Verdict {
 /// Why a step failed.
 struct Mismatch {
     reason: String,
-    /// What is not built, if the response says so.
+    /// The missing feature, if the response reports that it is not implemented.
     not_built: Option<String>,
 }
 

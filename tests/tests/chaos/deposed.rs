@@ -25,7 +25,7 @@ const ANSWERS: usize = 40;
 /// The longest time that a stopped applier may delay the answers of another one, which may have to be started.
 const HELD_UP_MAX: Duration = Duration::from_secs(10);
 
-/// Where the applier stops.
+/// The point at which the applier stops.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
     /// At any point.

@@ -1,4 +1,4 @@
-//! What users see while NATS or PostgreSQL is unavailable or cannot write. Stale reads continue and report how old they
+//! The API while NATS or PostgreSQL is unavailable or cannot write. Stale reads continue and report how old they
 //! are. Writes fail in time with a clear message. When the servers are back, everything recovers without restarting a
 //! process.
 

@@ -1,5 +1,5 @@
 //! Users that register, change, stop and purge jobs. Each has jobs of its own, and sends one request after another.
-//! What was acknowledged is remembered, and must be visible at every API from then on.
+//! Acknowledged changes are recorded, and must be visible at every API from then on.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,7 +115,7 @@ impl Stream {
         RunningStream { progress, tasks }
     }
 
-    /// Checks that the state is as acknowledged. The error says what is not.
+    /// Checks that the state is as acknowledged. The error names the difference.
     pub(crate) fn check_converged(&self, state: &State) -> Result<(), String> {
         for job in self.writers.iter().flat_map(|writer| &writer.jobs) {
             job.check_in(state).map_err(|difference| {

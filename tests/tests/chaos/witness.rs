@@ -43,7 +43,7 @@ struct Captured {
     answers: Vec<Request>,
 }
 
-/// The requests that were sent, and what is known to be acknowledged.
+/// The requests that were sent, and the known acknowledgements.
 #[derive(Default)]
 struct Records {
     /// The highest index in any answer.
@@ -58,7 +58,7 @@ struct Records {
     written: Mutex<BTreeMap<Index, RequestId>>,
 }
 
-/// What is expected of the answer to a request.
+/// The constraints on the answer to a request.
 #[derive(Debug, Clone, Copy)]
 struct Expectation {
     /// The highest acknowledged index when the request was sent. No answer may come from an older state.

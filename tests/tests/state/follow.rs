@@ -22,7 +22,7 @@ fn loaded(index: u64) -> State {
     state
 }
 
-/// What the follower receives until it has to wait, in the form `reset 1` or `1 to 2`.
+/// The changes that the follower receives until it has to wait, in the form `reset 1` or `1 to 2`.
 fn received(follower: &mut Follower) -> Vec<String> {
     received_by(follower, async |follower| follower.next().await)
 }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accesses_visit_every_line() {
+    fn looks_come_to_every_line() {
         let memory = pointer_cycle();
         let mut seen = vec![false; LINES];
         let mut line = 0;

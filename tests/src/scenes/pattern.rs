@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_inserted() {
+    fn variables_are_put_in() {
         let variables = Variables::from([("a".to_owned(), json!(7)), ("b".to_owned(), json!("x.y"))]);
         assert_eq!(fill(&json!(["${a}", "n${a}", "${c}"]), &variables), json!([7, "n7", "${c}"]));
         assert_eq!(fill(&json!({"${b}": 1}), &variables), json!({"x.y": 1}));

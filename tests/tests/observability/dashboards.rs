@@ -86,7 +86,7 @@ fn panels() -> impl Iterator<Item = (&'static Board, &'static Panel)> {
 }
 
 #[test]
-fn the_stored_files_are_generated_from_the_source() {
+fn the_kept_files_are_made_from_the_source() {
     let update = std::env::var_os("UPDATE_METRICS").is_some();
     for one in BOARDS {
         let path = folder().join(format!("{}.json", one.name));
@@ -104,7 +104,7 @@ fn the_stored_files_are_generated_from_the_source() {
 
 /// Checks the files and not their source, because Grafana loads the files.
 #[test]
-fn every_panel_names_existing_metrics() {
+fn every_panel_names_metrics_that_there_are() {
     let (mut wrong, mut expressions) = (Vec::new(), 0);
     for file in fs::read_dir(folder()).unwrap() {
         let path = file.unwrap().path();

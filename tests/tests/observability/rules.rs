@@ -51,7 +51,7 @@ fn rules(text: &str) -> Vec<Rule> {
 }
 
 #[test]
-fn rules_name_existing_metrics_and_explain_themselves() {
+fn rules_name_metrics_that_there_are_and_explain_themselves() {
     let rules = rules(&fs::read_to_string(folder().join("alerts.yaml")).unwrap());
     assert!(rules.len() >= 20, "{}", rules.len());
     let mut wrong = Vec::new();

@@ -141,7 +141,7 @@ for<'a> b('"', '\'', r#"p"q"#) /* m
 }
 
 #[test]
-fn ends_at_what_is_never_closed() {
+fn ends_with_what_is_never_closed() {
     for text in ["\"", "r#\"a", "'\\", "/* a", "'", "r#"] {
         separate(text);
     }

@@ -298,7 +298,7 @@ fn the_table_points_down_itself() {
 }
 
 #[test]
-fn finds_forbidden_dependencies() {
+fn finds_forbidden_arrows() {
     let members = [
         member("wire").on(ours("model")).on(ours("state")),
         member("jobspec").on(ours("state")),
@@ -348,7 +348,7 @@ fn finds_impurities() {
 }
 
 #[test]
-fn finds_drivers_outside_their_owner() {
+fn finds_borrowed_drivers() {
     let members = [
         member("store").on(theirs("sqlx")),
         member("bus").on(theirs("async-nats")),
@@ -364,7 +364,7 @@ fn finds_drivers_outside_their_owner() {
 }
 
 #[test]
-fn finds_enabled_failpoints() {
+fn finds_failpoints_that_are_switched_on() {
     let on = || Dependency { features: vec!["failpoints".into()], ..theirs("fail") };
     let members = [
         member("store").on(theirs("fail")),
@@ -428,7 +428,7 @@ fn finds_misnamed_directories() {
 }
 
 #[test]
-fn reads_the_output_of_cargo_metadata() {
+fn reads_what_cargo_says() {
     let metadata = serde_json::json!({ "packages": [{
         "name": "state",
         "manifest_path": "/drover/shared/state/Cargo.toml",

@@ -34,7 +34,7 @@ fn attacker(cluster: &Cluster, node: NodeId) -> RawNats {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_receives_its_own_messages_only() {
+async fn a_node_hears_its_own_only() {
     let mut scene = scene().await;
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);

@@ -39,7 +39,7 @@ fn user(issuer: &Issuer, signer: &Key, name: &str, claims: Value) -> Credentials
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_users_that_the_account_signed_are_accepted() {
+async fn nobody_is_let_in_whom_the_account_did_not_sign() {
     let mut scene = scene().await;
     let issuer = issuer(&scene.cluster).clone();
     assert_rejected(&scene, "a client without credentials", None);

@@ -1,6 +1,7 @@
-//! A million allocations in the state alone: how fast they come in, what they take, what a snapshot costs.
+//! A million allocations in the state alone: how fast they are applied, how much memory they take, and what a snapshot
+//! costs.
 //!
-//! Prints one table; what must hold stands beside the figure. One core, no database, no network.
+//! Prints one table with the measured values and their limits. One core, no database, no network.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use model::{AllocId, EvalId, NodeId};
 use state::{Replica, State};
 use tests::build::{self, Ids, Log};
 
-/// As `drover` has it.
+/// The same allocator as `drover`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -20,7 +21,7 @@ const NODES: u64 = 5_000;
 const JOBS: u64 = 1_000;
 const ALLOCS_PER_JOB: u32 = 1_000;
 const ALLOCS: u64 = JOBS * ALLOCS_PER_JOB as u64;
-/// Allocations that one change set reports on, as the tracker gathers them.
+/// Number of allocations in one report, as the node-tracker batches them.
 const REPORT: usize = 500;
 
 fn main() {
@@ -33,7 +34,7 @@ fn main() {
     }
     let nodes_bytes = rss() - start;
 
-    // Encoded beforehand, as they would arrive.
+    // Change sets are encoded beforehand, as they would arrive.
     let placed: Vec<Vec<u8>> =
         (0..JOBS).map(|number| encode(&placed(number, &nodes, &mut ids, &mut log))).collect();
     let allocs: Vec<AllocId> = placed.iter().flat_map(|set| placed_ids(&decode(set))).collect();
@@ -48,7 +49,7 @@ fn main() {
     let running_bytes = rss() - before;
 
     println!("state: {ALLOCS} allocations of {JOBS} jobs on {NODES} nodes\n");
-    println!("{:<52} {:>14} {:>14}", "", "measured", "hold");
+    println!("{:<52} {:>14} {:>14}", "", "measured", "limit");
     line("placed, decoded and applied (allocations a second)", per_second(placing.total()), "500,000");
     line("  applied alone", per_second(placing.apply), "");
     line("reported running, decoded and applied (a second)", per_second(reporting.total()), "500,000");
@@ -68,16 +69,16 @@ fn main() {
 
 fn decoding_a_job() -> Duration {
     const TIMES: u32 = 10_000;
-    let bytes = rmp_serde::to_vec_named(&build::job(0, 1)).expect("plain data");
+    let bytes = rmp_serde::to_vec_named(&build::job(0, 1)).expect("plain data can be encoded");
     let begin = Instant::now();
     for _ in 0..TIMES {
-        let job: Job = rmp_serde::from_slice(&bytes).expect("as it was encoded");
+        let job: Job = rmp_serde::from_slice(&bytes).expect("encoded data can be decoded");
         drop(std::hint::black_box(job));
     }
     begin.elapsed() / TIMES
 }
 
-/// Jobs whose allocations have a dynamic port each.
+/// Applies jobs whose allocations have a dynamic port each.
 fn with_ports(state: &mut State, nodes: &[NodeId], ids: &mut Ids, log: &mut Log) {
     const PORT_JOBS: u64 = 100;
     let sets = (JOBS..JOBS + PORT_JOBS).map(|number| {
@@ -118,13 +119,13 @@ fn readers_and_writers(replica: Replica, allocs: &[AllocId], log: &mut Log) {
     let reports = build::shared(reports.take(10_000));
     let count = reports.len() as u32;
     let begin = Instant::now();
-    reports.into_iter().for_each(|set| replica.apply(vec![set]).expect("it follows"));
+    reports.into_iter().for_each(|set| replica.apply(vec![set]).expect("the change set follows the state"));
     line("one report, applied and published by itself (µs)", micros(begin.elapsed() / count), "");
 
     let begin = Instant::now();
     let roomy = snapshot.node_pages().map(|page| {
-        let free = |place: usize| page.cpu_mhz[place].saturating_sub(page.held.cpu_mhz[place]);
-        (0..state::PAGE).filter(|place| page.ready >> place & 1 != 0 && free(*place) >= 500).count()
+        let free = |bit: usize| page.cpu_mhz[bit].saturating_sub(page.held.cpu_mhz[bit]);
+        (0..state::PAGE).filter(|bit| page.ready >> bit & 1 != 0 && free(*bit) >= 500).count()
     });
     assert!(roomy.sum::<usize>() <= NODES as usize);
     line("scan of the nodes' columns (µs)", micros(begin.elapsed()), "");
@@ -135,11 +136,11 @@ fn readers_and_writers(replica: Replica, allocs: &[AllocId], log: &mut Log) {
 
     let collected = log.entry(vec![Change::AllocsDeleted(allocs[..100_000].iter().copied().collect())]);
     let begin = Instant::now();
-    replica.apply(build::shared([collected])).expect("it follows");
+    replica.apply(build::shared([collected])).expect("the change set follows the state");
     line("100,000 allocations collected at once (ms)", millis(begin.elapsed()), "");
 }
 
-/// How long a series of change sets took.
+/// How long decoding and applying a series of change sets took.
 #[derive(Default)]
 struct Timed {
     decode: Duration,
@@ -176,7 +177,9 @@ fn placed(job: u64, nodes: &[NodeId], ids: &mut Ids, log: &mut Log) -> ChangeSet
 }
 
 fn placed_ids(set: &ChangeSet) -> Vec<AllocId> {
-    let [_, Change::AllocsPlaced(placements)] = &set.changes[..] else { panic!("a job and its allocations") };
+    let [_, Change::AllocsPlaced(placements)] = &set.changes[..] else {
+        panic!("the change set holds a job and its allocations")
+    };
     placements.ids.0.clone()
 }
 
@@ -185,19 +188,19 @@ fn running(ids: &[AllocId]) -> Change {
 }
 
 fn apply(state: &mut State, set: &ChangeSet) {
-    state.apply(set).expect("it follows, and speaks of what is there");
+    state.apply(set).expect("the change set follows the state and refers to existing objects");
 }
 
 fn encode(set: &ChangeSet) -> Vec<u8> {
-    rmp_serde::to_vec_named(set).expect("plain data")
+    rmp_serde::to_vec_named(set).expect("plain data can be encoded")
 }
 
 fn decode(bytes: &[u8]) -> ChangeSet {
-    rmp_serde::from_slice(bytes).expect("as it was encoded")
+    rmp_serde::from_slice(bytes).expect("encoded data can be decoded")
 }
 
-fn line(what: &str, measured: String, hold: &str) {
-    println!("{what:<52} {measured:>14} {hold:>14}");
+fn line(what: &str, measured: String, limit: &str) {
+    println!("{what:<52} {measured:>14} {limit:>14}");
 }
 
 fn nanos(mut work: impl FnMut()) -> String {
@@ -231,8 +234,9 @@ fn number(number: f64) -> String {
 
 /// Resident memory of this process, in bytes.
 fn rss() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux says what a process takes");
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("there is such a line");
-    let kib = resident.trim().trim_end_matches(" kB").parse::<usize>().expect("a number of kB");
+    let status = std::fs::read_to_string("/proc/self/status").expect("the process's status can be read");
+    let resident =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the status has such a line");
+    let kib = resident.trim().trim_end_matches(" kB").parse::<usize>().expect("the value is a number of kB");
     kib * 1024
 }

@@ -1,24 +1,28 @@
-//! Compaction: how few machines would do for the same work, algorithm by algorithm (the method of the paper on Borg,
-//! EuroSys 2015).
+//! Compaction: how few machines suffice for the same work, for each algorithm (the method of the paper on Borg, EuroSys
+//! 2015).
 //!
-//! A cluster's jobs are placed anew, one after the other in random order, on the first so many machines of a random order;
-//! what an algorithm needs is the fewest machines that take all but 0.2 % of the tasks. Fresh, that is asked of an empty
-//! cluster. After churn, it is asked after each of four rounds in which a quarter of the jobs leaves, those that wait are
-//! tried again, and as much comes as left. Machines are found by bisection: an algorithm that fails on so many may by
-//! chance do with fewer, which is not looked for. All algorithms see the same machines and jobs in the same order.
+//! The jobs of a cluster are placed anew, one after the other in random order, on the first machines of a random order.
+//! The result for an algorithm is the smallest number of machines on which all but 0.2 % of the tasks fit. "Fresh"
+//! starts from an empty cluster. "After churn" checks this after each of four rounds. In a round a quarter of the jobs
+//! leaves, waiting tasks are tried again, and as much new demand arrives as left. The number is found by bisection. An
+//! algorithm that fails on some number may by chance succeed on a smaller one; the benchmark does not search for those.
+//! All algorithms get the same machines and jobs in the same order.
 //!
-//! `align` and `binpack` are the real scheduler on a real state. The sampled `binpack` exists here only: the same score,
-//! of the first log2 n nodes with room in a random order (`spec/scheduling.md` ).
+//! `align` and `binpack` are the real scheduler on a real state. The sampled `binpack` exists only in this file: it
+//! computes the same score for the first log2 n nodes with room in a random order (`spec/scheduling.md` to
+//!
 //!
-//! The lower bound is what no algorithm gets below, whichever 0.2 % of the tasks it leaves out: however cpu and memory
-//! are weighed against each other, the machines must have as much as all tasks ask but the largest 0.2 %. The smallest
-//! count that meets this for every weight is the bound; it takes tasks for liquid, and knows nothing of what comes when.
+//! No algorithm needs fewer machines than the lower bound, whichever 0.2 % of the tasks it leaves out. For any weights
+//! of cpu and memory, the machines must have as much as all tasks together ask for, without the largest 0.2 %. The
+//! bound is the smallest number of machines that satisfies this for every weight. It treats tasks as divisible, and
+//! ignores the order in which they arrive.
 //!
-//! The machines are the five commonest shapes of the cluster trace that Google published in 2011, in its shares, of
-//! 64 GHz and 256 GB where the trace says 1. The jobs are made up: sizes are log-normal, cpu and memory mostly independent, so
-//! that many lean one way or the other; counts have a Pareto tail up to 500, none of more than 2 % of the cluster; one job in
-//! a hundred is of one to three tasks that each want more than half of the commonest machine. There are as many as bring
-//! cpu or memory, whichever is first, to 70 % of the cluster; both come near to it.
+//! The machines are the five most common shapes of the cluster trace that Google published in 2011, in its proportions,
+//! with 64 GHz and 256 GB for 1 in the trace. The jobs are generated. Sizes are log-normal, with cpu and memory mostly
+//! independent, so that many tasks need much more of one than of the other. Counts have a Pareto tail up to 500, and no
+//! job asks for more than 2 % of the cluster. One job in a hundred has one to three tasks, each of which wants more
+//! than half of the most common machine. Jobs are generated until they ask for 70 % of the cluster's cpu or memory,
+//! whichever is reached first; both come close to it.
 //!
 //! `SEEDS` and `MACHINES` in the environment change the sizes.
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
@@ -39,11 +43,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use state::State;
 use tests::build::{self, Ids, Log};
 
-/// As `drover` has it.
+/// The same allocator as `drover`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Cpu and memory of the machines in MHz and MB, and how many there were of each.
+/// Cpu and memory of the machines in MHz and MB, and the number of each shape in the trace.
 const SHAPES: [([u32; 2], u32); 5] = [
     ([32_000, 131_072], 6_732),
     ([32_000, 65_536], 3_863),
@@ -51,38 +55,38 @@ const SHAPES: [([u32; 2], u32); 5] = [
     ([64_000, 262_144], 795),
     ([16_000, 65_536], 126),
 ];
-/// What the median task asks, and the deviation of the logarithm.
+/// Median demand of a task, and the standard deviation of its logarithm.
 const ASK: [(f64, f64); 2] = [(1_000.0, 1.0), (3_000.0, 1.2)];
-/// How cpu and memory of a task hang together.
+/// Correlation of a task's cpu and memory.
 const CORRELATION: f64 = 0.3;
-/// The least that a task asks, which is also the step in which it does.
+/// The smallest demand of a task. Demands are multiples of it.
 const ASK_STEP: [u32; 2] = [50, 64];
-/// Half of the commonest machine; only large asks are for more.
+/// Half of the most common machine. Only large tasks ask for more.
 const HALF: [f64; 2] = [16_000.0, 65_536.0];
-/// The share of jobs with a large ask.
+/// Share of the jobs that have large tasks.
 const LARGE: f64 = 0.01;
-/// The exponent of the counts' tail.
+/// Exponent of the Pareto tail of the counts.
 const TAIL: f64 = 0.9;
 const COUNT_MAX: f64 = 500.0;
-/// The share of the cluster that one job may ask for.
+/// Share of the cluster that one job may ask for.
 const JOB_MAX: f64 = 0.02;
-/// The share of the cluster that all ask for.
+/// Share of the cluster that all jobs together ask for.
 const DEMAND: f64 = 0.7;
 const ROUNDS: usize = 4;
-/// The share of jobs that leaves in a round.
+/// Share of the jobs that leave in a round.
 const LEAVING: f64 = 0.25;
-/// The share of tasks that may wait.
+/// Share of the tasks that may remain unplaced.
 const LEFT_OUT: f64 = 0.002;
-/// Weights of cpu against memory that the lower bound tries.
+/// Number of weights of cpu against memory that the lower bound tries, less one.
 const WEIGHTS: u32 = 16;
 
-/// What must hold of `align` and what it should come to, against the sampled `binpack` and the lower bound.
-const HOLD: [f64; 2] = [0.94, 1.04];
+/// The limits and the aims for `align`: its machines divided by those of the sampled `binpack` and by the lower bound.
+const LIMIT: [f64; 2] = [0.94, 1.04];
 const AIM: [f64; 2] = [0.90, 1.02];
 
 fn main() {
-    let size = |name: &str, usual: usize| {
-        std::env::var(name).map_or(usual, |text| text.parse().expect("a size is a number"))
+    let size = |name: &str, default: usize| {
+        std::env::var(name).map_or(default, |text| text.parse().expect("a size is a number"))
     };
     let (seeds, machines) = (size("SEEDS", 11), size("MACHINES", 1_000));
     let workloads: Vec<Workload> = (1..=seeds as u64).map(|seed| Workload::new(seed, machines)).collect();
@@ -107,7 +111,7 @@ fn main() {
             let what = format!("{when}: {what}");
             println!("{what:<28} {machines:>8} {:>12.3} {:>12.3}{beside}", of(&sampled), of(&bounds));
         };
-        let beside = format!("   hold {} and {}, aim {} and {}", HOLD[0], HOLD[1], AIM[0], AIM[1]);
+        let beside = format!("   limit {} and {}, aim {} and {}", LIMIT[0], LIMIT[1], AIM[0], AIM[1]);
         line("align", &needed(Packing::By(SchedulerAlgorithm::Align)), &beside);
         line("binpack", &needed(Packing::By(SchedulerAlgorithm::Binpack)), "");
         line("binpack, sampled", &sampled, "");
@@ -120,33 +124,33 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Who packs.
+/// The algorithm that places.
 #[derive(Debug, Clone, Copy)]
 enum Packing {
     By(SchedulerAlgorithm),
     Sampled,
 }
 
-/// Cpu and memory of one task, and how many there are of it.
+/// Cpu and memory of each task of a job, and the number of its tasks.
 #[derive(Debug, Clone, Copy)]
 struct Ask {
     each: [u32; 2],
     count: u32,
 }
 
-/// Which jobs leave, and which come then.
+/// The jobs that leave and those that arrive in one round.
 #[derive(Debug, Default)]
 struct Round {
     leave: BTreeSet<usize>,
     come: Vec<usize>,
 }
 
-/// What all algorithms are given.
+/// The machines and jobs that every algorithm gets.
 #[derive(Debug)]
 struct Workload {
     machines: Vec<[u32; 2]>,
     jobs: Vec<Ask>,
-    /// The first one fills the empty cluster.
+    /// The first round fills the empty cluster.
     rounds: Vec<Round>,
 }
 
@@ -165,21 +169,21 @@ impl Workload {
         let total = [0, 1].map(|axis| machines.iter().map(|machine| f64::from(machine[axis])).sum());
         let mut workload = Self { machines, jobs: Vec::new(), rounds: Vec::new() };
         for _ in 0..=ROUNDS {
-            let there = workload.present(workload.rounds.len());
+            let present = workload.present(workload.rounds.len());
             let leave: BTreeSet<usize> =
-                there.iter().copied().filter(|_| random.random::<f64>() < LEAVING).collect();
-            let stays = there.into_iter().filter(|job| !leave.contains(job));
+                present.iter().copied().filter(|_| random.random::<f64>() < LEAVING).collect();
+            let stays = present.into_iter().filter(|job| !leave.contains(job));
             let come = workload.fill(&mut random, total, stays.collect());
             workload.rounds.push(Round { leave, come });
         }
         workload
     }
 
-    /// Makes jobs up until there is enough of them.
-    fn fill(&mut self, random: &mut StdRng, total: [f64; 2], there: Vec<usize>) -> Vec<usize> {
+    /// Generates jobs until they ask for enough of the cluster, including the jobs that are present.
+    fn fill(&mut self, random: &mut StdRng, total: [f64; 2], present: Vec<usize>) -> Vec<usize> {
         let mut asked = [0, 1].map(|axis| {
             let ask = |job: &usize| f64::from(self.jobs[*job].each[axis]) * f64::from(self.jobs[*job].count);
-            there.iter().map(ask).sum::<f64>()
+            present.iter().map(ask).sum::<f64>()
         });
         let mut come = Vec::new();
         loop {
@@ -203,7 +207,7 @@ impl Workload {
         }
     }
 
-    /// The jobs that are there after so many rounds, in the order in which they came.
+    /// Returns the jobs that are present after some rounds, in order of arrival.
     fn present(&self, rounds: usize) -> Vec<usize> {
         let mut present = Vec::new();
         for round in &self.rounds[..rounds] {
@@ -217,7 +221,7 @@ impl Workload {
         jobs.iter().map(|job| self.jobs[*job].count as usize).sum()
     }
 
-    /// See the module.
+    /// The lower bound, as defined at the top of this file.
     fn bound(&self, churns: bool) -> usize {
         let rounds = if churns { 2..=self.rounds.len() } else { 1..=1 };
         let weights = || (0..=WEIGHTS).map(|weight| f64::from(weight) / f64::from(WEIGHTS));
@@ -229,7 +233,7 @@ impl Workload {
     }
 
     fn bound_weighing(&self, jobs: &[usize], weights: [f64; 2]) -> usize {
-        // In whole numbers, so that a sum does not depend on its order.
+        // Whole numbers, so that a sum does not depend on the order of its terms.
         let total =
             [0, 1].map(|axis| self.machines.iter().map(|machine| f64::from(machine[axis])).sum::<f64>());
         let per = [0, 1].map(|axis| weights[axis] * 1e15 / total[axis]);
@@ -248,10 +252,10 @@ impl Workload {
         self.machines.iter().take_while(is_short).count()
     }
 
-    /// The fewest machines that will do; all of them are taken to.
+    /// The fewest machines that suffice. Assumes that all machines do.
     fn need(&self, packing: Packing, churns: bool, bound: usize) -> usize {
         let (mut too_few, mut enough) = (bound.saturating_sub(1), self.machines.len());
-        // Most come close to the bound.
+        // Most results are close to the bound.
         let mut step = (bound / 32).max(1);
         while too_few + step < enough {
             if self.fits(packing, churns, too_few + step) {
@@ -272,7 +276,7 @@ impl Workload {
         enough
     }
 
-    /// Whether so many machines will do.
+    /// Whether this number of machines suffices.
     fn fits(&self, packing: Packing, churns: bool, machines: usize) -> bool {
         let machines = &self.machines[..machines];
         match packing {
@@ -296,9 +300,9 @@ impl Workload {
                 }
             }
             let tasks = self.tasks(&present);
-            let there: usize = present.iter().map(|job| placed[*job] as usize).sum();
-            let is_asked = number > 1 || !churns;
-            if is_asked && tasks - there > may_wait(tasks) {
+            let running: usize = present.iter().map(|job| placed[*job] as usize).sum();
+            let is_checked = number > 1 || !churns;
+            if is_checked && tasks - running > may_wait(tasks) {
                 return false;
             }
         }
@@ -318,7 +322,7 @@ impl Ask {
             let (median, deviation) = ASK[axis];
             (median * (deviation * deviations[axis]).exp()).min(HALF[axis])
         });
-        // From 1 up to infinity.
+        // From 1 to infinity.
         let tail = (1.0 - random.random::<f64>()).powf(-1.0 / TAIL);
         let mut count = tail.min(COUNT_MAX) as u32;
         if random.random::<f64>() < LARGE {
@@ -334,18 +338,18 @@ impl Ask {
     }
 }
 
-/// One draw of the standard normal distribution.
+/// Draws from the standard normal distribution.
 fn normal(random: &mut StdRng) -> f64 {
     let [radius, angle]: [f64; 2] = [random.random(), random.random()];
     (-2.0 * (1.0 - radius).ln()).sqrt() * (TAU * angle).cos()
 }
 
-/// Machines that jobs come to and leave.
+/// Machines on which jobs are placed.
 trait Cluster {
-    /// Places what a job misses; how many found a node.
+    /// Places the missing tasks of a job. Returns how many were placed.
     fn place(&mut self, job: usize, ask: Ask) -> u32;
 
-    /// A job is gone.
+    /// Removes a job.
     fn leave(&mut self, job: usize);
 }
 
@@ -354,7 +358,7 @@ struct Scheduled {
     state: State,
     log: Log,
     ids: Ids,
-    /// By number: those that are there.
+    /// The jobs that are present, by number.
     jobs: Vec<Option<(Job, Vec<AllocId>)>>,
 }
 
@@ -372,7 +376,7 @@ impl Scheduled {
     }
 
     fn apply(&mut self, changes: Vec<Change>) {
-        self.state.apply(&self.log.entry(changes)).expect("it fits");
+        self.state.apply(&self.log.entry(changes)).expect("the change set fits the state");
     }
 
     fn register(&mut self, number: usize, ask: Ask) -> Job {
@@ -424,17 +428,17 @@ fn node(id: NodeId, number: u64, [cpu_mhz, memory_mb]: [u32; 2]) -> Node {
     node
 }
 
-/// Best fit among few nodes in random order, as the reference has it.
+/// Best fit among a few nodes in random order, as in the reference.
 struct Sampled {
     machines: Vec<[u32; 2]>,
     left: Vec<[u32; 2]>,
     random: StdRng,
-    /// By number: what each task of a job asks, and where they are.
+    /// The demand of a task of each job, and the nodes of its tasks, by number.
     jobs: Vec<([u32; 2], Vec<usize>)>,
 }
 
-/// Nodes that score nothing and are passed over at first.
-const PASSED_OVER_MAX: usize = 3;
+/// How many nodes without a positive score are set aside at first.
+const SET_ASIDE_MAX: usize = 3;
 
 impl Sampled {
     fn new(machines: &[[u32; 2]]) -> Self {
@@ -442,7 +446,7 @@ impl Sampled {
         Self { left: machines.clone(), machines, random: StdRng::seed_from_u64(0), jobs: Vec::new() }
     }
 
-    /// The score of a node with room, with so many others of the group on it.
+    /// The score of a node with room that already has `others` tasks of the group.
     fn score(&self, node: usize, ask: Ask, others: usize) -> Option<f64> {
         let (has, left) = (self.machines[node], self.left[node]);
         if left[0] < ask.each[0] || left[1] < ask.each[1] {
@@ -450,20 +454,20 @@ impl Sampled {
         }
         let free = |axis: usize| f64::from(left[axis] - ask.each[axis]) / f64::from(has[axis]);
         let fitness = (20.0 - 10f64.powf(free(0)) - 10f64.powf(free(1))).clamp(0.0, 18.0) / 18.0;
-        let apart = -(others as f64 + 1.0) / f64::from(ask.count);
-        Some(if others > 0 { f64::midpoint(fitness, apart) } else { fitness })
+        let anti_affinity = -(others as f64 + 1.0) / f64::from(ask.count);
+        Some(if others > 0 { f64::midpoint(fitness, anti_affinity) } else { fitness })
     }
 
-    /// The best of the nodes that are looked at, which come from a ring.
+    /// Chooses the best of the next nodes of the ring.
     fn choose(&self, ring: &mut impl Iterator<Item = usize>, ask: Ask, others: &[usize]) -> Option<usize> {
         let nodes = self.machines.len();
         let limit = (nodes as f64).log2().ceil().max(2.0) as usize;
-        let (mut options, mut passed_over) = (Vec::new(), Vec::new());
+        let (mut options, mut set_aside) = (Vec::new(), Vec::new());
         for node in ring.take(nodes) {
             match self.score(node, ask, others[node]) {
                 None => continue,
-                Some(score) if score <= 0.0 && passed_over.len() < PASSED_OVER_MAX => {
-                    passed_over.push((score, node));
+                Some(score) if score <= 0.0 && set_aside.len() < SET_ASIDE_MAX => {
+                    set_aside.push((score, node));
                 }
                 Some(score) => options.push((score, node)),
             }
@@ -471,8 +475,8 @@ impl Sampled {
                 break;
             }
         }
-        let options = options.into_iter().chain(passed_over).take(limit);
-        // Of equals the first.
+        let options = options.into_iter().chain(set_aside).take(limit);
+        // The first of equal scores wins.
         let better = |best: (f64, usize), next: (f64, usize)| if next.0 > best.0 { next } else { best };
         options.reduce(better).map(|(_, node)| node)
     }

@@ -1,6 +1,6 @@
-//! Does it hold up registrations when 100,000 finished allocations are forgotten? Small jobs are registered all the while:
-//! first undisturbed, then from the moment at which garbage is to be collected until none of it is left.
-//! `ALLOCS`, `NODES` and `WRITERS` in the environment change the sizes, `WAY` how the services run.
+//! Latency of registrations while 100,000 terminal allocations are garbage-collected. Small jobs are registered all the
+//! time: first undisturbed, then from the start of the garbage collection until its end. `ALLOCS`, `NODES` and
+//! `WRITERS` in the environment change the sizes, and `WAY` sets how the services run.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use model::JobKey;
-use tests::benched::table::{Line, percentile, section};
-use tests::benched::{Benched, Way, run, size};
+use tests::bench::table::{Line, percentile, section};
+use tests::bench::{BenchCluster, Layout, run, size};
 use tokio::task::JoinSet;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
-/// How many allocations a job of those has that are to be forgotten.
+/// Number of allocations of each job that is collected.
 const ALLOCS_OF_JOB: u64 = 10_000;
-/// For how long registrations are measured undisturbed.
+/// How long registrations are measured undisturbed.
 const UNDISTURBED: Duration = Duration::from_secs(10);
 
 fn main() {
     run(async {
-        for way in Way::wanted() {
-            measure(way).await;
+        for layout in Layout::from_env() {
+            measure(layout).await;
         }
     });
 }
 
-async fn measure(way: Way) {
+async fn measure(layout: Layout) {
     let [allocs, nodes, writers] =
-        [("ALLOCS", 100_000), ("NODES", 1_000), ("WRITERS", 8)].map(|(name, usual)| size(name, usual));
-    let mut cluster = Benched::start_in(BINARY, way).await;
+        [("ALLOCS", 100_000), ("NODES", 1_000), ("WRITERS", 8)].map(|(name, default)| size(name, default));
+    let mut cluster = BenchCluster::start_layout(BINARY, layout).await;
     cluster.spawn_nodes(nodes).await;
     let jobs: Vec<String> = (0..allocs.div_ceil(ALLOCS_OF_JOB)).map(|job| format!("old-{job}")).collect();
     for job in &jobs {
@@ -40,40 +40,40 @@ async fn measure(way: Way) {
     }
     let jobs_count = jobs.len();
     section(&format!(
-        "garbage, {allocs} finished allocations of {jobs_count} jobs, {writers} writers, {way}"
+        "garbage, {allocs} terminal allocations of {jobs_count} jobs, {writers} writers, {layout}"
     ));
 
     let quiet = Writers::begin(&cluster, writers, "quiet");
     tokio::time::sleep(UNDISTURBED).await;
     let quiet = quiet.end().await;
     let before = percentile(quiet.clone(), 99);
-    Line::millis("a job registered, undisturbed (ms)", &quiet).put();
-    Line::millis("  p99", &before).put();
+    Line::millis("a job registered, undisturbed (ms)", &quiet).print();
+    Line::millis("  p99", &before).print();
 
     let busy = Writers::begin(&cluster, writers, "busy");
     let began = Instant::now();
     cluster.collect_garbage().await;
     let keys: Vec<JobKey> = jobs.iter().map(|job| JobKey::new("default", job.as_str())).collect();
     let gone = |state: &state::State| keys.iter().all(|key| state.job(key).is_none());
-    let gone = cluster.observer.until("the garbage is gone", gone).await;
+    let gone = cluster.observer.wait_until("the garbage is gone", gone).await;
     let busy = busy.end().await;
     let after = percentile(busy.clone(), 99);
-    Line::millis("  while garbage is collected", &busy).put();
-    Line::millis("  p99", &after).put();
+    Line::millis("  while garbage is collected", &busy).print();
+    Line::millis("  p99", &after).print();
     let moved: Vec<Duration> =
         after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).collect();
-    Line::millis("  by how much the p99 moved", &moved).at_most(20.0, None).put();
-    Line::millis("all of it is gone (ms)", &[gone - began]).put();
+    Line::millis("  increase of the p99", &moved).at_most(20.0, None).print();
+    Line::millis("until all of it is gone (ms)", &[gone - began]).print();
 }
 
-/// Those who register jobs, one after the other.
+/// Tasks that register jobs, one after the other.
 struct Writers {
     is_over: Arc<AtomicBool>,
     tasks: JoinSet<Vec<Duration>>,
 }
 
 impl Writers {
-    fn begin(cluster: &Benched, count: u64, name: &str) -> Self {
+    fn begin(cluster: &BenchCluster, count: u64, name: &str) -> Self {
         let (is_over, numbers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
         for _ in 0..count {
@@ -93,7 +93,7 @@ impl Writers {
         Self { is_over, tasks }
     }
 
-    /// How long each registration took.
+    /// Stops the tasks. Returns how long each registration took.
     async fn end(self) -> Vec<Duration> {
         self.is_over.store(true, Ordering::Relaxed);
         self.tasks.join_all().await.concat()

@@ -1,6 +1,6 @@
-//! Job files: how long it takes to read one and to fill in its defaults.
+//! Job files: how long it takes to parse one and to fill in its defaults.
 //!
-//! Prints one table; what must hold stands beside the figure. One core, nothing else.
+//! Prints one table with the measured values and their limits. One core, nothing else.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jobspec::{Options, parse};
 
-/// As `drover` has it.
+/// The same allocator as `drover`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -17,30 +17,30 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const WINDOW: Duration = Duration::from_secs(2);
 
 fn main() {
-    println!("job files: read, and defaults filled in\n");
-    println!("{:<52} {:>10} {:>10} {:>10}", "", "ms, best", "median", "hold");
+    println!("job files: parsed, and defaults filled in\n");
+    println!("{:<52} {:>10} {:>10} {:>10}", "", "ms, best", "median", "limit");
     line("an ordinary one of 150 lines", &ordinary(), "1");
     line("1 MB, 2,000 groups", &large(2_000, 1 << 20), "300");
     line("1 MB, one attribute a line in one block", &attributes(), "");
     line("2,000 groups made by a dynamic block", &dynamic(2_000), "");
 }
 
-fn line(what: &str, source: &str, hold: &str) {
+fn line(what: &str, source: &str, limit: &str) {
     let mut times = Vec::new();
     let begun = Instant::now();
     while begun.elapsed() < WINDOW || times.is_empty() {
         let start = Instant::now();
-        let mut job = parse(source, &Options::default()).expect("the file is right");
+        let mut job = parse(source, &Options::default()).expect("the file is valid");
         model::canonicalise(&mut job);
         black_box(&job);
         times.push(start.elapsed());
     }
     times.sort();
     let ms = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1000.0);
-    println!("{what:<52} {:>10} {:>10} {hold:>10}", ms(times[0]), ms(times[times.len() / 2]));
+    println!("{what:<52} {:>10} {:>10} {limit:>10}", ms(times[0]), ms(times[times.len() / 2]));
 }
 
-/// A group as people write them, of some 30 lines.
+/// A typical group of about 30 lines.
 fn group(name: &str) -> String {
     format!(
         r#"  group "{name}" {{
@@ -94,7 +94,7 @@ fn ordinary() -> String {
     file(&["web", "api", "worker", "mail"].map(group).concat())
 }
 
-/// As many groups, filled up with comments to a size.
+/// A file with a number of groups, padded with comments to a size.
 fn large(groups: usize, bytes: usize) -> String {
     let mut text = String::new();
     for at in 0..groups {

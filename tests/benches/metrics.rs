@@ -1,6 +1,6 @@
-//! What it costs to record: a counter, one with labels, a distribution, from one thread and from several that count into the
-//! same series; and to look at all that a process has recorded.
-//! `TIMES` in the environment changes how often each is done.
+//! The cost of recording a metric: a counter, a counter with labels, and a histogram, from one thread and from several
+//! threads that record into the same series; and the cost of a snapshot of everything that a process has recorded.
+//! `TIMES` in the environment sets how often each is done.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::hint::black_box;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use telemetry::metrics::catalogue::{API_REQUEST, API_REQUESTS, FEED_GAPS, RAFT_COMMIT_TIME};
 use telemetry::metrics::snapshot;
-use tests::benched::table::{Line, section};
-use tests::benched::{run, size};
+use tests::bench::table::{Line, section};
+use tests::bench::{run, size};
 
-/// How many threads record at once.
+/// Number of threads that record at once.
 const THREADS: usize = 2;
 
 fn main() {
@@ -27,18 +27,18 @@ fn main() {
         each("a counter with three labels, one of a hundred series", times, || {
             API_REQUESTS.add_with(1, &[black_box(route), "GET", "2xx"]);
         });
-        each("a distribution", times, || RAFT_COMMIT_TIME.record(black_box(Duration::from_micros(700))));
-        each("a distribution with two labels", times, || {
+        each("a histogram", times, || RAFT_COMMIT_TIME.record(black_box(Duration::from_micros(700))));
+        each("a histogram with two labels", times, || {
             API_REQUEST.record_with(black_box(0.000_7), &[black_box(route), "GET"]);
         });
-        let looks: Vec<Duration> = (0..100)
+        let snapshots: Vec<Duration> = (0..100)
             .map(|_| {
                 let began = Instant::now();
                 black_box(snapshot());
                 began.elapsed()
             })
             .collect();
-        Line::millis("all that was recorded, looked at (ms)", &looks).put();
+        Line::millis("a snapshot of everything recorded (ms)", &snapshots).print();
     });
 }
 
@@ -46,13 +46,13 @@ fn each(what: &str, times: u64, record: impl Fn() + Sync) {
     let alone = measure(times, &record);
     let together = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| measure(times, &record))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("it only counts")).fold(0.0, f64::max)
+        threads.into_iter().map(|thread| thread.join().expect("recording does not panic")).fold(0.0, f64::max)
     });
-    Line::of(format!("{what} (ns)"), vec![alone]).put();
-    Line::of(format!("  by {THREADS} threads at once"), vec![together]).put();
+    Line::of(format!("{what} (ns)"), vec![alone]).print();
+    Line::of(format!("  by {THREADS} threads at once"), vec![together]).print();
 }
 
-/// Nanoseconds a time.
+/// Nanoseconds for one recording.
 fn measure(times: u64, record: &impl Fn()) -> f64 {
     let began = Instant::now();
     (0..times).for_each(|_| record());

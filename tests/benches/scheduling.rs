@@ -1,7 +1,7 @@
 //! Scheduling alone: how long one attempt takes, from the snapshot to the plan.
 //!
-//! Prints one table; what must hold stands beside the figure. 10,000 nodes of ten classes that other jobs have filled
-//! unevenly; one core, no database, no network.
+//! Prints one table with the measured values and their limits. 10,000 nodes of ten classes, which other jobs have
+//! filled unevenly. One core, no database, no network.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::hint::black_box;
@@ -17,15 +17,16 @@ use scheduling::Proposal;
 use state::State;
 use tests::build::{self, Ids, Log};
 
-/// As `drover` has it.
+/// The same allocator as `drover`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const NODES: u64 = 10_000;
-/// Jobs that are there before, and how many allocations each has.
+/// Number of other jobs, and the number of allocations of each.
 const OTHERS: u64 = 20;
 const ALLOCS_OF_OTHERS: u32 = 5_000;
-/// Attempts of which the quickest is told, and the median; of those that take long, fewer.
+/// Number of attempts for each line, of which the fastest and the median are printed. Long attempts are repeated less
+/// often.
 const TIMES: usize = 50;
 const TIMES_MIN: usize = 3;
 const LONG: Duration = Duration::from_secs(2);
@@ -33,7 +34,7 @@ const LONG: Duration = Duration::from_secs(2);
 fn main() {
     let mut cluster = Cluster::new();
     println!("scheduling: one attempt on {NODES} nodes\n");
-    println!("{:<52} {:>10} {:>10} {:>10}", "", "ms, best", "median", "hold");
+    println!("{:<52} {:>10} {:>10} {:>10}", "", "ms, best", "median", "limit");
     cluster.line("1 placement", 1, "", |_| {});
     cluster.line("1,000 placements", 1_000, "2", |_| {});
     cluster.line("10,000 placements", 10_000, "", |_| {});
@@ -53,10 +54,10 @@ fn main() {
     cluster.line("1,000 placements, spread over nodes", 1_000, "", |spec| {
         spec.spreads = vec![spread("${node.unique.id}")];
     });
-    cluster.line("1,000 placements, one a node", 1_000, "", |spec| {
+    cluster.line("1,000 placements, one per node", 1_000, "", |spec| {
         spec.constraints = vec![constraint("", Operand::DistinctHosts, "")];
     });
-    cluster.line("10,000 placements, one a node", 10_000, "", |spec| {
+    cluster.line("10,000 placements, one per node", 10_000, "", |spec| {
         spec.constraints = vec![constraint("", Operand::DistinctHosts, "")];
     });
     cluster.line("a system job", 1, "", |spec| spec.kind = JobType::System);
@@ -97,7 +98,7 @@ impl Cluster {
         }
         for other in 1..=OTHERS {
             let job = cluster.register(build::job(cluster.jobs, ALLOCS_OF_OTHERS));
-            // Each on a wider part of the nodes, so that these are filled unevenly.
+            // Each job is spread over a larger part of the nodes, so that they are filled unevenly.
             let part = NODES * other / OTHERS;
             let eval = EvalId::from_bytes(cluster.ids.bytes());
             let on = (0..ALLOCS_OF_OTHERS).map(|_| nodes[(cluster.ids.number() % part) as usize]);
@@ -109,7 +110,7 @@ impl Cluster {
     }
 
     fn apply(&mut self, changes: Vec<Change>) {
-        self.state.apply(&self.log.entry(changes)).expect("it fits");
+        self.state.apply(&self.log.entry(changes)).expect("the change set fits the state");
     }
 
     fn register(&mut self, job: Job) -> Job {
@@ -120,15 +121,15 @@ impl Cluster {
         job
     }
 
-    /// A new job of so many.
-    fn line(&mut self, what: &str, count: u32, hold: &str, edit: impl FnOnce(&mut JobSpec)) {
+    /// Measures a new job with a count.
+    fn line(&mut self, what: &str, count: u32, limit: &str, edit: impl FnOnce(&mut JobSpec)) {
         let mut job = build::job(self.jobs, count);
         edit(Arc::make_mut(&mut job.spec));
         let job = self.register(job);
-        self.measure(what, &job, hold);
+        self.measure(what, &job, limit);
     }
 
-    /// A job whose allocations are placed, and their ids.
+    /// Registers a job and places its allocations. Returns the job and their ids.
     fn placed(&mut self, job: Job) -> (Job, Vec<AllocId>) {
         let job = self.register(job);
         let mut ids = Vec::new();
@@ -139,7 +140,8 @@ impl Cluster {
         (job, ids)
     }
 
-    /// A twentieth of the nodes goes down under a job of which so many run, four a node at most.
+    /// Measures a running job of `count` when a twentieth of the nodes goes down, with at most four of its allocations
+    /// on a node.
     fn lost(&mut self, count: u32) {
         let mut job = build::job(self.jobs, count);
         Arc::make_mut(&mut job.spec).task_groups[0].tasks[0].resources.memory_mb = 40_000;
@@ -156,7 +158,7 @@ impl Cluster {
         self.measure(&format!("5% of nodes down under {} placed, {moved} lost", ids.len()), &job, "50");
     }
 
-    /// Important placements, each of which has to make room: every node is full of what is less important.
+    /// Measures placements of high priority that must preempt: every node is full of allocations of lower priority.
     fn preempting(&mut self, count: u32) {
         let config = SchedulerConfig {
             preemption: Preemption { service: true, ..Preemption::default() },
@@ -175,7 +177,7 @@ impl Cluster {
         });
     }
 
-    /// A job of which so many run already.
+    /// Measures a job of which `count` allocations already run.
     fn running(&mut self, count: u32) {
         let (job, _) = self.placed(build::job(self.jobs, count));
         self.measure(&format!("{count} running, nothing to do"), &job, "1");
@@ -187,7 +189,7 @@ impl Cluster {
         self.measure(&format!("{count} running, all to be replaced"), &newer, "");
     }
 
-    fn measure(&mut self, what: &str, job: &Job, hold: &str) {
+    fn measure(&mut self, what: &str, job: &Job, limit: &str) {
         drop(black_box(self.attempt(job)));
         let (whole, mut taken) = (Instant::now(), Vec::new());
         while taken.len() < TIMES && (taken.len() < TIMES_MIN || whole.elapsed() < LONG) {
@@ -198,7 +200,7 @@ impl Cluster {
         }
         taken.sort_unstable();
         let ms = |taken: Duration| format!("{:.3}", taken.as_secs_f64() * 1e3);
-        println!("{what:<52} {:>10} {:>10} {hold:>10}", ms(taken[0]), ms(taken[taken.len() / 2]));
+        println!("{what:<52} {:>10} {:>10} {limit:>10}", ms(taken[0]), ms(taken[taken.len() / 2]));
     }
 
     fn attempt(&mut self, job: &Job) -> Proposal {

@@ -1,9 +1,9 @@
-//! The reference's own scheduler benchmark (`data/README.md`), mirrored: one attempt at a new job, from the snapshot to the
-//! plan, beside what was recorded of it, as ratios.
+//! The reference's own scheduler benchmark (`data/README.md`), reproduced: one attempt at a new job, from the snapshot
+//! to the plan, and its ratio to the time that was recorded for the reference.
 //!
-//! One core, no database, no network. The times are medians; the reference's were recorded on another machine, so only the
-//! size of the ratio means something. `CELLS` measures those whose line in the record begins so: `CELLS=10000,50,` all of
-//! 10,000 nodes in 50 racks.
+//! One core, no database, no network. The times are medians. The reference was recorded on another machine, so only the
+//! magnitude of a ratio is meaningful. `CELLS` selects the cells whose line in the record begins with its value:
+//! `CELLS=10000,50,` selects all of 10,000 nodes in 50 racks.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::collections::BTreeMap;
@@ -23,18 +23,18 @@ use model::{NodeId, Text};
 use state::State;
 use tests::build::{self, Ids, Log};
 
-/// As `drover` has it.
+/// The same allocator as `drover`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What the reference was recorded at.
+/// The recorded times of the reference.
 const RECORDED: &str = include_str!("../data/benchmark.csv");
-/// How often all cells are measured: where the machine is slow for a while, no cell meets that each time.
+/// How often all cells are measured. If the machine is slow for a while, that does not affect every pass of a cell.
 const PASSES: usize = 5;
-/// Attempts for each cell in each pass.
+/// Number of attempts for each cell in each pass.
 const TIMES: usize = 11;
-/// How many times quicker every cell must be, plain and with a spread.
-const HOLD: [f64; 2] = [50.0, 500.0];
+/// The least ratio of each cell, without and with a spread.
+const LIMIT: [f64; 2] = [50.0, 500.0];
 
 /// One cell of the recorded table.
 struct Cell {
@@ -50,14 +50,14 @@ fn main() {
     println!("the reference's benchmark: one attempt at a new job\n");
     println!(
         "{:>6} {:>5} {:>6} {:>7} {:>7} {:>12} {:>12} {:>8} {:>6}",
-        "nodes", "racks", "allocs", "spread", "placed", "µs", "recorded µs", "ratio", "hold"
+        "nodes", "racks", "allocs", "spread", "placed", "µs", "recorded µs", "ratio", "limit"
     );
     let mut clusters: BTreeMap<(u64, u64), State> = BTreeMap::new();
     let mut ids = Ids::default();
-    let asked = std::env::var("CELLS").unwrap_or_default();
-    let lines = RECORDED.lines().skip(1).filter(|line| line.starts_with(&asked));
+    let prefix = std::env::var("CELLS").unwrap_or_default();
+    let lines = RECORDED.lines().skip(1).filter(|line| line.starts_with(&prefix));
     let mut cells: Vec<(Cell, Vec<Duration>)> = lines.map(|line| (Cell::read(line), Vec::new())).collect();
-    assert!(!cells.is_empty(), "no line of the record begins with {asked:?}");
+    assert!(!cells.is_empty(), "no line of the record begins with {prefix:?}");
     for _ in 0..PASSES {
         for (cell, taken) in &mut cells {
             let state = clusters.entry((cell.nodes, cell.racks)).or_insert_with(|| cell.cluster(&mut ids));
@@ -79,7 +79,7 @@ fn main() {
             cell.placed,
             taken.as_secs_f64() * 1e6,
             cell.recorded.as_secs_f64() * 1e6,
-            HOLD[kind],
+            LIMIT[kind],
         );
     }
     println!("\nlowest ratio: {:.0} plain, {:.0} with a spread", lowest[0], lowest[1]);
@@ -88,7 +88,7 @@ fn main() {
 impl Cell {
     fn read(line: &str) -> Self {
         let fields: Vec<&str> = line.split(',').collect();
-        let number = |place: usize| fields[place].parse::<u64>().expect("the record holds whole numbers");
+        let number = |column: usize| fields[column].parse::<u64>().expect("the record holds whole numbers");
         Self {
             nodes: number(0),
             racks: number(1),
@@ -104,15 +104,17 @@ impl Cell {
         let mut state = State::default();
         for number in 0..self.nodes {
             let node = node(NodeId::from_bytes(ids.bytes()), number, self.racks);
-            state.apply(&log.entry(vec![Change::Node(Box::new(node))])).expect("it fits");
+            state
+                .apply(&log.entry(vec![Change::Node(Box::new(node))]))
+                .expect("the change set fits the state");
         }
         for job in [self.job(false), self.job(true)] {
-            state.apply(&log.entry(vec![Change::Job(Arc::new(job))])).expect("it fits");
+            state.apply(&log.entry(vec![Change::Job(Arc::new(job))])).expect("the change set fits the state");
         }
         state
     }
 
-    /// The job, less its count: the state keeps one for all cells of a cluster.
+    /// The job without indexes. The state keeps one job for all cells of a cluster.
     fn job(&self, has_spread: bool) -> Job {
         let constraint = |left: &str, operand, right: &str| Constraint {
             l_target: left.into(),
@@ -152,7 +154,7 @@ impl Cell {
         Job { spec: Arc::new(spec), ..Job::default() }
     }
 
-    /// The median of some attempts, each of which places as many as the reference did.
+    /// The median of several attempts, each of which must place as many allocations as the reference did.
     fn measure(&self, state: &mut State, ids: &mut Ids) -> Duration {
         let mut log = Log::from(state.index());
         let index = log.next_index();
@@ -162,13 +164,15 @@ impl Cell {
             job_modify_index: index,
             ..self.job(self.has_spread)
         };
-        state.apply(&log.entry(vec![Change::Job(Arc::new(job.clone()))])).expect("it fits");
+        state
+            .apply(&log.entry(vec![Change::Job(Arc::new(job.clone()))]))
+            .expect("the change set fits the state");
         let attempts = (0..TIMES).map(|_| {
             let begin = Instant::now();
             let proposal = build::attempt(state, &job, ids);
             let taken = begin.elapsed();
             let placed: usize = proposal.plan.placements.iter().map(|placements| placements.len()).sum();
-            assert_eq!(placed, self.placed, "as many as the reference placed");
+            assert_eq!(placed, self.placed, "as many allocations as the reference placed");
             drop(black_box(proposal));
             taken
         });

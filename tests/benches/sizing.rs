@@ -1,18 +1,18 @@
-//! How many of what a cluster of some size needs: what each process takes of memory and processors, at rest and while jobs
-//! are placed, with 10, 100, 1,000 and 10,000 nodes of ten allocations each. `docs/operations/sizing.md` has the figures.
+//! Memory and processor usage of each process, idle and while jobs are placed, in clusters of 10, 100, 1,000 and 10,000
+//! nodes with ten allocations each. `docs/operations/sizing.md` has the results.
 //!
-//! Every service is a process of its own, with a second one of each that works one at a time; PostgreSQL and NATS are private
-//! and on the same machine. `SIZES` names other numbers of nodes (`SIZES=10,100`), `SECONDS` how long each state lasts.
+//! Each service is a separate process, with a standby for the services that have one. PostgreSQL and NATS are private and on
+//! the same machine. `SIZES=10,100` measures other numbers of nodes; `SECONDS` sets the length of each phase.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tests::benched::table::{Line, percentile, remark, section};
-use tests::benched::{Benched, Process, run, size};
+use tests::bench::table::{Line, percentile, remark, section};
+use tests::bench::{BenchCluster, Process, run, size};
 use tokio::time::sleep;
 
-/// As `drover` has it.
+/// The allocator of `drover`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -29,15 +29,15 @@ const PROCESSES: [&str; 10] = [
     "scheduler",
     "api",
 ];
-/// What an allocation asks for of a node, in MHz and MiB.
+/// Resources of an allocation, in MHz and MiB.
 const ALLOC_SIZE: u64 = 100;
-/// Room for so many more allocations, for what is placed while it is measured.
+/// Free capacity for allocations that are placed during the measurement.
 const ROOM: u64 = 100_000;
 const ALLOCS_OF_NODE: u64 = 10;
 const ALLOCS_OF_JOB: u64 = 10;
-/// How many jobs are placed at once.
+/// Number of jobs in flight.
 const IN_FLIGHT: usize = 32;
-/// Jobs settle for so long before anything is measured: the tables have followed then.
+/// Pause before the measurement, in which the projection catches up.
 const SETTLE: Duration = Duration::from_secs(5);
 
 fn main() {
@@ -54,7 +54,7 @@ fn main() {
 
 async fn measure(nodes: u64, length: Duration) {
     section(&format!("sizing: {nodes} nodes, {} allocations", nodes * ALLOCS_OF_NODE));
-    let mut cluster = Benched::start(BINARY, &PROCESSES).await;
+    let mut cluster = BenchCluster::start(BINARY, &PROCESSES).await;
     let node_size = (ALLOC_SIZE * (ALLOCS_OF_NODE + ROOM.div_ceil(nodes))).to_string();
     cluster.spawn_nodes_with(nodes, &["--cpu", &node_size, "--memory", &node_size]).await;
     let jobs = (nodes * ALLOCS_OF_NODE / ALLOCS_OF_JOB).max(1);
@@ -69,8 +69,8 @@ async fn measure(nodes: u64, length: Duration) {
     let (before, began) = (Usage::of(&cluster), Instant::now());
     let placed = cluster.stream("more", 1, IN_FLIGHT, length).await;
     let (busy, elapsed) = (Usage::of(&cluster).since(&before), began.elapsed());
-    Line::of("jobs of one allocation placed (1/s)", vec![placed.rate()]).put();
-    Line::millis("  until placed, p99 (ms)", &percentile(placed.times, 99)).put();
+    Line::of("jobs of one allocation placed (1/s)", vec![placed.rate()]).print();
+    Line::millis("  until placed, p99 (ms)", &percentile(placed.times, 99)).print();
     remark(&format!("{:<24} {:>8} {:>14} {:>14}", "process", "MB", "% of a core", "while placing"));
     let (mut sum, share) =
         ([0.0; 3], |used: Duration, of: Duration| 100.0 * used.as_secs_f64() / of.as_secs_f64());
@@ -79,21 +79,21 @@ async fn measure(nodes: u64, length: Duration) {
         sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
         put_row(&name, row);
     }
-    put_row("all of it", sum);
+    put_row("total", sum);
     let bytes = cluster.sql("select pg_database_size(current_database())");
     let bytes: f64 = bytes[0].parse().expect("a size is a number");
-    Line::of("the database on disk (MB)", vec![bytes / 1e6]).put();
+    Line::of("the database on disk (MB)", vec![bytes / 1e6]).print();
 }
 
 fn put_row(name: &str, [memory, at_rest, placing]: [f64; 3]) {
     remark(&format!("{name:<24} {memory:>8.1} {at_rest:>14.2} {placing:>14.1}"));
 }
 
-/// What each process has used of processors.
+/// Processor time of each process, by name.
 struct Usage(BTreeMap<String, Duration>);
 
 impl Usage {
-    fn of(cluster: &Benched) -> Self {
+    fn of(cluster: &BenchCluster) -> Self {
         Self(cluster.processes().into_iter().map(|process| (process.name, process.processor_time)).collect())
     }
 

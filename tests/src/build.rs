@@ -1,5 +1,5 @@
-//! Objects for tests and benchmarks, made from few words: a node that could be real, a job with one group, and
-//! change sets that follow each other.
+//! Builders of objects for tests and benchmarks: a realistic node, a job with one group, and change sets that follow
+//! each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use model::{AllocId, DeploymentId, EvalId, Index, JobVersionKey, Map, NodeId, Re
 use scheduling::{Attempt, Proposal, schedule};
 use state::State;
 
-/// 2026-01-01T00:00:00Z, when everything here begins.
+/// 2026-01-01T00:00:00Z, the time at which everything here begins.
 pub const NOW: Timestamp = Timestamp::from_secs(1_767_225_600);
 
-/// Ids as evenly spread as real ones, and the same in each run.
+/// Generates ids that are as evenly distributed as real ones and the same in each run.
 #[derive(Debug)]
 pub struct Ids(u64);
 
@@ -51,31 +51,31 @@ impl Ids {
     }
 }
 
-/// Gives change sets their indexes.
+/// Assigns indexes to change sets.
 #[derive(Debug, Default)]
 pub struct Log(u64);
 
 impl From<Index> for Log {
-    /// The log after an index.
+    /// Continues the log after an index.
     fn from(index: Index) -> Self {
         Self(index.0)
     }
 }
 
 impl Log {
-    /// The index that the next change set will have.
+    /// The index of the next change set.
     pub fn next_index(&self) -> Index {
         Index(self.0 + 1)
     }
 
-    /// The next change set.
+    /// Makes the next change set.
     pub fn entry(&mut self, changes: Vec<Change>) -> ChangeSet {
         self.0 += 1;
         change_set(Index(self.0), changes)
     }
 }
 
-/// A change set at a place of the log; those of later places are later.
+/// Makes a change set with an index. Its time rises with the index.
 pub fn change_set(index: Index, changes: Vec<Change>) -> ChangeSet {
     ChangeSet {
         index,
@@ -88,12 +88,12 @@ pub fn change_set(index: Index, changes: Vec<Change>) -> ChangeSet {
     }
 }
 
-/// Change sets as a replica takes them.
+/// Wraps change sets as a replica takes them.
 pub fn shared(sets: impl IntoIterator<Item = ChangeSet>) -> Vec<Arc<ChangeSet>> {
     sets.into_iter().map(Arc::new).collect()
 }
 
-/// A ready node of 64 GHz and 256 GB; `number` tells its name, its address and its class apart from others'.
+/// A ready node of 64 GHz and 256 GB. Its name, address and class are derived from `number`.
 pub fn node(id: NodeId, number: u64) -> Node {
     let attributes = (0..40).map(|n| (format!("attribute.number.{n}").into(), format!("value {n}").into()));
     let unique = [("unique.hostname".into(), format!("node-{number}").into())];
@@ -190,7 +190,7 @@ pub fn deployment(id: DeploymentId, job: JobVersionKey, index: Index) -> Deploym
     }
 }
 
-/// What the allocations of a job made by [`job`] share.
+/// The common part of allocations of a job made by [`job`].
 pub fn common(job: &Job, eval_id: EvalId) -> AllocCommon {
     let task = TaskResources { name: "web".into(), cpu_mhz: 100, memory_mb: 256, ..TaskResources::default() };
     let version = job.version_key();
@@ -206,7 +206,7 @@ pub fn common(job: &Job, eval_id: EvalId) -> AllocCommon {
     }
 }
 
-/// The same with one dynamic port `http` of the group; [`port`] is what one allocation gets of it.
+/// The same with one dynamic port `http` of the group. [`port`] makes the port of one allocation.
 pub fn common_with_port(job: &Job, eval_id: EvalId) -> AllocCommon {
     let mut common = common(job, eval_id);
     let port = Port { label: "http".into(), ..Port::default() };
@@ -224,12 +224,12 @@ pub fn port(node_number: u64, value: u16) -> PackedAssigned {
     PackedAssigned::pack(&Assigned { networks: vec![network], ports: vec![port], tasks: Vec::new() })
 }
 
-/// New allocations, one on each node of `on`, with names counted up from 0.
+/// New allocations, one on each node of `on`, with name indexes that count up from 0.
 pub fn placements(common: AllocCommon, on: impl IntoIterator<Item = NodeId>, ids: &mut Ids) -> Placements {
     placements_with(common, on, ids, |_| PackedAssigned::default())
 }
 
-/// The same, each with what `assigned` gives it by its number.
+/// The same, each with the assigned resources that `assigned` returns for its name index.
 pub fn placements_with(
     common: AllocCommon,
     on: impl IntoIterator<Item = NodeId>,
@@ -237,9 +237,9 @@ pub fn placements_with(
     assigned: impl Fn(u32) -> PackedAssigned,
 ) -> Placements {
     let mut placements = Placements::new(Arc::new(common));
-    let mut places = BTreeMap::new();
+    let mut slots = BTreeMap::new();
     for (name_index, node) in (0..).zip(on) {
-        let node = *places.entry(node).or_insert_with(|| placements.add_node(node));
+        let node = *slots.entry(node).or_insert_with(|| placements.add_node(node));
         placements.push(Placement {
             id: AllocId::from_bytes(ids.bytes()),
             node,
@@ -279,7 +279,7 @@ pub fn running(ids: &[AllocId]) -> AllocsChanged {
     }
 }
 
-/// One attempt at a job, as if it had just been registered.
+/// Makes one attempt at a job, as if it had just been registered.
 pub fn attempt(state: &State, job: &Job, ids: &mut Ids) -> Proposal {
     let id = EvalId::from_bytes(ids.bytes());
     let eval = Evaluation::new(id, job.key(), job.spec.kind, job.spec.priority, EvalTrigger::JobRegister);

@@ -1,7 +1,7 @@
-//! What the binary under test does to itself at named steps: it stops, dies or dawdles.
+//! Failpoints of the binary under test: at named steps it stops, dies or waits.
 //!
-//! The steps are `fail_point!`s in `store` and `bus`; they are there only where `fail` is built with its feature
-//! `failpoints`, which this crate alone switches on. A test says by the environment ([`VARIABLE`]) what happens where.
+//! The steps are `fail_point!`s in `store` and `bus`. They exist only if `fail` is built with its feature `failpoints`,
+//! which only this crate enables. A test sets the actions in the environment ([`VARIABLE`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,33 +10,33 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, raise};
 
-/// The environment variable: [`Failpoint`]s parted by `;`.
+/// The environment variable. It holds [`Failpoint`]s separated by `;`.
 pub const VARIABLE: &str = "DROVER_FAILPOINTS";
 
-/// What happens at a step.
+/// The action at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The process stops (SIGSTOP) until somebody has it go on.
+    /// The process stops (SIGSTOP) until it is resumed.
     Stop,
     /// The process dies (SIGKILL).
     Kill,
-    /// The thread that got there waits so long.
+    /// The thread that reached the step sleeps.
     Delay(Duration),
 }
 
-/// Something that happens once, in text `step=action@nth`; the action is `stop`, `kill` or `delay:<milliseconds>`.
+/// An action that happens once, written as `step=action@nth`. The action is `stop`, `kill` or `delay:<milliseconds>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failpoint {
     /// The step's name.
     pub step: String,
-    /// What happens.
+    /// The action.
     pub action: Action,
-    /// At which time that it is reached; the first is 1.
+    /// The visit of the step at which the action happens, counted from 1.
     pub nth: u64,
 }
 
 impl Failpoint {
-    /// The process stops when it reaches a step for the `nth` time.
+    /// Stops the process when it reaches a step for the `nth` time.
     pub fn stop(step: &str, nth: u64) -> Self {
         Self { step: step.to_owned(), action: Action::Stop, nth }
     }
@@ -44,19 +44,19 @@ impl Failpoint {
     fn arm(self) {
         let Self { step, action, nth } = self;
         let reached = AtomicU64::new(0);
-        let meet = move || {
+        let on_reached = move || {
             if reached.fetch_add(1, Ordering::Relaxed) + 1 == nth {
-                action.happen();
+                action.perform();
             }
         };
-        fail::cfg_callback(step, meet).expect("callbacks are never refused");
+        fail::cfg_callback(step, on_reached).expect("a callback can always be configured");
     }
 }
 
 impl Action {
-    fn happen(self) {
-        // A signal that a thread sends to itself is there before it goes on, and takes all other threads along.
-        let signal = |signal| raise(signal).expect("one may signal oneself");
+    fn perform(self) {
+        // A signal that a thread sends to itself is delivered before the thread continues, and affects all threads.
+        let signal = |signal| raise(signal).expect("a process may signal itself");
         match self {
             Self::Stop => signal(Signal::SIGSTOP),
             Self::Kill => signal(Signal::SIGKILL),
@@ -65,14 +65,15 @@ impl Action {
     }
 }
 
-/// Arms what the environment says; for the beginning of a process.
+/// Arms the failpoints of the environment. Called at the start of a process.
 ///
 /// # Panics
-/// If that is not to be understood.
+/// If the variable cannot be parsed.
 pub fn arm() {
     let text = std::env::var(VARIABLE).unwrap_or_default();
     for point in text.split(';').filter(|point| !point.is_empty()) {
-        let point: Failpoint = point.parse().unwrap_or_else(|()| panic!("{VARIABLE}: no failpoint: {point}"));
+        let point: Failpoint =
+            point.parse().unwrap_or_else(|()| panic!("{VARIABLE}: not a failpoint: {point}"));
         point.arm();
     }
 }

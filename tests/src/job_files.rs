@@ -1,8 +1,9 @@
-//! Recorded job files: a folder of `<case>.hcl`, with `<case>.json` beside each that says what the reference made of it.
+//! Compares job files with recordings: a folder of `<case>.hcl`, each with a `<case>.json` that holds the reference's
+//! result.
 //!
-//! Members that are null or `{}` are dropped, from the inside out, before jobs are compared. Of errors the line of the
-//! first counts; where the reference knows no order, that of any. Cases with a `quirk`, where we do otherwise by intent,
-//! are to be read or refused, but may differ.
+//! Members that are null or `{}` are dropped, from the inside out, before jobs are compared. Of errors, the line of the
+//! first is compared; if the reference has no order, the line of any. A case with a `quirk`, where we deviate by
+//! intent, may differ, but must not crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,28 +17,28 @@ use jobspec::{Files, Options, Surroundings, VARIABLE_PREFIX, Variables};
 use model::RegistrationDefaults;
 use serde_json::{Map, Value};
 
-/// Cases that show what the reference does where the spec has us do otherwise, although they do not say so.
+/// Cases without a `quirk` that show behaviour of the reference from which the spec deviates.
 const BY_INTENT: &[(&str, &str)] = &[("realistic-45", "jobspec.md §1: a task's own secrets come twice")];
 
-/// What became of a folder of cases.
+/// The result of comparing a folder of cases.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Cases that agree.
+    /// Number of cases that agree.
     pub passed: usize,
-    /// What differs, by the name of the case.
+    /// The differences, by the name of the case.
     pub failed: BTreeMap<String, String>,
     /// Cases that may differ and do, by name, with the rule.
     pub by_intent: BTreeMap<String, String>,
 }
 
 impl Report {
-    /// All cases.
+    /// Number of all cases.
     pub fn total(&self) -> usize {
         self.passed + self.failed.len() + self.by_intent.len()
     }
 }
 
-/// What differs, case by case, and how many passed.
+/// Prints the differences, case by case, and how many cases passed.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, difference) in &self.failed {
@@ -46,12 +47,12 @@ impl fmt::Display for Report {
         for (name, rule) in &self.by_intent {
             writeln!(f, "{name} differs by intent: {rule}")?;
         }
-        let as_wanted = self.passed + self.by_intent.len();
-        write!(f, "passed {as_wanted} of {}", self.total())
+        let accepted = self.passed + self.by_intent.len();
+        write!(f, "passed {accepted} of {}", self.total())
     }
 }
 
-/// Whether a folder holds cases of this kind, itself or in `cases`.
+/// Returns the folder that holds job files: the given one, or its `cases`.
 pub fn cases_in(folder: &Path) -> Option<PathBuf> {
     [folder.to_owned(), folder.join("cases")].into_iter().find(|folder| {
         let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -86,7 +87,7 @@ pub fn compare(folder: &Path) -> io::Result<Report> {
     Ok(report)
 }
 
-/// What differs, or nothing.
+/// Returns the difference, if any.
 fn difference(source: &[u8], recorded: &Value) -> Option<String> {
     let parsed = jobspec::parse_bytes(source, &options(&recorded["options"]));
     match (parsed, recorded.get("error").and_then(Value::as_str)) {
@@ -94,28 +95,28 @@ fn difference(source: &[u8], recorded: &Value) -> Option<String> {
             let mut differences = Vec::new();
             let mut check = |what: &str, ours: Value| {
                 if let Some(expected) = recorded.get(what) {
-                    note_differences(what, &ours, &present(expected), &mut differences);
+                    collect_differences(what, &ours, &without_absent(expected), &mut differences);
                 }
             };
-            check("parse", shown(&job));
+            check("parse", job_json(&job));
             let mut canonical = job.clone();
             model::canonicalise(&mut canonical);
-            check("canonical", shown(&canonical));
+            check("canonical", job_json(&canonical));
             if let Some(expected) = recorded.get("registered") {
                 match registered(job) {
-                    Ok(ours) => note_differences(
+                    Ok(ours) => collect_differences(
                         "registered",
-                        &specified(ours),
-                        &specified(present(expected)),
+                        &without_server_fields(ours),
+                        &without_server_fields(without_absent(expected)),
                         &mut differences,
                     ),
-                    Err(invalid) => differences.push(format!("it cannot be registered: {invalid}")),
+                    Err(invalid) => differences.push(format!("the job cannot be registered: {invalid}")),
                 }
             }
             (!differences.is_empty()).then(|| differences.join("\n"))
         }
-        (Ok(_), Some(error)) => Some(format!("it is read, and should be refused: {error}")),
-        (Err(error), None) => Some(format!("it is refused, and should be read: {error}")),
+        (Ok(_), Some(error)) => Some(format!("the file is accepted but should be refused: {error}")),
+        (Err(error), None) => Some(format!("the file is refused but should be accepted: {error}")),
         (Err(error), Some(expected)) => {
             let line = error.diagnostics[0].place.as_ref().map(|place| place.line);
             let lines: Vec<Option<usize>> = match recorded["unordered"].as_bool() {
@@ -207,8 +208,8 @@ impl Files for Folder {
 }
 
 /// A job as the API shows it.
-fn shown(job: &Job) -> Value {
-    present(&jobspec::shown(job))
+fn job_json(job: &Job) -> Value {
+    without_absent(&jobspec::shown(job))
 }
 
 /// A job as reads show it once it is registered.
@@ -216,28 +217,28 @@ fn registered(mut job: Job) -> Result<Value, String> {
     let defaults = RegistrationDefaults { priority: 50, node_pool: "default" };
     model::canonicalise_for_registration(&mut job, defaults);
     let stored = model::job::Job::from_api(job).map_err(|invalid| invalid.to_string())?;
-    Ok(present(&serde_json::to_value(stored.to_api()).expect("jobs are JSON")))
+    Ok(without_absent(&serde_json::to_value(stored.to_api()).expect("a job can be encoded as JSON")))
 }
 
-/// What somebody specified of a registered job, without what the server says of it.
-fn specified(mut job: Value) -> Value {
+/// A registered job without the members that the server sets.
+fn without_server_fields(mut job: Value) -> Value {
     if let Some(members) = job.as_object_mut() {
-        members.retain(|name, _| !OF_THE_SERVER.contains(&name.as_str()));
+        members.retain(|name, _| !SERVER_FIELDS.contains(&name.as_str()));
     }
     without_scaling_ids(&mut job);
     job
 }
 
-const OF_THE_SERVER: &[&str] =
+const SERVER_FIELDS: &[&str] =
     &["Status", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "NodePool", "Version"];
 
-const OF_SCALING: &[&str] = &["ID", "Target", "CreateIndex", "ModifyIndex"];
+const SCALING_FIELDS: &[&str] = &["ID", "Target", "CreateIndex", "ModifyIndex"];
 
 fn without_scaling_ids(value: &mut Value) {
     match value {
         Value::Object(members) => {
             if members.contains_key("Policy") || members.contains_key("Max") {
-                members.retain(|name, _| !OF_SCALING.contains(&name.as_str()));
+                members.retain(|name, _| !SCALING_FIELDS.contains(&name.as_str()));
             }
             members.values_mut().for_each(without_scaling_ids);
         }
@@ -246,32 +247,32 @@ fn without_scaling_ids(value: &mut Value) {
     }
 }
 
-/// A value without members that are absent, from the inside out.
-fn present(value: &Value) -> Value {
+/// A value without absent members, from the inside out.
+fn without_absent(value: &Value) -> Value {
     let is_absent = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
     match value {
         Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| (name.clone(), present(value)));
+            let members = members.iter().map(|(name, value)| (name.clone(), without_absent(value)));
             Value::Object(members.filter(|(_, value)| !is_absent(value)).collect())
         }
-        Value::Array(items) => items.iter().map(present).collect(),
+        Value::Array(items) => items.iter().map(without_absent).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 
-/// Every place where two values differ.
-fn note_differences(path: &str, ours: &Value, theirs: &Value, differences: &mut Vec<String>) {
+/// Collects all places where two values differ.
+fn collect_differences(path: &str, ours: &Value, theirs: &Value, differences: &mut Vec<String>) {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {
             for name in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
                 let path = format!("{path}.{name}");
                 let member = |members: &Map<String, Value>| members.get(name).cloned().unwrap_or(Value::Null);
-                note_differences(&path, &member(ours), &member(theirs), differences);
+                collect_differences(&path, &member(ours), &member(theirs), differences);
             }
         }
         (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
             for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-                note_differences(&format!("{path}[{at}]"), ours, theirs, differences);
+                collect_differences(&format!("{path}[{at}]"), ours, theirs, differences);
             }
         }
         (Value::Number(a), Value::Number(b)) if a == b || a.as_f64() == b.as_f64() => {}

@@ -1,7 +1,8 @@
-//! The JSON Schema of a job, for editors: made of the API's own types, by watching what they ask for when a job is read.
+//! The JSON Schema of a job, for editors. It is derived from the API's own types, by tracing what they request when a
+//! job is deserialized.
 //!
-//! [`Tracer`] is a deserializer without data: it answers every question with the least that will do, and notes the
-//! question. Names of members and their kinds are thus those of the types, without a second list of them.
+//! [`Tracer`] is a deserializer without data: it answers every request with the smallest value of the kind, and records
+//! the kind. So names and kinds of members come from the types, without a second list.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,19 +16,18 @@ use serde::de::{
 };
 use serde_json::{Map, Value, json};
 
-/// The schema, as it is kept in `docs/job.schema.json`.
+/// The schema, as stored in `docs/job.schema.json`.
 pub fn job_schema() -> Value {
     let definitions = RefCell::new(BTreeMap::new());
     let shape = RefCell::new(Value::Null);
     Job::deserialize(Tracer { shape: &shape, definitions: &definitions })
-        .expect("a job can do without any member");
+        .expect("every member of a job is optional");
     let job = shape.into_inner();
     let mut definitions = definitions.into_inner();
-    // Requests spell it so, answers do not.
+    // Requests spell it `URL`, responses `Url`.
     let link = definitions.get_mut("JobUiLink").and_then(|link| link["properties"].as_object_mut());
-    if let Some((members, address)) = link.and_then(|members| members.remove("Url").map(|url| (members, url)))
-    {
-        members.insert("URL".to_owned(), address);
+    if let Some((members, url)) = link.and_then(|members| members.remove("Url").map(|url| (members, url))) {
+        members.insert("URL".to_owned(), url);
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -38,25 +38,25 @@ pub fn job_schema() -> Value {
     })
 }
 
-/// A question that cannot be answered without data.
+/// An error of a request that cannot be answered without data.
 #[derive(Debug)]
-struct Stuck(String);
+struct TraceError(String);
 
-impl fmt::Display for Stuck {
+impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Stuck {}
+impl std::error::Error for TraceError {}
 
-impl serde::de::Error for Stuck {
-    fn custom<T: fmt::Display>(message: T) -> Stuck {
-        Stuck(message.to_string())
+impl serde::de::Error for TraceError {
+    fn custom<T: fmt::Display>(message: T) -> TraceError {
+        TraceError(message.to_string())
     }
 }
 
-/// Answers for one value, and notes its shape.
+/// Deserializes one value, and records its shape.
 #[derive(Clone, Copy)]
 struct Tracer<'t> {
     shape: &'t RefCell<Value>,
@@ -64,32 +64,35 @@ struct Tracer<'t> {
 }
 
 impl Tracer<'_> {
-    fn note(&self, shape: Value) {
+    fn record(&self, shape: Value) {
         *self.shape.borrow_mut() = shape;
     }
 
-    /// The shape of a part, as another tracer notes it.
-    fn part<T>(&self, ask: impl FnOnce(Tracer<'_>) -> Result<T, Stuck>) -> Result<(T, Value), Stuck> {
+    /// Deserializes a part with another tracer. Returns the part's shape as well.
+    fn trace_part<T>(
+        &self,
+        trace: impl FnOnce(Tracer<'_>) -> Result<T, TraceError>,
+    ) -> Result<(T, Value), TraceError> {
         let shape = RefCell::new(Value::Bool(true));
-        let answer = ask(Tracer { shape: &shape, definitions: self.definitions })?;
+        let answer = trace(Tracer { shape: &shape, definitions: self.definitions })?;
         Ok((answer, shape.into_inner()))
     }
 }
 
-/// Methods for kinds of values that have a least one.
-macro_rules! plain {
+/// Defines the methods for kinds of values that have a smallest one.
+macro_rules! scalars {
     ($($method:ident => $shape:expr, $visit:ident($($value:expr)?);)*) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stuck> {
-            self.note($shape);
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TraceError> {
+            self.record($shape);
             visitor.$visit($($value)?)
         })*
     };
 }
 
 impl<'de> Deserializer<'de> for Tracer<'_> {
-    type Error = Stuck;
+    type Error = TraceError;
 
-    plain! {
+    scalars! {
         deserialize_any => json!(true), visit_unit();
         deserialize_ignored_any => json!(true), visit_unit();
         deserialize_unit => json!({ "type": "null" }), visit_unit();
@@ -112,9 +115,9 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         deserialize_identifier => json!({ "type": "string" }), visit_str("");
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stuck> {
-        let (value, shape) = self.part(|part| visitor.visit_some(part))?;
-        self.note(nullable(shape));
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TraceError> {
+        let (value, shape) = self.trace_part(|part| visitor.visit_some(part))?;
+        self.record(nullable(shape));
         Ok(value)
     }
 
@@ -122,7 +125,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Stuck> {
+    ) -> Result<V::Value, TraceError> {
         self.deserialize_unit(visitor)
     }
 
@@ -130,18 +133,18 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Stuck> {
+    ) -> Result<V::Value, TraceError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stuck> {
-        let mut items = Items { tracer: self, shape: json!(true), asked: false };
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TraceError> {
+        let mut items = Items { tracer: self, shape: json!(true), visited: false };
         let value = visitor.visit_seq(&mut items)?;
-        self.note(json!({ "type": "array", "items": items.shape }));
+        self.record(json!({ "type": "array", "items": items.shape }));
         Ok(value)
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Stuck> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, TraceError> {
         self.deserialize_seq(visitor)
     }
 
@@ -150,15 +153,15 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         _: &'static str,
         _: usize,
         visitor: V,
-    ) -> Result<V::Value, Stuck> {
+    ) -> Result<V::Value, TraceError> {
         self.deserialize_seq(visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stuck> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TraceError> {
         let mut members = Members { tracer: self, names: [""].iter(), next: None, shapes: Map::new() };
         let value = visitor.visit_map(&mut members)?;
         let inner = members.shapes.into_iter().next().map_or(json!(true), |(_, shape)| shape);
-        self.note(json!({ "type": "object", "additionalProperties": inner }));
+        self.record(json!({ "type": "object", "additionalProperties": inner }));
         Ok(value)
     }
 
@@ -167,13 +170,13 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stuck> {
+    ) -> Result<V::Value, TraceError> {
         let mut members = Members { tracer: self, names: fields.iter(), next: None, shapes: Map::new() };
         let value = visitor.visit_map(&mut members)?;
         let definition =
             json!({ "type": "object", "properties": members.shapes, "additionalProperties": false });
         self.definitions.borrow_mut().insert(name.to_owned(), definition);
-        self.note(json!({ "$ref": format!("#/$defs/{name}") }));
+        self.record(json!({ "$ref": format!("#/$defs/{name}") }));
         Ok(value)
     }
 
@@ -182,9 +185,9 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stuck> {
-        self.note(json!({ "enum": variants }));
-        visitor.visit_enum(Word(variants.first().copied().unwrap_or_default()))
+    ) -> Result<V::Value, TraceError> {
+        self.record(json!({ "enum": variants }));
+        visitor.visit_enum(VariantName(variants.first().copied().unwrap_or_default()))
     }
 }
 
@@ -202,27 +205,30 @@ fn nullable(mut shape: Value) -> Value {
     }
 }
 
-/// One item of a list, to see what items are.
+/// One item of a list, to record the shape of items.
 struct Items<'t> {
     tracer: Tracer<'t>,
     shape: Value,
-    asked: bool,
+    visited: bool,
 }
 
 impl<'de> SeqAccess<'de> for &mut Items<'_> {
-    type Error = Stuck;
+    type Error = TraceError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Stuck> {
-        if std::mem::replace(&mut self.asked, true) {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, TraceError> {
+        if std::mem::replace(&mut self.visited, true) {
             return Ok(None);
         }
-        let (value, shape) = self.tracer.part(|part| seed.deserialize(part))?;
+        let (value, shape) = self.tracer.trace_part(|part| seed.deserialize(part))?;
         self.shape = shape;
         Ok(Some(value))
     }
 }
 
-/// All members that there may be.
+/// All possible members.
 struct Members<'t> {
     tracer: Tracer<'t>,
     names: std::slice::Iter<'static, &'static str>,
@@ -231,51 +237,55 @@ struct Members<'t> {
 }
 
 impl<'de> MapAccess<'de> for &mut Members<'_> {
-    type Error = Stuck;
+    type Error = TraceError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Stuck> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, TraceError> {
         self.next = self.names.next().copied();
         self.next.map(|name| seed.deserialize(StrDeserializer::new(name))).transpose()
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Stuck> {
-        let (value, shape) = self.tracer.part(|part| seed.deserialize(part))?;
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, TraceError> {
+        let (value, shape) = self.tracer.trace_part(|part| seed.deserialize(part))?;
         self.shapes.insert(self.next.unwrap_or_default().to_owned(), shape);
         Ok(value)
     }
 }
 
 /// A variant without content.
-struct Word(&'static str);
+struct VariantName(&'static str);
 
-impl<'de> EnumAccess<'de> for Word {
-    type Error = Stuck;
-    type Variant = Nothing;
+impl<'de> EnumAccess<'de> for VariantName {
+    type Error = TraceError;
+    type Variant = NoContent;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Nothing), Stuck> {
-        Ok((seed.deserialize(StrDeserializer::new(self.0))?, Nothing))
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, NoContent), TraceError> {
+        Ok((seed.deserialize(StrDeserializer::new(self.0))?, NoContent))
     }
 }
 
 /// The content of such a variant.
-struct Nothing;
+struct NoContent;
 
-impl<'de> VariantAccess<'de> for Nothing {
-    type Error = Stuck;
+impl<'de> VariantAccess<'de> for NoContent {
+    type Error = TraceError;
 
-    fn unit_variant(self) -> Result<(), Stuck> {
+    fn unit_variant(self) -> Result<(), TraceError> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, _: T) -> Result<T::Value, Stuck> {
-        Err(Stuck("variants with content are not expected in a job".to_owned()))
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, _: T) -> Result<T::Value, TraceError> {
+        Err(TraceError("variants with content are not expected in a job".to_owned()))
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Stuck> {
-        Err(Stuck("variants with content are not expected in a job".to_owned()))
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, TraceError> {
+        Err(TraceError("variants with content are not expected in a job".to_owned()))
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Stuck> {
-        Err(Stuck("variants with content are not expected in a job".to_owned()))
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, TraceError> {
+        Err(TraceError("variants with content are not expected in a job".to_owned()))
     }
 }

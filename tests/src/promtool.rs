@@ -1,4 +1,4 @@
-//! promtool, which checks metrics and alert rules (`.ci/promtool` brings it).
+//! Runs promtool, which checks metrics and alert rules (`.ci/promtool` installs it).
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 /// Runs promtool with these arguments and this input.
 ///
 /// # Panics
-/// If it is not there.
+/// If promtool is not installed.
 pub fn promtool(args: &[&str], input: &str) -> Output {
     let mut child = Command::new(program())
         .args(args)
@@ -15,17 +15,17 @@ pub fn promtool(args: &[&str], input: &str) -> Output {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("promtool is there: .ci/promtool brings it");
-    let mut stdin = child.stdin.take().expect("it was asked for");
+        .expect("promtool is installed (.ci/promtool installs it)");
+    let mut stdin = child.stdin.take().expect("the standard input is piped");
     let text = input.to_owned();
-    // It may write before it has read all.
+    // promtool may write before it has read its whole input.
     let writing = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
-    let output = child.wait_with_output().expect("promtool ends");
+    let output = child.wait_with_output().expect("promtool exits");
     let _ = writing.join();
     output
 }
 
-/// Where it is: in the directory of tools if it was put there, otherwise on the path.
+/// The path of promtool: in the directory of tools if it was installed there, otherwise from `PATH`.
 fn program() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);

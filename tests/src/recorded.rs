@@ -1,4 +1,4 @@
-//! Recorded cluster states (`data/README.md`): reading them, and making a [`State`] of them.
+//! Reads recorded cluster states (`data/README.md`), and makes a [`State`] of them.
 
 use std::fs;
 use std::io::Read as _;
@@ -25,14 +25,14 @@ use crate::build::NOW;
 pub struct Case {
     /// Topic and number.
     pub name: String,
-    /// All of it.
+    /// The whole case.
     pub json: Value,
 }
 
-/// Every recorded case, and those made up by hand, in the order of their files' names.
+/// Every recorded case and every handwritten one, in the order of their files' names.
 ///
 /// # Panics
-/// If a file cannot be read, or is not what it should be; so does everything here.
+/// If a file cannot be read or is malformed. This holds for all functions here.
 pub fn cases() -> impl Iterator<Item = Case> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     let mut files = files_in(&data.join("scheduling"));
@@ -41,13 +41,13 @@ pub fn cases() -> impl Iterator<Item = Case> {
     files.into_iter().flat_map(|file| cases_of(&file))
 }
 
-/// The files with cases below a folder, or the one file that is named.
+/// The files with cases below a folder, or the given file.
 pub fn files_in(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_owned()];
     }
     let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let entries = entries.map(|entry| entry.expect("it can be listed").path());
+    let entries = entries.map(|entry| entry.expect("the directory can be listed").path());
     let mut files: Vec<PathBuf> = entries
         .flat_map(|path| match path.is_dir() {
             true => files_in(&path),
@@ -62,7 +62,7 @@ pub fn files_in(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The cases of a file, one a line; it may be compressed.
+/// The cases of a file, one per line. The file may be compressed.
 pub fn cases_of(file: &Path) -> Vec<Case> {
     let fail = |error: &dyn std::fmt::Display| -> ! { panic!("{}: {error}", file.display()) };
     let mut bytes = fs::read(file).unwrap_or_else(|error| fail(&error));
@@ -94,7 +94,7 @@ impl Case {
         self.json.get("eval").map(|json| self.read(json, Evaluation::from_api))
     }
 
-    /// The state, with whatever belongs to its objects, as changes that make it out of nothing.
+    /// The state as a change set that creates it from an empty one.
     pub fn changes(&self) -> ChangeSet {
         let mut changes = Vec::new();
         changes.extend(self.read_each("nodes", Node::from_api).map(Box::new).map(Change::Node));
@@ -104,7 +104,7 @@ impl Case {
             let alloc = self.read(json, |api| Allocation::from_api(api, job.clone()));
             changes.push(Change::Alloc(Box::new(alloc)));
         }
-        // Purged jobs live on in their allocations alone.
+        // Purged jobs exist only in their allocations.
         let purged = self.objects("purged_jobs").iter().map(|id| JobKey::new("default", text(id)));
         changes.extend(purged.map(Change::JobDeleted));
         changes.extend(
@@ -156,11 +156,12 @@ impl Case {
         json: &Value,
         from_api: impl Fn(A) -> Result<T, E>,
     ) -> T {
-        let api = decode::from_slice(json.to_string().as_bytes()).expect("recorded objects are the API's");
+        let api =
+            decode::from_slice(json.to_string().as_bytes()).expect("recorded objects have the API's form");
         from_api(api).unwrap_or_else(|error| panic!("{}, {}: {error}", self.name, json["ID"]))
     }
 
-    /// The version that an allocation runs; without a create index, that of the newest incarnation.
+    /// The job version that an allocation runs. Without a create index, it is of the newest incarnation.
     pub fn job_of(&self, alloc: &Value) -> JobVersionKey {
         let number = |object: &Value, member: &str| object[member].as_u64().unwrap_or(0);
         let version = number(alloc, "JobVersion");
@@ -169,7 +170,8 @@ impl Case {
                 == (&alloc["Namespace"], &alloc["JobID"], version)
         });
         let newest = candidates.map(|job| number(job, "CreateIndex")).max();
-        let create_index = alloc["JobCreateIndex"].as_u64().or(newest).expect("its job is in the state");
+        let create_index =
+            alloc["JobCreateIndex"].as_u64().or(newest).expect("the allocation's job is in the state");
         JobVersionKey {
             job: JobKey::new(text(&alloc["Namespace"]), text(&alloc["JobID"])),
             create_index: Index(create_index),
@@ -179,5 +181,5 @@ impl Case {
 }
 
 fn text(json: &Value) -> &str {
-    json.as_str().expect("it is a text")
+    json.as_str().expect("the member is a string")
 }

@@ -1,8 +1,8 @@
-// Judges Kubernetes manifests as an API server does when they are applied: by the code that Kubernetes itself validates
-// objects with, its warnings, and the Pod Security level that each namespace enforces. It needs no server.
+// Validates Kubernetes manifests as an API server does when they are applied: with the validation code of Kubernetes, its
+// warnings, and the Pod Security level that each namespace enforces. It needs no server.
 //
-// Arguments are files. Namespaces in them say which Pod Security level holds; objects of kinds that Kubernetes does not
-// have itself are passed over.
+// The arguments are files. Namespaces in them set the Pod Security level. Objects of kinds that Kubernetes does not define
+// are skipped.
 package main
 
 import (
@@ -39,13 +39,13 @@ import (
 )
 
 func main() {
-	faults, judged := 0, 0
+	faults, checked := 0, 0
 	levels := map[string]securityapi.Level{}
 	evaluator, err := security.NewEvaluator(security.DefaultChecks(), nil)
 	if err != nil {
 		panic(err)
 	}
-	// Fields that the API does not have are errors, as with `kubectl apply --validate=strict`.
+	// Unknown fields are errors, as with `kubectl apply --validate=strict`.
 	decoder := serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	for _, file := range os.Args[1:] {
 		text, err := os.ReadFile(file)
@@ -66,20 +66,20 @@ func main() {
 				legacyscheme.Scheme.Default(object)
 				found = append(invalid(object), insecure(evaluator, levels, object)...)
 			}
-			judged++
+			checked++
 			faults += len(found)
 			for _, fault := range found {
 				fmt.Printf("%s: %s\n", title, fault)
 			}
 		}
 	}
-	fmt.Printf("%d objects judged, %d faults\n", judged, faults)
-	if faults > 0 || judged == 0 {
+	fmt.Printf("%d objects checked, %d faults\n", checked, faults)
+	if faults > 0 || checked == 0 {
 		os.Exit(1)
 	}
 }
 
-// What is wrong with an object by itself, and what its author should know.
+// Returns the errors and warnings of an object by itself.
 func invalid(object runtime.Object) []string {
 	internal, err := legacyscheme.Scheme.ConvertToVersion(object, runtime.InternalGroupVersioner)
 	if err != nil {
@@ -127,7 +127,7 @@ func invalid(object runtime.Object) []string {
 	return found
 }
 
-// What a pod asks for and its namespace does not admit. Namespaces are remembered.
+// Returns violations of a pod against the Pod Security level of its namespace. Stores the levels of namespaces.
 func insecure(evaluator security.Evaluator, levels map[string]securityapi.Level, object runtime.Object) []string {
 	var metadata *metav1.ObjectMeta
 	var spec *corev1.PodSpec
@@ -147,7 +147,7 @@ func insecure(evaluator security.Evaluator, levels map[string]securityapi.Level,
 	}
 	level, known := levels[namespace]
 	if !known {
-		return []string{fmt.Sprintf("no namespace %q comes before it", namespace)}
+		return []string{fmt.Sprintf("namespace %q is not defined before it", namespace)}
 	}
 	var found []string
 	version := securityapi.LevelVersion{Level: level, Version: securityapi.LatestVersion()}

@@ -1,7 +1,7 @@
-// Goes through Drover's HTTP API with the published Go client of Nomad's API, as programs that people have already do:
-// registers a job, lists it, waits for changes, looks at allocations, files and logs, and follows the event stream.
+// Uses Drover's HTTP API with the published Go client of Nomad's API, as existing programs do: registers a job, lists it,
+// waits for changes, reads allocations, files and logs, and follows the event stream.
 //
-// The server is the one that NOMAD_ADDR names. It ends with 1 at the first thing that is not as it should be.
+// NOMAD_ADDR names the server. The program exits with status 1 at the first unexpected result.
 package main
 
 import (
@@ -19,8 +19,8 @@ const (
 	jobID    = "go-client"
 	taskName = "greet"
 	greeting = "hello from the Go client"
-	// How long anything may take.
-	patience = 60 * time.Second
+	// The timeout of each step.
+	timeout = 60 * time.Second
 	// How long one blocking query waits.
 	wait = 20 * time.Second
 )
@@ -28,10 +28,10 @@ const (
 func main() {
 	client, err := api.NewClient(api.DefaultConfig())
 	must("make a client", err)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*timeout)
 	defer cancel()
 
-	lookAtCluster(client)
+	checkCluster(client)
 	events := follow(ctx, client)
 	evalID := register(client)
 	list(client)
@@ -42,9 +42,9 @@ func main() {
 	restart(client, alloc)
 	evaluation(client, evalID)
 	deployment(client)
-	seen(ctx, events)
+	awaitEvents(ctx, events)
 	deregister(client)
-	say("all is well")
+	say("all checks passed")
 }
 
 func say(format string, values ...any) {
@@ -94,7 +94,7 @@ func job(version string) *api.Job {
 	}
 }
 
-func lookAtCluster(client *api.Client) {
+func checkCluster(client *api.Client) {
 	leader, err := client.Status().Leader()
 	must("ask for the leader", err)
 	expect(leader != "", "no leader")
@@ -115,7 +115,7 @@ func lookAtCluster(client *api.Client) {
 	node, _, err := client.Nodes().Info(nodes[0].ID, nil)
 	must("read a node", err)
 	expect(node.HTTPAddr != "", "the node has no address")
-	say("the cluster is there: %d node(s)", len(nodes))
+	say("the cluster has %d node(s)", len(nodes))
 }
 
 func follow(ctx context.Context, client *api.Client) <-chan *api.Events {
@@ -135,7 +135,7 @@ func register(client *api.Client) string {
 	expect(validated.Error == "", "the job is not valid: %s", validated.Error)
 	planned, _, err := client.Jobs().Plan(job("one"), true, nil)
 	must("plan the job", err)
-	expect(planned.Diff.Type == "Added", "the plan says %q", planned.Diff.Type)
+	expect(planned.Diff.Type == "Added", "the diff of the plan is %q", planned.Diff.Type)
 	registered, meta, err := client.Jobs().Register(job("one"), nil)
 	must("register the job", err)
 	expect(registered.EvalID != "" && meta.LastIndex > 0, "no evaluation, or no index")
@@ -150,28 +150,28 @@ func list(client *api.Client) {
 	must("list jobs", err)
 	expect(len(jobs) == 1 && jobs[0].ID == jobID, "%d jobs begin with go-", len(jobs))
 	expect(meta.KnownLeader, "no known leader")
-	filtered, _, err := client.Jobs().List(&api.QueryOptions{Filter: `ID == "nobody"`})
+	filtered, _, err := client.Jobs().List(&api.QueryOptions{Filter: `ID == "unknown"`})
 	must("list jobs with a filter", err)
 	expect(len(filtered) == 0, "the filter lets %d jobs through", len(filtered))
-	say("listed it")
+	say("listed the job")
 }
 
-// Waits for a change that comes while it waits.
+// Makes a blocking query that a later change wakes.
 func blockingRead(client *api.Client) {
 	_, meta, err := client.Jobs().Info(jobID, nil)
 	must("read the job", err)
-	type answer struct {
+	type response struct {
 		job  *api.Job
 		meta *api.QueryMeta
 		err  error
 	}
-	answers := make(chan answer, 1)
+	responses := make(chan response, 1)
 	go func() {
 		index := meta.LastIndex
 		for {
 			job, meta, err := client.Jobs().Info(jobID, &api.QueryOptions{WaitIndex: index, WaitTime: wait})
 			if err != nil || *job.Version > 0 {
-				answers <- answer{job, meta, err}
+				responses <- response{job, meta, err}
 				return
 			}
 			index = meta.LastIndex
@@ -180,23 +180,23 @@ func blockingRead(client *api.Client) {
 	_, _, err = client.Jobs().Register(job("two"), nil)
 	must("register the job again", err)
 	select {
-	case answer := <-answers:
-		must("wait for the job", answer.err)
-		expect(answer.meta.LastIndex > meta.LastIndex, "the index has not moved")
-		expect(answer.job.Meta["version"] == "two", "it is version %q", answer.job.Meta["version"])
-	case <-time.After(patience):
+	case response := <-responses:
+		must("wait for the job", response.err)
+		expect(response.meta.LastIndex > meta.LastIndex, "the index has not moved")
+		expect(response.job.Meta["version"] == "two", "the job has version %q", response.job.Meta["version"])
+	case <-time.After(timeout):
 		fail("a blocking query was not woken")
 	}
 	versions, _, _, err := client.Jobs().Versions(jobID, true, nil)
 	must("read the job's versions", err)
 	expect(len(versions) == 2, "%d versions", len(versions))
-	say("was woken by a change")
+	say("a blocking query was woken by a change")
 }
 
-// The allocation of the newest version, as soon as it runs.
+// Waits until the allocation of the newest version runs, and returns it.
 func running(client *api.Client) *api.Allocation {
 	var index uint64
-	for begun := time.Now(); time.Since(begun) < patience; {
+	for begun := time.Now(); time.Since(begun) < timeout; {
 		stubs, meta, err := client.Jobs().Allocations(jobID, true, &api.QueryOptions{WaitIndex: index, WaitTime: wait})
 		must("list allocations", err)
 		for _, stub := range stubs {
@@ -210,7 +210,7 @@ func running(client *api.Client) *api.Allocation {
 		}
 		index = meta.LastIndex
 	}
-	fail("nothing runs")
+	fail("no allocation runs")
 	return nil
 }
 
@@ -222,16 +222,16 @@ func files(client *api.Client, alloc *api.Allocation) {
 		names = append(names, entry.Name)
 	}
 	expect(strings.Contains(strings.Join(names, " "), taskName), "files: %v", names)
-	// A task runs before it has said anything.
+	// A task may run before it has written its output.
 	var content []byte
-	for begun := time.Now(); !strings.Contains(string(content), greeting) && time.Since(begun) < patience; {
+	for begun := time.Now(); !strings.Contains(string(content), greeting) && time.Since(begun) < timeout; {
 		reader, err := client.AllocFS().Cat(alloc, "alloc/logs/"+taskName+".stdout.0", nil)
 		must("read a file", err)
 		content, err = io.ReadAll(reader)
 		must("read a file to its end", err)
 	}
 	expect(strings.Contains(string(content), greeting), "the file holds %q", content)
-	say("looked at its files")
+	say("read its files")
 }
 
 func logs(ctx context.Context, client *api.Client, alloc *api.Allocation) {
@@ -255,11 +255,11 @@ func logs(ctx context.Context, client *api.Client, alloc *api.Allocation) {
 
 func restart(client *api.Client, alloc *api.Allocation) {
 	must("restart the task", client.Allocations().Restart(alloc, taskName, nil))
-	for begun := time.Now(); time.Since(begun) < patience; {
+	for begun := time.Now(); time.Since(begun) < timeout; {
 		again, _, err := client.Allocations().Info(alloc.ID, nil)
 		must("read the allocation again", err)
 		if state := again.TaskStates[taskName]; state != nil && state.Restarts == 1 && state.State == "running" {
-			say("restarted it")
+			say("restarted its task")
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -274,11 +274,11 @@ func evaluation(client *api.Client, id string) {
 	allocs, _, err := client.Evaluations().Allocations(id, nil)
 	must("list the evaluation's allocations", err)
 	expect(len(allocs) == 1, "the evaluation has %d allocations", len(allocs))
-	say("looked at its evaluation")
+	say("read its evaluation")
 }
 
 func deployment(client *api.Client) {
-	for begun := time.Now(); time.Since(begun) < patience; {
+	for begun := time.Now(); time.Since(begun) < timeout; {
 		deployment, _, err := client.Jobs().LatestDeployment(jobID, nil)
 		must("read the deployment", err)
 		if deployment != nil && deployment.JobVersion == 1 && deployment.Status == api.DeploymentStatusSuccessful {
@@ -287,11 +287,11 @@ func deployment(client *api.Client) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	fail("the deployment does not end well")
+	fail("the deployment is not successful")
 }
 
-// Waits until the stream has told of the job and of an allocation of it.
-func seen(ctx context.Context, events <-chan *api.Events) {
+// Waits until the stream has had events of the job and of its allocation.
+func awaitEvents(ctx context.Context, events <-chan *api.Events) {
 	wanted := map[string]bool{"JobRegistered": true, "PlanResult": true, "AllocationUpdated": true}
 	for len(wanted) > 0 {
 		select {
@@ -310,14 +310,14 @@ func seen(ctx context.Context, events <-chan *api.Events) {
 			fail("no events of %v", wanted)
 		}
 	}
-	say("the event stream told of all that")
+	say("the event stream had all events")
 }
 
 func deregister(client *api.Client) {
 	_, _, err := client.Jobs().Deregister(jobID, true, nil)
 	must("deregister the job", err)
 	_, _, err = client.Jobs().Info(jobID, nil)
-	expect(err != nil && strings.Contains(err.Error(), "job not found"), "a job that is gone: %v", err)
+	expect(err != nil && strings.Contains(err.Error(), "job not found"), "reading a purged job: %v", err)
 	must("collect garbage", client.System().GarbageCollect())
-	say("it is gone")
+	say("purged the job")
 }

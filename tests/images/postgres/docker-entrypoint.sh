@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The order of the first start as the official image documents it: initialise the data directory, create the database, run
-# what lies in /docker-entrypoint-initdb.d against a server that listens on its socket only, then start for real.
+# Follows the first start that the official image documents: initialise the data directory, create the database, run the
+# files of /docker-entrypoint-initdb.d against a server that listens only on its socket, and then start the real server.
 set -Eeuo pipefail
 
 [[ ${1:-} != -* ]] || set -- postgres "$@"
@@ -18,11 +18,11 @@ if [[ ! -s $PGDATA/PG_VERSION ]]; then
 		POSTGRES_PASSWORD=$(<"$POSTGRES_PASSWORD_FILE")
 	fi
 	if [[ -z ${POSTGRES_PASSWORD:-} ]]; then
-		echo "Error: POSTGRES_PASSWORD or POSTGRES_PASSWORD_FILE has to be set." >&2
+		echo "Error: POSTGRES_PASSWORD or POSTGRES_PASSWORD_FILE must be set." >&2
 		exit 1
 	fi
 	chmod 0700 "$PGDATA"
-	# shellcheck disable=SC2086 # arguments, parted by spaces
+	# shellcheck disable=SC2086 # arguments, separated by spaces
 	initdb --username="$POSTGRES_USER" --pwfile=<(printf '%s\n' "$POSTGRES_PASSWORD") ${POSTGRES_INITDB_ARGS:-}
 	printf '\nhost all all all %s\n' "${POSTGRES_HOST_AUTH_METHOD:-scram-sha-256}" >>"$PGDATA/pg_hba.conf"
 

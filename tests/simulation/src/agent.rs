@@ -1,4 +1,4 @@
-//! An agent, simulated: it says what agents say and keeps tasks that run without it.
+//! A simulated agent: it sends the messages of an agent and keeps tasks that outlive it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use wire::node::{AllocReport, AskWork, Heartbeat, NodeAnswer, Register, Report, 
 use crate::messages::{Body, Input, Reply, Subject, Timer};
 use crate::world::{Ctx, Disk, Process};
 
-/// What tasks can have of a node.
+/// Resources of a node that tasks can use.
 pub(crate) const CPU_MHZ: u32 = 700;
 const MEMORY_MB: u32 = 10_000;
 const DISK_MB: u32 = 100_000;
-const WITHIN: Nanos = Nanos::from_secs(1);
-const SOON: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
+const REQUEST_TIMEOUT: Nanos = Nanos::from_secs(1);
+const SHORT_PAUSE: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
 
-/// What survives the agent: which boot it was, and its tasks.
+/// The state that survives a crash of the agent: its boot number and its tasks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentDisk {
     boot: u32,
@@ -32,25 +32,25 @@ pub(crate) struct AgentDisk {
 pub(crate) struct Task {
     pub(crate) status: ClientStatus,
     index: WorkIndex,
-    /// The status that the servers took.
+    /// The status that the servers have acknowledged.
     acknowledged: Option<ClientStatus>,
     count: u32,
 }
 
-/// The process.
+/// The agent process.
 pub(crate) struct AgentProcess {
     node: NodeId,
     disk: AgentDisk,
     status: Option<NodeStatus>,
-    registering: Option<u64>,
-    beating: Option<u64>,
-    working: Option<u64>,
-    reporting: Option<(u64, Vec<(AllocId, ClientStatus)>)>,
-    /// Set until the servers have heard of all.
+    register_call: Option<u64>,
+    heartbeat_call: Option<u64>,
+    work_call: Option<u64>,
+    report_call: Option<(u64, Vec<(AllocId, ClientStatus)>)>,
+    /// Set until the servers have acknowledged a report of all allocations.
     report_all: Option<Index>,
     work_index: WorkIndex,
-    have: WorkIndex,
-    contacted: bool,
+    fetched_index: WorkIndex,
+    has_work: bool,
 }
 
 impl AgentProcess {
@@ -63,50 +63,51 @@ impl AgentProcess {
             node,
             disk,
             status: None,
-            registering: None,
-            beating: None,
-            working: None,
-            reporting: None,
+            register_call: None,
+            heartbeat_call: None,
+            work_call: None,
+            report_call: None,
             report_all: None,
             work_index: WorkIndex::default(),
-            have: WorkIndex::default(),
-            contacted: false,
+            fetched_index: WorkIndex::default(),
+            has_work: false,
         }
     }
 
     fn register(&mut self, ctx: &mut Ctx<'_>) {
         let register = Register { id: self.node, spec: Arc::new(spec(self.node, self.disk.boot)) };
-        self.registering = Some(ctx.request(Subject::Node, Body::Register(register), WITHIN));
+        self.register_call = Some(ctx.request(Subject::Node, Body::Register(register), REQUEST_TIMEOUT));
     }
 
-    fn beat(&mut self, ctx: &mut Ctx<'_>) {
-        let beat = Heartbeat { id: self.node, secret: secret(), boot: self.disk.boot };
-        self.beating = Some(ctx.request(Subject::Heartbeat, Body::Heartbeat(beat), WITHIN));
+    fn send_heartbeat(&mut self, ctx: &mut Ctx<'_>) {
+        let heartbeat = Heartbeat { id: self.node, secret: secret(), boot: self.disk.boot };
+        self.heartbeat_call =
+            Some(ctx.request(Subject::Heartbeat, Body::Heartbeat(heartbeat), REQUEST_TIMEOUT));
     }
 
-    fn hear(&mut self, answer: &NodeAnswer, ctx: &mut Ctx<'_>) {
+    fn handle_answer(&mut self, answer: &NodeAnswer, ctx: &mut Ctx<'_>) {
         self.status = Some(answer.status);
         self.report_all = answer.report_all;
         self.work_index.hear(answer.work_index);
-        ctx.timer(Nanos(i64::from(answer.ttl_ms) * Nanos::MILLISECOND.0), Timer::Beat);
+        ctx.timer(Nanos(i64::from(answer.ttl_ms) * Nanos::MILLISECOND.0), Timer::Heartbeat);
     }
 
     fn ask_work(&mut self, ctx: &mut Ctx<'_>) {
-        if self.working.is_some() || (self.contacted && !self.work_index.is_news_to(self.have)) {
+        if self.work_call.is_some() || (self.has_work && !self.work_index.is_news_to(self.fetched_index)) {
             return;
         }
         let mut seen = self.work_index;
         for task in self.disk.allocs.values() {
             seen.hear(task.index);
         }
-        let since = if self.contacted { self.have } else { WorkIndex::default() };
+        let since = if self.has_work { self.fetched_index } else { WorkIndex::default() };
         let ask = AskWork { id: self.node, secret: secret(), since, seen };
-        self.working = Some(ctx.request(Subject::Node, Body::AskWork(ask), WITHIN));
+        self.work_call = Some(ctx.request(Subject::Node, Body::AskWork(ask), REQUEST_TIMEOUT));
     }
 
-    fn take(&mut self, work: &Work, ctx: &mut Ctx<'_>) {
-        self.contacted = true;
-        self.have.hear(work.index);
+    fn apply_work(&mut self, work: &Work, ctx: &mut Ctx<'_>) {
+        self.has_work = true;
+        self.fetched_index.hear(work.index);
         self.work_index.hear(work.index);
         let is_listed = |id: &AllocId| work.allocs.iter().any(|(listed, _)| listed == id);
         self.disk.allocs.retain(|id, _| is_listed(id));
@@ -128,14 +129,14 @@ impl AgentProcess {
                     let index = WorkIndex { index: alloc.alloc_modify_index, ..work.index };
                     let task = Task { status, index, acknowledged: None, count: 0 };
                     self.disk.allocs.insert(alloc.id, task);
-                    ctx.timer(SOON, Timer::Look);
+                    ctx.timer(SHORT_PAUSE, Timer::Poll);
                 }
             }
         }
     }
 
-    /// What was begun runs by now.
-    fn look(&mut self) {
+    /// Marks pending tasks as running.
+    fn run_pending(&mut self) {
         for task in self.disk.allocs.values_mut() {
             if task.status == ClientStatus::Pending {
                 task.status = ClientStatus::Running;
@@ -144,7 +145,7 @@ impl AgentProcess {
     }
 
     fn report(&mut self, ctx: &mut Ctx<'_>) {
-        if self.reporting.is_some() || !self.contacted {
+        if self.report_call.is_some() || !self.has_work {
             return;
         }
         let all_since = self.report_all;
@@ -170,7 +171,7 @@ impl AgentProcess {
             return;
         }
         let report = Report { id: self.node, secret: secret(), boot: self.disk.boot, all_since, allocs };
-        self.reporting = Some((ctx.request(Subject::Node, Body::Report(report), WITHIN), states));
+        self.report_call = Some((ctx.request(Subject::Node, Body::Report(report), REQUEST_TIMEOUT), states));
     }
 }
 
@@ -178,55 +179,55 @@ impl Process for AgentProcess {
     fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
         match input {
             Input::Start => {
-                ctx.serve(Subject::Wake(self.node));
+                ctx.subscribe(Subject::Wake(self.node));
                 self.register(ctx);
-                ctx.timer(SOON, Timer::Look);
-                ctx.timer(SOON, Timer::Task(0));
+                ctx.timer(SHORT_PAUSE, Timer::Poll);
+                ctx.timer(SHORT_PAUSE, Timer::Task(0));
             }
-            Input::Timer(Timer::Beat) => {
-                if self.beating.is_none() && self.registering.is_none() {
-                    self.beat(ctx);
+            Input::Timer(Timer::Heartbeat) => {
+                if self.heartbeat_call.is_none() && self.register_call.is_none() {
+                    self.send_heartbeat(ctx);
                 }
             }
             Input::Timer(Timer::Lease) => {
-                if self.registering.is_none() {
+                if self.register_call.is_none() {
                     self.register(ctx);
                 }
             }
-            Input::Timer(Timer::Look) => self.look(),
-            Input::Timer(Timer::Task(_)) => ctx.timer(SOON, Timer::Task(0)),
-            Input::Timer(_) | Input::Row(..) => {}
-            Input::Asked(asked) => {
-                if let Body::Wake(index) = asked.body {
+            Input::Timer(Timer::Poll) => self.run_pending(),
+            Input::Timer(Timer::Task(_)) => ctx.timer(SHORT_PAUSE, Timer::Task(0)),
+            Input::Timer(_) | Input::DbReply(..) => {}
+            Input::Message(message) => {
+                if let Body::Wake(index) = message.body {
                     self.work_index.hear(index);
                 }
             }
             Input::Reply(call, reply) => {
-                if self.registering == Some(call) {
-                    self.registering = None;
+                if self.register_call == Some(call) {
+                    self.register_call = None;
                     match reply {
                         Reply::Node(Ok(answer)) => {
-                            self.contacted = false;
-                            self.hear(&answer, ctx);
+                            self.has_work = false;
+                            self.handle_answer(&answer, ctx);
                         }
-                        _ => ctx.timer(SOON, Timer::Lease),
+                        _ => ctx.timer(SHORT_PAUSE, Timer::Lease),
                     }
-                } else if self.beating == Some(call) {
-                    self.beating = None;
+                } else if self.heartbeat_call == Some(call) {
+                    self.heartbeat_call = None;
                     match reply {
-                        Reply::Node(Ok(answer)) => self.hear(&answer, ctx),
+                        Reply::Node(Ok(answer)) => self.handle_answer(&answer, ctx),
                         Reply::Node(Err(refusal)) if refusal.kind == RefusalKind::NotFound => {
                             self.register(ctx);
                         }
-                        _ => ctx.timer(SOON, Timer::Beat),
+                        _ => ctx.timer(SHORT_PAUSE, Timer::Heartbeat),
                     }
-                } else if self.working == Some(call) {
-                    self.working = None;
+                } else if self.work_call == Some(call) {
+                    self.work_call = None;
                     if let Reply::Work(Ok(work)) = reply {
-                        self.take(&work, ctx);
+                        self.apply_work(&work, ctx);
                     }
-                } else if self.reporting.as_ref().is_some_and(|(known, _)| *known == call) {
-                    let (_, states) = self.reporting.take().expect("it is there");
+                } else if self.report_call.as_ref().is_some_and(|(known, _)| *known == call) {
+                    let (_, states) = self.report_call.take().expect("the call was compared above");
                     if matches!(reply, Reply::Reported(Ok(()))) {
                         for (id, status) in states {
                             if let Some(task) = self.disk.allocs.get_mut(&id) {
@@ -237,14 +238,14 @@ impl Process for AgentProcess {
                 }
             }
         }
-        if self.status.is_some() && self.registering.is_none() {
+        if self.status.is_some() && self.register_call.is_none() {
             self.ask_work(ctx);
         }
-        // Not at once again after a refusal: the look comes round.
+        // A refused report is not repeated at once: the next timer sends it again.
         if self.status.is_some() {
             self.report(ctx);
         }
-        ctx.world.checks.runs(self.node, self.disk.allocs.iter());
+        ctx.world.checks.set_running(self.node, self.disk.allocs.iter());
     }
 
     fn into_disk(self: Box<Self>) -> Disk {

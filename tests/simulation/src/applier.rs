@@ -1,27 +1,27 @@
-//! A process of the plan applier: [`Applier`], with messages and database around it as in `plan_applier::active` and
+//! A process of the plan applier: [`Applier`] with messages and database around it, as in `plan_applier::active` and
 //! `standby`.
 
 use std::collections::BTreeMap;
 
 use model::{Epoch, Nanos, ProcessId, Timestamp};
 use plan_applier::applier::{Applier, Ended, Fate, Question, Received, Write};
-use plan_applier::{Incoming, Remembered, Reply as Verdict};
+use plan_applier::{Incoming, Remembered, Reply as ApplierReply};
 use state::State;
 use std::time::Duration;
 
-use crate::messages::{Address, Asked, Body, Input, Reply, Row, Statement, Subject, Timer};
+use crate::messages::{Address, Body, DbReply, Input, Message, Reply, Statement, Subject, Timer};
 use crate::world::{Ctx, Disk, Process};
 
-const LOOK: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
-const PROBE: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
-const PROBES: u32 = 2;
-const BEAT: Nanos = Nanos(330 * Nanos::MILLISECOND.0);
-/// How long those who ask wait.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What only the active one listens to.
-const SUBJECTS: [Subject; 4] = [Subject::Command, Subject::Lease, Subject::AskHead, Subject::Probe];
+const TAKE_OVER_INTERVAL: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
+const PROBE_TIMEOUT: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
+const UNANSWERED_PROBES_MAX: u32 = 2;
+const HEAD_INTERVAL: Nanos = Nanos(330 * Nanos::MILLISECOND.0);
+/// How long a requester waits for its answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Subjects that only the active applier subscribes to.
+const SUBJECTS: [Subject; 4] = [Subject::Command, Subject::Lease, Subject::ReadHead, Subject::Probe];
 
-/// The process.
+/// The applier process.
 pub(crate) struct ApplierProcess {
     id: ProcessId,
     unanswered: u32,
@@ -35,8 +35,8 @@ struct Active {
     epoch: Epoch,
     applier: Applier<Option<Address>>,
     writing: Option<u64>,
-    /// Repeats whose answers are read from the log.
-    looked_up: BTreeMap<u64, Option<Address>>,
+    /// Repeated requests whose answers are being read from the log.
+    lookups: BTreeMap<u64, Option<Address>>,
 }
 
 impl ApplierProcess {
@@ -44,116 +44,118 @@ impl ApplierProcess {
         Self { id, unanswered: 0, taking: None, probing: None, loading: None, active: None }
     }
 
-    fn row(&mut self, call: u64, row: Row, ctx: &mut Ctx<'_>) {
+    fn handle_db_reply(&mut self, call: u64, reply: DbReply, ctx: &mut Ctx<'_>) {
         if self.taking == Some(call) {
             self.taking = None;
-            match row {
-                Row::Taken(head) => {
+            match reply {
+                DbReply::Taken(head) => {
                     self.loading = Some((ctx.database(Statement::Load), head.epoch));
                 }
-                Row::Held(by) if by == self.id => self.unanswered = PROBES,
-                Row::Held(_) => self.probing = Some(ctx.request(Subject::Probe, Body::Probe, PROBE)),
+                DbReply::Held(by) if by == self.id => self.unanswered = UNANSWERED_PROBES_MAX,
+                DbReply::Held(_) => {
+                    self.probing = Some(ctx.request(Subject::Probe, Body::Probe, PROBE_TIMEOUT))
+                }
                 _ => {}
             }
         } else if let Some((_, epoch)) = self.loading.filter(|(known, _)| *known == call) {
             self.loading = None;
-            if let Row::Loaded(head, state, requests) = row
+            if let DbReply::Loaded(head, state, requests) = reply
                 && head.epoch == epoch
             {
-                let remembered = Remembered::new(Timestamp::UNSET, requests);
-                let applier = Applier::new(head, State::clone(&state), remembered, ctx.monotonic());
-                self.begin(epoch, applier, ctx);
+                let request_log = Remembered::new(Timestamp::UNSET, requests);
+                let applier = Applier::new(head, State::clone(&state), request_log, ctx.monotonic());
+                self.activate(epoch, applier, ctx);
             }
         } else if let Some(active) = &mut self.active {
             if active.writing == Some(call) {
                 active.writing = None;
-                self.written(row, ctx);
-            } else if let Some(to) = active.looked_up.remove(&call)
-                && let Row::Answer(Some(answer)) = row
+                self.handle_write_reply(reply, ctx);
+            } else if let Some(to) = active.lookups.remove(&call)
+                && let DbReply::Answer(Some(answer)) = reply
             {
-                ctx.answer(to, Reply::Verdict(Verdict::Answer(answer)));
+                ctx.answer(to, Reply::Applier(ApplierReply::Answer(answer)));
             }
         }
     }
 
-    fn begin(&mut self, epoch: Epoch, mut applier: Applier<Option<Address>>, ctx: &mut Ctx<'_>) {
+    fn activate(&mut self, epoch: Epoch, mut applier: Applier<Option<Address>>, ctx: &mut Ctx<'_>) {
         let id = ctx.request_id();
         applier.bootstrap(id, ctx.wall());
-        self.active = Some(Active { epoch, applier, writing: None, looked_up: BTreeMap::new() });
-        SUBJECTS.into_iter().for_each(|subject| ctx.serve(subject));
-        ctx.timer(Nanos::ZERO, Timer::Beat);
+        self.active = Some(Active { epoch, applier, writing: None, lookups: BTreeMap::new() });
+        SUBJECTS.into_iter().for_each(|subject| ctx.subscribe(subject));
+        ctx.timer(Nanos::ZERO, Timer::Heartbeat);
     }
 
-    fn written(&mut self, row: Row, ctx: &mut Ctx<'_>) {
+    fn handle_write_reply(&mut self, reply: DbReply, ctx: &mut Ctx<'_>) {
         let Some(active) = &mut self.active else { return };
-        let fate = match row {
-            Row::Done => Fate::Done,
-            Row::Deposed => Fate::Deposed,
-            Row::Lost => Fate::Unknown,
+        let outcome = match reply {
+            DbReply::Done => Fate::Done,
+            DbReply::Deposed => Fate::Deposed,
+            DbReply::Lost => Fate::Unknown,
             _ => Fate::Failed,
         };
-        match active.applier.written(fate, ctx.monotonic(), ctx.wall()) {
+        match active.applier.written(outcome, ctx.monotonic(), ctx.wall()) {
             Ended::Durable { rows, said, .. } => {
                 for row in &rows {
                     let durable = ctx.world.database.set(row.index).map(|set| set.request_id);
                     if durable != Some(row.request_id) {
                         ctx.world
                             .checks
-                            .violated(format!("index {} was published and not committed", row.index));
+                            .record_violation(format!("index {} was published but not committed", row.index));
                         return;
                     }
                 }
                 if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
                     ctx.publish(Subject::Changes, Body::Changes(first.index.0..=last.index.0));
                 }
-                say(said, ctx);
+                send_replies(said, ctx);
             }
-            Ended::Failed(said) => say(said, ctx),
+            Ended::Failed(said) => send_replies(said, ctx),
             Ended::Deposed => self.retire(ctx),
         }
     }
 
     fn retire(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(mut active) = self.active.take() {
-            say(active.applier.send_everybody_away(), ctx);
+            send_replies(active.applier.send_everybody_away(), ctx);
         }
-        SUBJECTS.into_iter().for_each(|subject| ctx.leave(subject));
+        SUBJECTS.into_iter().for_each(|subject| ctx.unsubscribe(subject));
         self.unanswered = 0;
     }
 
-    fn asked(&mut self, Asked { from, body }: Asked, ctx: &mut Ctx<'_>) {
+    fn handle_message(&mut self, Message { from, body }: Message, ctx: &mut Ctx<'_>) {
         let Some(active) = &mut self.active else { return };
-        let until = ctx.monotonic() + PATIENCE;
+        let until = ctx.monotonic() + REQUEST_TIMEOUT;
         match body {
             Body::Command(id, command) => {
                 match active.applier.receive(Incoming { id, trace: None, command }, 100, from, until) {
                     Received::Waits => {}
                     Received::Committed(to, index) => {
-                        active.looked_up.insert(ctx.database(Statement::AnswerAt(index)), to);
+                        active.lookups.insert(ctx.database(Statement::AnswerAt(index)), to);
                     }
-                    Received::Turned(to, reply) => ctx.answer(to, Reply::Verdict(reply)),
+                    Received::Turned(to, reply) => ctx.answer(to, Reply::Applier(reply)),
                 }
             }
             Body::Renew(renew) => active.applier.ask(Question::Renew(renew), from, until),
-            Body::AskHead if planted_bugs::is_planted(planted_bugs::Bug::ReadsFromMemory) => {
+            Body::ReadHead if planted_bugs::is_planted(planted_bugs::Bug::ReadsFromMemory) => {
                 let head = active.applier.head(ctx.wall());
-                ctx.answer(from, Reply::Verdict(Verdict::Head(head)));
+                ctx.answer(from, Reply::Applier(ApplierReply::Head(head)));
             }
-            Body::AskHead => active.applier.ask(Question::Head, from, until),
+            Body::ReadHead => active.applier.ask(Question::Head, from, until),
             Body::Probe => ctx.answer(from, Reply::Probed),
             _ => {}
         }
     }
 
-    /// After anything has happened: judges, and writes.
-    fn carry_on(&mut self, ctx: &mut Ctx<'_>) {
+    /// Judges the next commands and starts the next write. Called after every input.
+    fn advance(&mut self, ctx: &mut Ctx<'_>) {
         let Some(active) = &mut self.active else { return };
         active.applier.judge(ctx.monotonic(), ctx.wall());
         let epoch = active.epoch;
         if let Some(write) = active.applier.next_write(ctx.monotonic()) {
             let statement = match write {
                 Write::Commit(from, rows) => Statement::Commit { epoch, from, rows },
-                Write::FindOut(from, rows) => Statement::FindOut { epoch, from, rows },
+                Write::FindOut(from, rows) => Statement::ReadOutcome { epoch, from, rows },
                 Write::Renew => Statement::Renew(epoch),
                 Write::Confirm => Statement::Confirm(epoch),
             };
@@ -165,43 +167,43 @@ impl ApplierProcess {
     }
 }
 
-fn say(said: Vec<(Option<Address>, Verdict)>, ctx: &mut Ctx<'_>) {
-    for (to, reply) in said {
-        ctx.answer(to, Reply::Verdict(reply));
+fn send_replies(replies: Vec<(Option<Address>, ApplierReply)>, ctx: &mut Ctx<'_>) {
+    for (to, reply) in replies {
+        ctx.answer(to, Reply::Applier(reply));
     }
 }
 
 impl Process for ApplierProcess {
     fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
         match input {
-            Input::Start => ctx.timer(Nanos::ZERO, Timer::Look),
-            Input::Timer(Timer::Look) => {
-                ctx.timer(LOOK, Timer::Look);
+            Input::Start => ctx.timer(Nanos::ZERO, Timer::Poll),
+            Input::Timer(Timer::Poll) => {
+                ctx.timer(TAKE_OVER_INTERVAL, Timer::Poll);
                 if self.active.is_none() && self.taking.is_none() && self.loading.is_none() {
-                    let force = self.unanswered >= PROBES;
-                    self.taking = Some(ctx.database(Statement::Take { process: self.id, force }));
+                    let force = self.unanswered >= UNANSWERED_PROBES_MAX;
+                    self.taking = Some(ctx.database(Statement::TakeOver { process: self.id, force }));
                 }
             }
-            Input::Timer(Timer::Beat) => {
+            Input::Timer(Timer::Heartbeat) => {
                 if let Some(active) = &mut self.active {
                     active.applier.renew();
                     let head = active.applier.head(ctx.wall());
                     ctx.publish(Subject::Head, Body::Head(head));
-                    ctx.timer(BEAT, Timer::Beat);
+                    ctx.timer(HEAD_INTERVAL, Timer::Heartbeat);
                 }
             }
             Input::Timer(_) => {}
-            Input::Asked(asked) => self.asked(asked, ctx),
+            Input::Message(message) => self.handle_message(message, ctx),
             Input::Reply(call, reply) => {
                 if self.probing == Some(call) {
                     self.probing = None;
-                    let nobody = matches!(reply, Reply::NoResponders);
-                    self.unanswered = if nobody { self.unanswered + 1 } else { 0 };
+                    let no_responders = matches!(reply, Reply::NoResponders);
+                    self.unanswered = if no_responders { self.unanswered + 1 } else { 0 };
                 }
             }
-            Input::Row(call, row) => self.row(call, row, ctx),
+            Input::DbReply(call, reply) => self.handle_db_reply(call, reply, ctx),
         }
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 
     fn into_disk(self: Box<Self>) -> Disk {

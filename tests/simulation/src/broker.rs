@@ -1,4 +1,4 @@
-//! A process of the evaluation broker: [`Broker`] with messages around it as in `eval_broker::actor`.
+//! A process of the evaluation broker: [`Broker`] with messages around it, as in `eval_broker::actor`.
 
 use eval_broker::Settings;
 use eval_broker::broker::Broker;
@@ -9,28 +9,28 @@ use model::{Nanos, ProcessId, RequestId};
 use wire::command::Command;
 
 use crate::commands::Commands;
-use crate::feed::{Feed, Learned};
-use crate::lease::{Lease, Turn};
-use crate::messages::{Address, Asked, Body, Input, Reply, Subject, Timer};
+use crate::lease::{Lease, LeaseAction};
+use crate::messages::{Address, Body, Input, Message, Reply, Subject, Timer};
+use crate::replica::{Replica, Update};
 use crate::world::{Ctx, Disk, Process};
 
 const SETTINGS: Settings = Settings { lease: Nanos::from_secs(2), delivery_limit: 3 };
-const WRITE_WITHIN: Nanos = Nanos::from_secs(5);
-const TAKE_WITHIN: Nanos = Nanos::from_secs(5);
-const SUBJECTS: [Subject; 2] = [Subject::Dequeue, Subject::HandOut];
+const WRITE_TIMEOUT: Nanos = Nanos::from_secs(5);
+const TAKE_LEASE_TIMEOUT: Nanos = Nanos::from_secs(5);
+const SUBJECTS: [Subject; 2] = [Subject::Dequeue, Subject::EvalLease];
 
-/// The process.
+/// The broker process.
 pub(crate) struct BrokerProcess {
-    feed: Feed,
+    replica: Replica,
     lease: Lease,
     commands: Commands<Purpose>,
     active: Option<Active>,
 }
 
-/// What a command is for.
+/// The purpose of a command.
 enum Purpose {
     TakeLease,
-    /// Of the active broker that counts so.
+    /// A write of the activation with this number.
     Write(u64),
 }
 
@@ -43,18 +43,18 @@ struct Active {
 impl BrokerProcess {
     pub(crate) fn new(id: ProcessId) -> Self {
         Self {
-            feed: Feed::new(),
+            replica: Replica::new(),
             lease: Lease::new(Singleton::EvalBroker, id),
             commands: Commands::new(),
             active: None,
         }
     }
 
-    fn learned(&mut self, learned: Learned, ctx: &mut Ctx<'_>) {
-        match learned {
-            Learned::Nothing => {}
-            Learned::Loaded => ctx.timer(Nanos::ZERO, Timer::Lease),
-            Learned::Step(step) => {
+    fn handle_update(&mut self, update: Update, ctx: &mut Ctx<'_>) {
+        match update {
+            Update::Nothing => {}
+            Update::Loaded => ctx.timer(Nanos::ZERO, Timer::Lease),
+            Update::Step(step) => {
                 if let Some(active) = &mut self.active {
                     drop(active.broker.step(&step, ctx.wall()));
                 }
@@ -62,27 +62,27 @@ impl BrokerProcess {
         }
     }
 
-    fn begin(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(state) = self.feed.state(ctx.world).cloned() else { return };
+    fn activate(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
         let broker = Broker::restore(SETTINGS, state, ctx.wall());
         self.active = Some(Active { broker, waiters: Waiters::default(), number: ctx.number() });
-        SUBJECTS.into_iter().for_each(|subject| ctx.serve(subject));
+        SUBJECTS.into_iter().for_each(|subject| ctx.subscribe(subject));
     }
 
-    fn turn(&mut self, turn: Turn, ctx: &mut Ctx<'_>) {
-        match turn {
-            Turn::Nothing => {}
-            Turn::Take(command) => {
-                self.commands.send(command, Purpose::TakeLease, TAKE_WITHIN, ctx);
+    fn act_on_lease(&mut self, action: LeaseAction, ctx: &mut Ctx<'_>) {
+        match action {
+            LeaseAction::Nothing => {}
+            LeaseAction::Take(command) => {
+                self.commands.send(command, Purpose::TakeLease, TAKE_LEASE_TIMEOUT, ctx);
             }
-            Turn::Lost => {
+            LeaseAction::Lost => {
                 self.active = None;
-                SUBJECTS.into_iter().for_each(|subject| ctx.leave(subject));
+                SUBJECTS.into_iter().for_each(|subject| ctx.unsubscribe(subject));
             }
         }
     }
 
-    fn asked(&mut self, Asked { from, body }: Asked, ctx: &mut Ctx<'_>) {
+    fn handle_message(&mut self, Message { from, body }: Message, ctx: &mut Ctx<'_>) {
         let Some(active) = &mut self.active else { return };
         match body {
             Body::Dequeue(dequeue) => {
@@ -94,16 +94,16 @@ impl BrokerProcess {
                     reply: from,
                 });
             }
-            Body::HandOut(hand_out) => {
-                let (id, token) = (hand_out.eval_id, hand_out.token);
-                let held = active.broker.hand_out(id, token, hand_out.action, ctx.wall());
-                ctx.answer(from, Reply::HandOut(held));
+            Body::EvalLease(request) => {
+                let (id, token) = (request.eval_id, request.token);
+                let held = active.broker.hand_out(id, token, request.action, ctx.wall());
+                ctx.answer(from, Reply::EvalLease(held));
             }
             _ => {}
         }
     }
 
-    fn carry_on(&mut self, ctx: &mut Ctx<'_>) {
+    fn advance(&mut self, ctx: &mut Ctx<'_>) {
         let (Some(active), Some(epoch)) = (&mut self.active, self.lease.epoch()) else { return };
         let now = ctx.wall();
         if active.broker.poll_timeout().is_some_and(|due| due <= now) {
@@ -127,7 +127,7 @@ impl BrokerProcess {
         }
         if let Some(write) = active.broker.next_write(epoch, now) {
             let purpose = Purpose::Write(active.number);
-            self.commands.send(Command::UpdateEvals(write), purpose, WRITE_WITHIN, ctx);
+            self.commands.send(Command::UpdateEvals(write), purpose, WRITE_TIMEOUT, ctx);
         }
     }
 }
@@ -136,27 +136,27 @@ impl Process for BrokerProcess {
     fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
         match input {
             Input::Start => {
-                self.feed.start(ctx);
-                ctx.timer(Nanos::ZERO, Timer::Look);
+                self.replica.start(ctx);
+                ctx.timer(Nanos::ZERO, Timer::Poll);
             }
-            Input::Timer(Timer::Look) => ctx.timer(Nanos(100 * Nanos::MILLISECOND.0), Timer::Look),
+            Input::Timer(Timer::Poll) => ctx.timer(Nanos(100 * Nanos::MILLISECOND.0), Timer::Poll),
             Input::Timer(Timer::Lease) => {
-                let turn = self.lease.turn(ctx);
-                self.turn(turn, ctx);
+                let action = self.lease.poll(ctx);
+                self.act_on_lease(action, ctx);
             }
-            Input::Timer(Timer::Again(id)) => self.commands.again(id, ctx),
+            Input::Timer(Timer::Resend(id)) => self.commands.resend(id, ctx),
             Input::Timer(_) => {}
-            Input::Asked(asked) => {
-                let learned = self.feed.hear(&asked.body, ctx);
-                self.learned(learned, ctx);
-                self.asked(asked, ctx);
+            Input::Message(message) => {
+                let update = self.replica.handle_message(&message.body, ctx);
+                self.handle_update(update, ctx);
+                self.handle_message(message, ctx);
             }
             Input::Reply(call, reply) => {
-                let turn = self.lease.replied(call, &reply, ctx);
-                self.turn(turn, ctx);
-                match self.commands.replied(call, &reply, ctx) {
-                    Some((Purpose::TakeLease, result)) if self.lease.taken(result.as_ref().ok(), ctx) => {
-                        self.begin(ctx);
+                let action = self.lease.handle_reply(call, &reply, ctx);
+                self.act_on_lease(action, ctx);
+                match self.commands.handle_reply(call, &reply, ctx) {
+                    Some((Purpose::TakeLease, result)) if self.lease.granted(result.as_ref().ok(), ctx) => {
+                        self.activate(ctx);
                     }
                     Some((Purpose::TakeLease, _)) => {}
                     Some((Purpose::Write(number), result)) => {
@@ -171,12 +171,12 @@ impl Process for BrokerProcess {
                     None => {}
                 }
             }
-            Input::Row(call, row) => {
-                let learned = self.feed.read_row(call, &row, ctx);
-                self.learned(learned, ctx);
+            Input::DbReply(call, reply) => {
+                let update = self.replica.handle_db_reply(call, &reply, ctx);
+                self.handle_update(update, ctx);
             }
         }
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 
     fn into_disk(self: Box<Self>) -> Disk {

@@ -1,4 +1,4 @@
-//! What must hold at every step, and at the end. The first violation is kept.
+//! The invariants of every step, and those of the end of a history. The first violation is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,12 @@ use wire::command::{Command, Done};
 use crate::agent::Task;
 use crate::database::Database;
 
-/// What was seen, as far as later checks need it.
+/// Observations that later checks need.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     violation: Option<String>,
     acknowledged: Index,
+    /// The acknowledged index at which each read began, by the call's number.
     reads: BTreeMap<u64, Index>,
     /// Commands of singletons, with the epoch that they carry.
     epochs: BTreeMap<RequestId, (Singleton, Epoch)>,
@@ -29,12 +30,12 @@ impl Checks {
         self.violation.as_deref()
     }
 
-    pub(crate) fn violated(&mut self, what: String) {
-        self.violation.get_or_insert(what);
+    pub(crate) fn record_violation(&mut self, message: String) {
+        self.violation.get_or_insert(message);
     }
 
-    /// A command is on its way.
-    pub(crate) fn sent(&mut self, id: RequestId, command: &Command) {
+    /// Records that a command was sent.
+    pub(crate) fn command_sent(&mut self, id: RequestId, command: &Command) {
         let carried = match command {
             Command::UpdateEvals(command) => (Singleton::EvalBroker, command.epoch),
             Command::RegisterNode(command) => (Singleton::NodeTracker, command.epoch),
@@ -46,45 +47,52 @@ impl Checks {
         self.epochs.insert(id, carried);
     }
 
-    /// Whoever sent a command heard that it is done.
-    pub(crate) fn acknowledged(&mut self, id: RequestId, done: &Done, database: &Database) {
+    /// Checks that a command whose sender got an answer is committed.
+    pub(crate) fn command_acknowledged(&mut self, id: RequestId, done: &Done, database: &Database) {
         if !done.written {
             return;
         }
         if database.set(done.index).map(|set| set.request_id) != Some(id) {
-            self.violated(format!("{id} was acknowledged at index {} and is not there", done.index));
+            self.record_violation(format!(
+                "{id} was acknowledged at index {} but is not committed there",
+                done.index
+            ));
         }
         self.acknowledged = self.acknowledged.max(done.index);
     }
 
-    /// The highest index that anybody has heard of as done.
+    /// The highest index that was acknowledged to any sender.
     pub(crate) fn acknowledged_index(&self) -> Index {
         self.acknowledged
     }
 
-    /// A read began when so much was acknowledged.
-    pub(crate) fn reads(&mut self, call: u64, acknowledged: Index) {
+    /// Records that a read began when `acknowledged` was the highest acknowledged index.
+    pub(crate) fn read_started(&mut self, call: u64, acknowledged: Index) {
         self.reads.insert(call, acknowledged);
     }
 
-    /// It was told to wait for this index.
-    pub(crate) fn read(&mut self, call: u64, index: Index) {
+    /// Checks the index that the read was told to wait for.
+    pub(crate) fn read_answered(&mut self, call: u64, index: Index) {
         if let Some(acknowledged) = self.reads.remove(&call)
             && index < acknowledged
         {
-            self.violated(format!("a read was told index {index} after {acknowledged} was acknowledged"));
+            self.record_violation(format!("a read got index {index} after {acknowledged} was acknowledged"));
         }
     }
 
-    /// What runs on a node, as its agent knows.
-    pub(crate) fn runs<'a>(&mut self, node: NodeId, tasks: impl Iterator<Item = (&'a AllocId, &'a Task)>) {
+    /// Records which tasks run on a node, according to its agent.
+    pub(crate) fn set_running<'a>(
+        &mut self,
+        node: NodeId,
+        tasks: impl Iterator<Item = (&'a AllocId, &'a Task)>,
+    ) {
         self.running.insert(node, tasks.map(|(id, task)| (*id, task.status)).collect());
     }
 
-    /// A change set was committed.
-    pub(crate) fn committed(&mut self, before: &State, set: &ChangeSet, after: &State) {
+    /// Checks a change set that was committed.
+    pub(crate) fn check_commit(&mut self, before: &State, set: &ChangeSet, after: &State) {
         if !self.committed.insert(set.request_id) {
-            self.violated(format!(
+            self.record_violation(format!(
                 "{} was carried out twice, the second time at {}",
                 set.request_id, set.index
             ));
@@ -92,8 +100,8 @@ impl Checks {
         if let Some((service, epoch)) = self.epochs.get(&set.request_id)
             && before.lease(*service).map(|lease| lease.epoch) != Some(*epoch)
         {
-            self.violated(format!(
-                "epoch {epoch} of the {service} was heeded at {} although it is over",
+            self.record_violation(format!(
+                "a command of the {service} with old epoch {epoch} was carried out at {}",
                 set.index
             ));
         }
@@ -101,35 +109,39 @@ impl Checks {
             let (used, capacity) = (node.usage(View::Live), node.capacity());
             if used.cpu_mhz > capacity.cpu_mhz {
                 let message = format!("node {} holds {} MHz at {}", node.id(), used.cpu_mhz, set.index);
-                self.violated(message);
+                self.record_violation(message);
             }
         }
         let mut names = BTreeSet::new();
         for alloc in after.allocs() {
-            // One that was out of sight may have been replaced, and may be there again.
-            let was_away =
+            // An allocation that was unknown may have been replaced, and may run again.
+            let was_unknown =
                 alloc.extra().states.iter().any(|state| state.client_status == Some(ClientStatus::Unknown));
             let is_live = alloc.desired_status() == DesiredStatus::Run
                 && !alloc.client_status().is_terminal()
-                && !was_away;
+                && !was_unknown;
             if is_live && !names.insert((alloc.job_key().clone(), alloc.name_index())) {
                 let message = format!("{} runs twice at {}", alloc.name(), set.index);
-                self.violated(message);
+                self.record_violation(message);
             }
         }
         for alloc in before.allocs().filter(|alloc| alloc.client_status().is_terminal()) {
             let again = after.alloc(alloc.id()).filter(|now| !now.client_status().is_terminal());
             if again.is_some() {
-                self.violated(format!("{} had ended and has not any more at {}", alloc.name(), set.index));
+                self.record_violation(format!(
+                    "{} was terminal and is not terminal any more at {}",
+                    alloc.name(),
+                    set.index
+                ));
             }
         }
     }
 
-    /// What keeps the cluster from being as everybody wants it, if anything does.
-    pub(crate) fn unsettled(&self, state: &State) -> Option<String> {
+    /// Returns why the cluster has not reached its desired state, or `None` if it has.
+    pub(crate) fn why_not_settled(&self, state: &State) -> Option<String> {
         if let Some(eval) = state.live_evals().next() {
-            let why = &eval.failed_groups;
-            return Some(format!("evaluation {} of {} is {}: {why:?}", eval.id, eval.job, eval.status));
+            let failed = &eval.failed_groups;
+            return Some(format!("evaluation {} of {} is {}: {failed:?}", eval.id, eval.job, eval.status));
         }
         let mut wanted: BTreeMap<NodeId, BTreeSet<AllocId>> = BTreeMap::new();
         let mut copies: BTreeMap<_, u32> = BTreeMap::new();
@@ -151,7 +163,7 @@ impl Checks {
             }
         }
         if let Some((job, _)) = copies.first_key_value() {
-            return Some(format!("{job} is gone and runs"));
+            return Some(format!("{job} does not exist but has allocations that run"));
         }
         for (node, tasks) in &self.running {
             let running = tasks.iter().filter(|(_, status)| **status == ClientStatus::Running);
@@ -163,8 +175,8 @@ impl Checks {
         None
     }
 
-    /// A node is gone for good; nobody knows what it runs.
-    pub(crate) fn gone(&mut self, node: NodeId) {
+    /// Forgets a node that was killed for good, whose tasks are unknown.
+    pub(crate) fn node_removed(&mut self, node: NodeId) {
         self.running.remove(&node);
     }
 }

@@ -1,5 +1,5 @@
-//! Somebody who uses the cluster: registers, changes and stops jobs, one thing after the other, and asks where the head
-//! is as a default read does.
+//! A user of the cluster: registers, changes and stops jobs, one after another, and asks for the head as a default read
+//! does.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use model::job::{
     DisconnectStrategy, EphemeralDisk, JobSpec, JobType, ReschedulePolicy, Resources, Task, TaskGroup,
 };
 use model::{JobKey, Nanos};
-use plan_applier::Reply as Verdict;
+use plan_applier::Reply as ApplierReply;
 use rand::RngExt as _;
 use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob};
 
@@ -15,21 +15,21 @@ use crate::commands::Commands;
 use crate::messages::{Body, Input, Reply, Subject, Timer};
 use crate::world::{Ctx, Disk, Process};
 
-/// How many jobs there are, and how many copies one may have: together they fit on two of three nodes.
+/// Number of jobs, and the highest count of a job. Together they fit on two of the three nodes.
 const JOBS: u64 = 4;
 const COPIES_MAX: u32 = 3;
-/// How long copies may be away that may be away at all.
+/// How long allocations of jobs that tolerate a disconnect may be disconnected.
 const LOST_AFTER: Nanos = Nanos::from_secs(4);
-/// What one copy takes.
+/// CPU of one allocation.
 const COPY_MHZ: u32 = 100;
 const PAUSE: (i64, i64) = (1_000_000, 700_000_000);
 const WITHIN: Nanos = Nanos::from_secs(8);
 
-/// The process.
+/// The client process.
 pub(crate) struct ClientProcess {
     commands: Commands<()>,
     head: Option<u64>,
-    /// It does nothing new after this moment.
+    /// The client starts nothing new after this moment.
     until: Nanos,
 }
 
@@ -61,10 +61,10 @@ impl ClientProcess {
             }
             7 => Command::EvaluateJob(EvaluateJob { job, force_reschedule: false }),
             _ => {
-                let asked = ctx.request(Subject::AskHead, Body::AskHead, Nanos::from_secs(5));
+                let call = ctx.request(Subject::ReadHead, Body::ReadHead, Nanos::from_secs(5));
                 let acknowledged = ctx.world.checks.acknowledged_index();
-                ctx.world.checks.reads(asked, acknowledged);
-                self.head = Some(asked);
+                ctx.world.checks.read_started(call, acknowledged);
+                self.head = Some(call);
                 return;
             }
         };
@@ -72,7 +72,7 @@ impl ClientProcess {
     }
 }
 
-/// A service whose tasks differ from version to version, as does what becomes of them when their node is away.
+/// A service job. Its tasks and its handling of disconnected nodes differ from version to version.
 fn registration(id: &str, copies: u32, version: u32) -> RegisterJob {
     let task = Task {
         name: "task".into(),
@@ -118,23 +118,23 @@ fn registration(id: &str, copies: u32, version: u32) -> RegisterJob {
 impl Process for ClientProcess {
     fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
         match input {
-            Input::Start | Input::Timer(Timer::Look) => {
+            Input::Start | Input::Timer(Timer::Poll) => {
                 self.act(ctx);
                 let pause = ctx.world.between(PAUSE);
                 if ctx.world.now < self.until {
-                    ctx.timer(pause, Timer::Look);
+                    ctx.timer(pause, Timer::Poll);
                 }
             }
-            Input::Timer(Timer::Again(id)) => self.commands.again(id, ctx),
-            Input::Timer(_) | Input::Asked(_) | Input::Row(..) => {}
+            Input::Timer(Timer::Resend(id)) => self.commands.resend(id, ctx),
+            Input::Timer(_) | Input::Message(_) | Input::DbReply(..) => {}
             Input::Reply(call, reply) => {
                 if self.head == Some(call) {
                     self.head = None;
-                    if let Reply::Verdict(Verdict::Head(head)) = reply {
-                        ctx.world.checks.read(call, head.index);
+                    if let Reply::Applier(ApplierReply::Head(head)) = reply {
+                        ctx.world.checks.read_answered(call, head.index);
                     }
                 } else {
-                    self.commands.replied(call, &reply, ctx);
+                    self.commands.handle_reply(call, &reply, ctx);
                 }
             }
         }

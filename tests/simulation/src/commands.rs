@@ -1,28 +1,27 @@
-//! Commands that are sent again, under the same id, until they are answered or their time is up: what `Bus::command`
-//! does.
+//! Commands that are sent again under the same id until they are answered or time out, as `Bus::command` does.
 
 use std::collections::BTreeMap;
 
 use bus::CommandError;
 use model::{Nanos, RequestId};
-use plan_applier::Reply as Verdict;
+use plan_applier::Reply as ApplierReply;
 use wire::command::{Answer, Command, Done};
 
 use crate::messages::{Body, Reply, Subject, Timer};
 use crate::world::Ctx;
 
-/// How long one try waits.
-const TRY: Nanos = Nanos::from_secs(1);
-/// The pause before the next.
+/// How long one attempt waits for a reply.
+const ATTEMPT_TIMEOUT: Nanos = Nanos::from_secs(1);
+/// The pause before the next attempt, as a range in nanoseconds.
 const PAUSE: (i64, i64) = (10_000_000, 300_000_000);
 
-/// Commands under way, each with what it is for.
+/// Commands in flight, each with its purpose.
 pub(crate) struct Commands<P> {
-    sent: BTreeMap<RequestId, Sent<P>>,
+    in_flight: BTreeMap<RequestId, InFlight<P>>,
     calls: BTreeMap<u64, RequestId>,
 }
 
-struct Sent<P> {
+struct InFlight<P> {
     command: Command,
     purpose: P,
     until: Nanos,
@@ -31,7 +30,7 @@ struct Sent<P> {
 
 impl<P> Commands<P> {
     pub(crate) fn new() -> Self {
-        Self { sent: BTreeMap::new(), calls: BTreeMap::new() }
+        Self { in_flight: BTreeMap::new(), calls: BTreeMap::new() }
     }
 
     pub(crate) fn send(
@@ -42,22 +41,22 @@ impl<P> Commands<P> {
         ctx: &mut Ctx<'_>,
     ) -> RequestId {
         let id = ctx.request_id();
-        ctx.world.checks.sent(id, &command);
-        self.sent.insert(id, Sent { command, purpose, until: ctx.world.now + within, call: 0 });
-        self.again(id, ctx);
+        ctx.world.checks.command_sent(id, &command);
+        self.in_flight.insert(id, InFlight { command, purpose, until: ctx.world.now + within, call: 0 });
+        self.resend(id, ctx);
         id
     }
 
-    /// Sends one again whose pause is over.
-    pub(crate) fn again(&mut self, id: RequestId, ctx: &mut Ctx<'_>) {
-        let Some(sent) = self.sent.get_mut(&id) else { return };
+    /// Sends a command again after its pause.
+    pub(crate) fn resend(&mut self, id: RequestId, ctx: &mut Ctx<'_>) {
+        let Some(sent) = self.in_flight.get_mut(&id) else { return };
         self.calls.remove(&sent.call);
-        sent.call = ctx.request(Subject::Command, Body::Command(id, sent.command.clone()), TRY);
+        sent.call = ctx.request(Subject::Command, Body::Command(id, sent.command.clone()), ATTEMPT_TIMEOUT);
         self.calls.insert(sent.call, id);
     }
 
-    /// Takes a reply to one of them; what it was for and how it ended, if it did.
-    pub(crate) fn replied(
+    /// Handles a reply to one of the commands. Returns the command's purpose and outcome if it has ended.
+    pub(crate) fn handle_reply(
         &mut self,
         call: u64,
         reply: &Reply,
@@ -65,24 +64,24 @@ impl<P> Commands<P> {
     ) -> Option<(P, Result<Done, CommandError>)> {
         let id = self.calls.remove(&call)?;
         let reason = match reply {
-            Reply::Verdict(Verdict::Answer(Answer::Done(done))) => {
-                let sent = self.sent.remove(&id)?;
-                ctx.world.checks.acknowledged(id, done, &ctx.world.database);
+            Reply::Applier(ApplierReply::Answer(Answer::Done(done))) => {
+                let sent = self.in_flight.remove(&id)?;
+                ctx.world.checks.command_acknowledged(id, done, &ctx.world.database);
                 return Some((sent.purpose, Ok(done.clone())));
             }
-            Reply::Verdict(Verdict::Refuse(refusal)) => {
-                let sent = self.sent.remove(&id)?;
+            Reply::Applier(ApplierReply::Refuse(refusal)) => {
+                let sent = self.in_flight.remove(&id)?;
                 return Some((sent.purpose, Err(CommandError::Refused(refusal.clone()))));
             }
-            Reply::Verdict(Verdict::Answer(Answer::Retry { reason })) => reason.to_string(),
+            Reply::Applier(ApplierReply::Answer(Answer::Retry { reason })) => reason.to_string(),
             reply => format!("{reply:?}"),
         };
-        if ctx.world.now >= self.sent.get(&id)?.until {
-            let sent = self.sent.remove(&id)?;
+        if ctx.world.now >= self.in_flight.get(&id)?.until {
+            let sent = self.in_flight.remove(&id)?;
             return Some((sent.purpose, Err(CommandError::Unavailable { reason })));
         }
         let pause = ctx.world.between(PAUSE);
-        ctx.timer(pause, Timer::Again(id));
+        ctx.timer(pause, Timer::Resend(id));
         None
     }
 }

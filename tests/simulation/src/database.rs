@@ -1,5 +1,5 @@
-//! The database as the applier uses it: one row that says who may write and how far the log is, and the log. Each
-//! statement is carried out at one moment. What PostgreSQL does for real, the tests of `store` and `make chaos` try.
+//! The database as the applier uses it: the head's row, which holds the epoch and the last index, and the log. Each
+//! statement is carried out atomically. The tests of `store` and `make chaos` use a real PostgreSQL.
 
 use std::sync::Arc;
 
@@ -11,16 +11,17 @@ use wire::command::Answer;
 use wire::feed::Head;
 
 use crate::checks::Checks;
-use crate::messages::{Row, Statement};
+use crate::messages::{DbReply, Statement};
 
-/// How long an applier is left in peace after each write.
+/// How long after each write an applier keeps its lease.
 const LEASE: Nanos = Nanos::from_secs(1);
 
-/// The database.
+/// The simulated database.
 pub(crate) struct Database {
     head: Head,
     lease_until: Timestamp,
-    /// The log, with the epoch that wrote each, and the state after each; the first is that before all.
+    /// The change sets of the log, each with the epoch that wrote it. `states` holds the state after each, and first
+    /// the empty state.
     log: Vec<(Epoch, Arc<ChangeSet>)>,
     states: Vec<Arc<State>>,
 }
@@ -41,44 +42,44 @@ impl Database {
         self.head.index
     }
 
-    /// The state at an index that was committed.
+    /// Returns the state at a committed index.
     pub(crate) fn state(&self, index: Index) -> &Arc<State> {
         &self.states[index.0 as usize]
     }
 
-    /// The change set of an index.
+    /// Returns the change set of an index.
     pub(crate) fn set(&self, index: Index) -> Option<&Arc<ChangeSet>> {
         self.log.get((index.0 as usize).checked_sub(1)?).map(|(_, set)| set)
     }
 
-    /// Carries a statement out.
-    pub(crate) fn execute(&mut self, statement: Statement, now: Timestamp, checks: &mut Checks) -> Row {
+    /// Carries out a statement.
+    pub(crate) fn execute(&mut self, statement: Statement, now: Timestamp, checks: &mut Checks) -> DbReply {
         match statement {
-            Statement::Take { process, force } => {
+            Statement::TakeOver { process, force } => {
                 if !force && self.head.applier != process && now < self.lease_until {
-                    return Row::Held(self.head.applier);
+                    return DbReply::Held(self.head.applier);
                 }
                 self.head.epoch = Epoch(self.head.epoch.0 + 1);
                 self.head.applier = process;
                 self.lease_until = now + LEASE;
-                Row::Taken(self.head)
+                DbReply::Taken(self.head)
             }
             Statement::Commit { epoch, from, rows } => {
-                let may = epoch == self.head.epoch
+                let may_write = epoch == self.head.epoch
                     || planted_bugs::is_planted(planted_bugs::Bug::CommitsWithoutItsEpoch);
-                if !may || from != self.head.index {
-                    return Row::Deposed;
+                if !may_write || from != self.head.index {
+                    return DbReply::Deposed;
                 }
                 self.lease_until = now + LEASE;
                 for row in rows {
-                    let set = row.change_set().expect("what the applier writes can be read");
+                    let set = row.change_set().expect("rows of the applier can be decoded");
                     self.append(epoch, set, checks);
                 }
-                Row::Done
+                DbReply::Done
             }
-            Statement::FindOut { epoch, from, rows } => {
+            Statement::ReadOutcome { epoch, from, rows } => {
                 if epoch != self.head.epoch {
-                    return Row::Deposed;
+                    return DbReply::Deposed;
                 }
                 self.lease_until = now + LEASE;
                 let is_there = |row: &store::LogRow| {
@@ -86,19 +87,21 @@ impl Database {
                     found.is_some_and(|(by, set)| *by == epoch && set.request_id == row.request_id)
                 };
                 debug_assert!(rows.first().is_none_or(|row| row.index == from.next()));
-                if rows.iter().all(is_there) { Row::Done } else { Row::NotCommitted }
+                if rows.iter().all(is_there) { DbReply::Done } else { DbReply::NotCommitted }
             }
-            Statement::Renew(epoch) | Statement::Confirm(epoch) if epoch != self.head.epoch => Row::Deposed,
+            Statement::Renew(epoch) | Statement::Confirm(epoch) if epoch != self.head.epoch => {
+                DbReply::Deposed
+            }
             Statement::Renew(_) | Statement::Confirm(_) => {
                 self.lease_until = now + LEASE;
-                Row::Done
+                DbReply::Done
             }
             Statement::Load => {
                 let requests = self.log.iter().map(|(_, set)| (set.request_id, set.index, set.at)).collect();
-                Row::Loaded(self.head, Arc::clone(self.state(self.head.index)), requests)
+                DbReply::Loaded(self.head, Arc::clone(self.state(self.head.index)), requests)
             }
-            Statement::Log => Row::Head(self.head),
-            Statement::AnswerAt(index) => Row::Answer(self.set(index).and_then(|set| {
+            Statement::ReadHead => DbReply::Head(self.head),
+            Statement::AnswerAt(index) => DbReply::Answer(self.set(index).and_then(|set| {
                 wire::decode::<Answer>(<Answer as Wire>::KIND, <Answer as Wire>::VERSION, &set.result).ok()
             })),
         }
@@ -108,16 +111,22 @@ impl Database {
         let before = Arc::clone(&self.states[self.states.len() - 1]);
         let mut after = State::clone(&before);
         if set.index != before.index().next() {
-            return checks.violated(format!("index {} was committed after {}", set.index, before.index()));
+            return checks.record_violation(format!(
+                "index {} was committed after {}",
+                set.index,
+                before.index()
+            ));
         }
         if let Err(error) = after.apply(&set) {
-            return checks
-                .violated(format!("what was committed at index {} does not fit: {error}", set.index));
+            return checks.record_violation(format!(
+                "the change set at index {} cannot be applied: {error}",
+                set.index
+            ));
         }
         if self.log.last().is_some_and(|(last, _)| *last > epoch) {
-            checks.violated(format!("epoch {epoch} wrote index {} after a later one", set.index));
+            checks.record_violation(format!("epoch {epoch} wrote index {} after a later one", set.index));
         }
-        checks.committed(&before, &set, &after);
+        checks.check_commit(&before, &set, &after);
         (self.head.index, self.head.at) = (set.index, set.at);
         self.log.push((epoch, Arc::new(set)));
         self.states.push(Arc::new(after));

@@ -1,4 +1,4 @@
-//! One history: which processes there are, what befalls them, and whether all comes to rest in the end.
+//! One history: the processes, the faults that hit them, and the check that the cluster settles in the end.
 
 use model::{Nanos, NodeId, ProcessId};
 use rand::RngExt as _;
@@ -10,17 +10,17 @@ use crate::client::ClientProcess;
 use crate::messages::Pid;
 use crate::tracker::TrackerProcess;
 use crate::worker::WorkerProcess;
-use crate::world::{Disk, Life, Process, Weather, World};
+use crate::world::{Disk, Faults, Process, RunState, World};
 
-/// How long things go wrong.
-const STORM: Nanos = Nanos::from_secs(20);
-/// How long the cluster has to come to rest after that.
-const CALM: Nanos = Nanos::from_secs(120);
-/// How often it is looked whether it has.
-const LOOK: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
-/// How far a clock may be off.
+/// How long faults are injected.
+const FAULT_PERIOD: Nanos = Nanos::from_secs(20);
+/// How long the cluster may take to settle after that.
+const SETTLE_TIMEOUT: Nanos = Nanos::from_secs(120);
+/// How often the simulation checks whether the cluster has settled.
+const CHECK_INTERVAL: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
+/// The largest offset of a clock.
 const SKEW_MAX: i64 = 400 * Nanos::MILLISECOND.0;
-/// The processes, in this order.
+/// The processes. A process's index here is its [`Pid`].
 const KINDS: [Kind; 12] = [
     Kind::Applier,
     Kind::Applier,
@@ -49,25 +49,25 @@ enum Kind {
 /// How a history ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What did not hold, if anything.
+    /// The first violation, if any.
     pub violation: Option<String>,
-    /// How many change sets were committed.
+    /// Number of change sets that were committed.
     pub commits: u64,
-    /// How many steps there were.
+    /// Number of events.
     pub steps: u64,
-    /// How long it took to come to rest after the last thing that went wrong.
-    pub rest_after: Nanos,
+    /// How long the cluster took to settle after the last fault.
+    pub settled_after: Nanos,
 }
 
 /// Plays the history of a seed.
 pub fn play(seed: u64) -> Report {
     let mut history = History::begin(seed);
     let mut steps = 0;
-    let mut looked = Nanos::ZERO;
+    let mut last_check = Nanos::ZERO;
     while let Some(next) = history.world.next_at() {
-        if next >= history.next_blow {
-            history.world.now = history.next_blow;
-            history.blow();
+        if next >= history.next_fault {
+            history.world.now = history.next_fault;
+            history.inject_fault();
             continue;
         }
         history.world.step();
@@ -76,13 +76,13 @@ pub fn play(seed: u64) -> Report {
             break;
         }
         let now = history.world.now;
-        if history.is_calm && now.0 - looked.0 >= LOOK.0 {
-            looked = now;
+        if history.is_settling && now.0 - last_check.0 >= CHECK_INTERVAL.0 {
+            last_check = now;
             let state = history.world.database.state(history.world.database.index());
-            match history.world.checks.unsettled(state) {
+            match history.world.checks.why_not_settled(state) {
                 None => break,
-                Some(what) if now.0 > STORM.0 + CALM.0 => {
-                    history.world.checks.violated(format!("it does not come to rest: {what}"));
+                Some(reason) if now.0 > FAULT_PERIOD.0 + SETTLE_TIMEOUT.0 => {
+                    history.world.checks.record_violation(format!("the cluster does not settle: {reason}"));
                     break;
                 }
                 Some(_) => {}
@@ -93,19 +93,21 @@ pub fn play(seed: u64) -> Report {
         violation: history.world.checks.violation().map(str::to_owned),
         commits: history.world.database.index().0,
         steps,
-        rest_after: Nanos((history.world.now.0 - STORM.0).max(0)),
+        settled_after: Nanos((history.world.now.0 - FAULT_PERIOD.0).max(0)),
     }
 }
 
 struct History {
     world: World,
-    /// When something is next to befall the processes.
-    next_blow: Nanos,
-    is_calm: bool,
-    /// What dead processes left, and whether they come back.
+    /// When the next fault is injected.
+    next_fault: Nanos,
+    is_settling: bool,
+    /// The data that dead processes left on disk.
     disks: Vec<Disk>,
+    /// When a process that is cut off is reconnected.
     cut_until: Vec<Nanos>,
-    dead_until: Vec<Option<Nanos>>,
+    /// When a dead or stopped process is started or resumed, if it is.
+    down_until: Vec<Option<Nanos>>,
 }
 
 impl History {
@@ -115,14 +117,14 @@ impl History {
             let skew = Nanos(world.rng.random_range(-SKEW_MAX..=SKEW_MAX));
             world.add(skew);
         }
-        world.weather = weather(&mut world);
+        world.faults = random_faults(&mut world);
         let mut history = Self {
             disks: KINDS.iter().map(|_| Disk::default()).collect(),
             cut_until: vec![Nanos::ZERO; KINDS.len()],
-            dead_until: vec![None; KINDS.len()],
+            down_until: vec![None; KINDS.len()],
             world,
-            next_blow: Nanos::from_secs(1),
-            is_calm: false,
+            next_fault: Nanos::from_secs(1),
+            is_settling: false,
         };
         for pid in 0..KINDS.len() {
             history.start(pid);
@@ -133,7 +135,8 @@ impl History {
     fn start(&mut self, pid: Pid) {
         let id = {
             let mut bytes = [0; 16];
-            (bytes[0], bytes[1]) = (u8::try_from(pid).unwrap_or(u8::MAX), self.world.slots[pid].lives as u8);
+            (bytes[0], bytes[1]) =
+                (u8::try_from(pid).unwrap_or(u8::MAX), self.world.slots[pid].incarnation as u8);
             ProcessId::from_bytes(bytes)
         };
         let process: Box<dyn Process> = match KINDS[pid] {
@@ -145,79 +148,79 @@ impl History {
                 let disk: AgentDisk = self.disks[pid].0.take().unwrap_or_default();
                 Box::new(AgentProcess::new(node(pid), disk))
             }
-            Kind::Client => Box::new(ClientProcess::new(STORM)),
+            Kind::Client => Box::new(ClientProcess::new(FAULT_PERIOD)),
         };
         self.world.start(pid, process);
     }
 
-    /// Something befalls a process, or it recovers.
-    fn blow(&mut self) {
+    /// Ends the faults that are over, and injects a new one.
+    fn inject_fault(&mut self) {
         let now = self.world.now;
         for pid in 0..KINDS.len() {
-            if self.dead_until[pid].is_some_and(|until| until <= now) {
-                self.dead_until[pid] = None;
-                match self.world.slots[pid].life {
-                    Life::Dead => self.start(pid),
-                    Life::Stopped => self.world.resume(pid),
-                    Life::Runs => {}
+            if self.down_until[pid].is_some_and(|until| until <= now) {
+                self.down_until[pid] = None;
+                match self.world.slots[pid].run_state {
+                    RunState::Dead => self.start(pid),
+                    RunState::Stopped => self.world.resume(pid),
+                    RunState::Running => {}
                 }
             }
             if self.cut_until[pid] <= now {
                 self.world.slots[pid].is_cut = false;
             }
         }
-        if now >= STORM {
-            return self.calm();
+        if now >= FAULT_PERIOD {
+            return self.stop_faults();
         }
         let pid = self.world.rng.random_range(0..KINDS.len());
         let length = self.world.between((50_000_000, 5_000_000_000));
-        if KINDS[pid] != Kind::Client && self.dead_until[pid].is_none() {
+        if KINDS[pid] != Kind::Client && self.down_until[pid].is_none() {
             match self.world.rng.random_range(0..10) {
                 0..3 => {
                     self.disks[pid] = self.world.kill(pid).unwrap_or_default();
-                    self.dead_until[pid] = Some(now + length);
+                    self.down_until[pid] = Some(now + length);
                 }
                 3..5 => {
                     self.world.stop(pid);
-                    self.dead_until[pid] = Some(now + length);
+                    self.down_until[pid] = Some(now + length);
                 }
                 5..7 => {
                     self.world.slots[pid].is_cut = true;
                     self.cut_until[pid] = now + length;
                 }
-                7 => self.world.weather = weather(&mut self.world),
+                7 => self.world.faults = random_faults(&mut self.world),
                 _ => {}
             }
         }
         let pause = self.world.between((20_000_000, 800_000_000));
-        self.next_blow = (now + pause).min(STORM);
+        self.next_fault = (now + pause).min(FAULT_PERIOD);
     }
 
-    /// Nothing goes wrong any more; one node may be gone for good.
-    fn calm(&mut self) {
-        self.is_calm = true;
-        self.next_blow = Nanos(i64::MAX);
-        self.world.weather = Weather::FINE;
+    /// Ends all faults. By chance, one node is killed for good.
+    fn stop_faults(&mut self) {
+        self.is_settling = true;
+        self.next_fault = Nanos(i64::MAX);
+        self.world.faults = Faults::NONE;
         let lost = self.world.chance(0.3).then_some(8);
         for pid in 0..KINDS.len() {
             self.world.slots[pid].is_cut = false;
             self.world.resume(pid);
             if lost == Some(pid) {
                 self.world.kill(pid);
-                self.world.checks.gone(node(pid));
-            } else if self.world.slots[pid].life == Life::Dead {
+                self.world.checks.node_removed(node(pid));
+            } else if self.world.slots[pid].run_state == RunState::Dead {
                 self.start(pid);
             }
         }
     }
 }
 
-fn weather(world: &mut World) -> Weather {
+fn random_faults(world: &mut World) -> Faults {
     let mut share = |max: f64| if world.chance(0.5) { 0.0 } else { world.rng.random_range(0.0..max) };
-    Weather {
+    Faults {
         lost: share(0.1),
-        doubled: share(0.1),
-        late: share(0.1),
+        duplicated: share(0.1),
+        delayed: share(0.1),
         database_lost: share(0.1),
         database_fails: share(0.05),
     }

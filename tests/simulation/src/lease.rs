@@ -1,22 +1,22 @@
-//! Holding the lease of a singleton: what `bus::lease` does.
+//! Takes and renews the lease of a singleton, as `bus::lease` does.
 
 use model::cluster::Singleton;
 use model::{Epoch, Nanos, ProcessId};
-use plan_applier::Reply as Verdict;
+use plan_applier::Reply as ApplierReply;
 use wire::command::{Answer, Command, Done, LEASE, RenewLease, TakeLease};
 
 use crate::messages::{Body, Reply, Subject, Timer};
 use crate::world::Ctx;
 
-const TURN: Nanos = Nanos::from_secs(1);
+const LEASE_TIMEOUT: Nanos = Nanos::from_secs(1);
 const RETRY: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
 
-/// A singleton's lease, held or wanted.
+/// A process's view of the lease of a singleton, whether held or not.
 pub(crate) struct Lease {
     service: Singleton,
     process: ProcessId,
     held: Option<Held>,
-    asking: bool,
+    is_taking: bool,
     call: Option<(u64, Nanos)>,
 }
 
@@ -26,31 +26,31 @@ struct Held {
     since: Nanos,
 }
 
-/// What is to be done for the lease's sake.
-pub(crate) enum Turn {
+/// The next step of the process for its lease.
+pub(crate) enum LeaseAction {
     Nothing,
     Take(Command),
-    /// It is lost.
+    /// The lease is lost.
     Lost,
 }
 
 impl Lease {
     pub(crate) fn new(service: Singleton, process: ProcessId) -> Self {
-        Self { service, process, held: None, asking: false, call: None }
+        Self { service, process, held: None, is_taking: false, call: None }
     }
 
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         self.held.map(|held| held.epoch)
     }
 
-    /// It is time to renew it, or to ask for it.
-    pub(crate) fn turn(&mut self, ctx: &mut Ctx<'_>) -> Turn {
+    /// Renews the lease, or asks for it. Called when the timer fires.
+    pub(crate) fn poll(&mut self, ctx: &mut Ctx<'_>) -> LeaseAction {
         let Some(held) = self.held else {
-            ctx.timer(TURN, Timer::Lease);
-            if std::mem::replace(&mut self.asking, true) {
-                return Turn::Nothing;
+            ctx.timer(LEASE_TIMEOUT, Timer::Lease);
+            if std::mem::replace(&mut self.is_taking, true) {
+                return LeaseAction::Nothing;
             }
-            return Turn::Take(Command::TakeLease(TakeLease {
+            return LeaseAction::Take(Command::TakeLease(TakeLease {
                 service: self.service,
                 process: self.process,
                 gone: None,
@@ -60,44 +60,46 @@ impl Lease {
             return self.lose(ctx);
         }
         let renew = RenewLease { service: self.service, process: self.process, epoch: held.epoch };
-        self.call = Some((ctx.request(Subject::Lease, Body::Renew(renew), TURN), ctx.world.now));
+        self.call = Some((ctx.request(Subject::Lease, Body::Renew(renew), LEASE_TIMEOUT), ctx.world.now));
         ctx.timer(RETRY, Timer::Lease);
-        Turn::Nothing
+        LeaseAction::Nothing
     }
 
-    /// The command for it ended after it was sent at `asked`. Whether it is held now.
-    pub(crate) fn taken(&mut self, done: Option<&Done>, ctx: &mut Ctx<'_>) -> bool {
-        self.asking = false;
+    /// Handles the outcome of [`Command::TakeLease`]. Returns whether the lease is held now.
+    pub(crate) fn granted(&mut self, done: Option<&Done>, ctx: &mut Ctx<'_>) -> bool {
+        self.is_taking = false;
         let Some(epoch) = done.and_then(|done| done.epoch) else { return false };
-        // When it was granted is not known exactly: the first renewal says.
+        // The grant's time is not known exactly. The first renewal sets it.
         self.held = Some(Held { epoch, since: ctx.world.now });
         ctx.timer(Nanos::ZERO, Timer::Lease);
         true
     }
 
-    /// Takes a reply to a renewal.
-    pub(crate) fn replied(&mut self, call: u64, reply: &Reply, ctx: &mut Ctx<'_>) -> Turn {
-        let Some((_, asked)) = self.call.filter(|(known, _)| *known == call) else { return Turn::Nothing };
+    /// Handles a reply to a renewal.
+    pub(crate) fn handle_reply(&mut self, call: u64, reply: &Reply, ctx: &mut Ctx<'_>) -> LeaseAction {
+        let Some((_, sent_at)) = self.call.filter(|(known, _)| *known == call) else {
+            return LeaseAction::Nothing;
+        };
         self.call = None;
         match reply {
-            Reply::Verdict(Verdict::Answer(Answer::Done(_))) => {
+            Reply::Applier(ApplierReply::Answer(Answer::Done(_))) => {
                 if let Some(held) = &mut self.held {
-                    held.since = asked;
+                    held.since = sent_at;
                 }
-                Turn::Nothing
+                LeaseAction::Nothing
             }
-            Reply::Verdict(Verdict::Refuse(_)) => self.lose(ctx),
-            _ => Turn::Nothing,
+            Reply::Applier(ApplierReply::Refuse(_)) => self.lose(ctx),
+            _ => LeaseAction::Nothing,
         }
     }
 
-    fn lose(&mut self, ctx: &mut Ctx<'_>) -> Turn {
+    fn lose(&mut self, ctx: &mut Ctx<'_>) -> LeaseAction {
         self.call = None;
         if self.held.take().is_none() {
-            return Turn::Nothing;
+            return LeaseAction::Nothing;
         }
-        ctx.timer(TURN, Timer::Lease);
-        Turn::Lost
+        ctx.timer(LEASE_TIMEOUT, Timer::Lease);
+        LeaseAction::Lost
     }
 }
 

@@ -1,14 +1,15 @@
-//! A simulation of a whole cluster: the real rules of applier, broker, workers and tracker on a simulated network,
-//! database and clock (design §9). One seed is one history, in which messages are lost, doubled, late and out of order;
-//! processes are killed, stopped and resumed; clocks are apart; and nobody knows what became of a commit.
+//! A simulation of a whole cluster: the real cores of the plan applier, the broker, the workers and the node-tracker
+//! run on a simulated network, database and clock (design §9). One seed determines one history. In a history messages
+//! are lost, duplicated, delayed and reordered; processes are killed, stopped and resumed; clocks differ; and the
+//! outcome of a commit can be unknown.
 //!
-//! [`play`] plays a history and says what did not hold. Its parts: [`world`] is time, network and processes in general;
-//! [`history`] what befalls them; [`checks`] what must hold; the others are the processes, each a shell around rules
-//! that the services run for real.
+//! [`play`] plays one history and reports the first violation of an invariant. [`world`] holds time, the network and
+//! the processes in general; [`history`] injects the faults; [`checks`] holds the invariants. The other modules are the
+//! processes. Each is a shell around the code that the services run in production.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "a process looks at what concerns it, and passes over every other message"
+    reason = "a process handles the messages that concern it and ignores all others"
 )]
 
 mod agent;
@@ -18,10 +19,10 @@ mod checks;
 mod client;
 mod commands;
 mod database;
-mod feed;
 mod history;
 mod lease;
 mod messages;
+mod replica;
 mod tracker;
 mod worker;
 mod world;

@@ -1,11 +1,11 @@
-//! What processes say to each other and to the database. The contents are those of the real system; what is left out is
-//! the encoding.
+//! The messages between processes, and the statements for the database. Their contents are those of the real system;
+//! only the encoding is left out.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use model::{Epoch, Index, NodeId, ProcessId, RequestId, Timestamp};
-use plan_applier::Reply as Verdict;
+use plan_applier::Reply as ApplierReply;
 use state::State;
 use store::LogRow;
 use wire::Refusal;
@@ -14,80 +14,81 @@ use wire::command::{Answer, Command, RenewLease};
 use wire::feed::Head;
 use wire::node::{AskWork, Heartbeat, NodeAnswer, Register, Report, Work, WorkIndex};
 
-/// The place of a process among all.
+/// Index of a process among all processes.
 pub(crate) type Pid = usize;
 
-/// What may be listened to.
+/// A subject that processes can subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Command,
     Lease,
-    AskHead,
+    ReadHead,
     Probe,
     Dequeue,
-    HandOut,
-    /// Heartbeats, which all trackers hear; and whatever else nodes say to the active one.
+    EvalLease,
+    /// Heartbeats. Every tracker is subscribed to them.
     Heartbeat,
+    /// All other messages of nodes, for the active tracker.
     Node,
     Changes,
     Head,
     Wake(NodeId),
 }
 
-/// What is asked or announced.
+/// The body of a request or of an announcement.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
     Command(RequestId, Command),
     Renew(RenewLease),
-    AskHead,
+    ReadHead,
     Probe,
     Dequeue(Dequeue),
-    HandOut(HandOut),
+    EvalLease(HandOut),
     Register(Register),
     Heartbeat(Heartbeat),
     AskWork(AskWork),
     Report(Report),
-    /// Committed change sets, by their indexes: the database has them.
+    /// Indexes of committed change sets. Their contents are read from the database.
     Changes(RangeInclusive<u64>),
     Head(Head),
     Wake(WorkIndex),
 }
 
-/// What is answered.
+/// The reply to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// By the applier.
-    Verdict(Verdict),
+    /// From the plan applier.
+    Applier(ApplierReply),
     Probed,
     Dequeued(Vec<Delivery>),
-    HandOut(bool),
+    EvalLease(bool),
     Node(Result<NodeAnswer, Refusal>),
     Work(Result<Work, Refusal>),
     Reported(Result<(), Refusal>),
-    /// Nobody listens.
+    /// The subject has no subscribers.
     NoResponders,
     TimedOut,
 }
 
-/// A request, and who waits for the answer to it; nobody for an announcement.
+/// A request with the address for the reply, or an announcement, which has none.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct Message {
     pub(crate) from: Option<Address>,
     pub(crate) body: Body,
 }
 
-/// Where an answer goes: one call of one life of a process.
+/// The destination of a reply: one call of one incarnation of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) pid: Pid,
-    pub(crate) life: u32,
+    pub(crate) incarnation: u32,
     pub(crate) call: u64,
 }
 
-/// What the database is asked to do.
+/// A statement for the database.
 #[derive(Debug, Clone)]
 pub(crate) enum Statement {
-    Take {
+    TakeOver {
         process: ProcessId,
         force: bool,
     },
@@ -96,24 +97,24 @@ pub(crate) enum Statement {
         from: Index,
         rows: Vec<LogRow>,
     },
-    FindOut {
+    ReadOutcome {
         epoch: Epoch,
         from: Index,
         rows: Vec<LogRow>,
     },
     Renew(Epoch),
     Confirm(Epoch),
-    /// The state at the head, and the ids of the requests that were committed.
+    /// Reads the state at the head, and the ids of the committed requests.
     Load,
-    /// How far the log is.
-    Log,
-    /// What the request that was committed at an index was told.
+    /// Reads the head of the log.
+    ReadHead,
+    /// Reads the answer to the request that was committed at an index.
     AnswerAt(Index),
 }
 
-/// What the database answers.
+/// The reply of the database.
 #[derive(Debug, Clone)]
-pub(crate) enum Row {
+pub(crate) enum DbReply {
     Taken(Head),
     Held(ProcessId),
     Done,
@@ -122,35 +123,35 @@ pub(crate) enum Row {
     Loaded(Head, Arc<State>, Vec<(RequestId, Index, Timestamp)>),
     Head(Head),
     Answer(Option<Answer>),
-    /// It did not do it.
+    /// The statement was not carried out.
     Failed,
-    /// No answer came.
+    /// No reply arrived.
     Lost,
 }
 
-/// What happens to a process.
+/// An input of a process.
 #[derive(Debug, Clone)]
 pub(crate) enum Input {
     Start,
     Timer(Timer),
-    Asked(Asked),
+    Message(Message),
     Reply(u64, Reply),
-    Row(u64, Row),
+    DbReply(u64, DbReply),
 }
 
-/// What a process waits for; the number tells one from another of its kind.
+/// A timer of a process. The number tells timers of one kind apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// A look at whether there is something to do.
-    Look,
-    /// Something that is done again and again.
-    Beat,
-    /// A lease is asked for, or renewed.
+    /// Check whether there is something to do.
+    Poll,
+    /// Send a periodic message.
+    Heartbeat,
+    /// Take or renew a lease.
     Lease,
-    /// A command is sent again.
-    Again(RequestId),
-    /// A piece of work goes on.
+    /// Send a command again.
+    Resend(RequestId),
+    /// Continue with a piece of work.
     Task(u64),
-    /// A piece of work's hand-out is renewed.
+    /// Renew the lease of an evaluation that is worked on.
     Renew(u64),
 }

@@ -1,5 +1,5 @@
-//! A process of the node-tracker: [`Heartbeats`] and [`work`], with messages around them as in `node_tracker::serve` and
-//! `actor`.
+//! A process of the node-tracker: [`Heartbeats`] and [`work`] with messages around them, as in `node_tracker::serve`
+//! and `actor`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,37 +16,38 @@ use wire::node::{AskWork, Heartbeat, NodeAnswer, Report, WorkIndex};
 use wire::{Refusal, RefusalKind};
 
 use crate::commands::Commands;
-use crate::feed::{Feed, Learned};
-use crate::lease::{Lease, Turn};
-use crate::messages::{Address, Asked, Body, Input, Reply, Subject, Timer};
+use crate::lease::{Lease, LeaseAction};
+use crate::messages::{Address, Body, Input, Message, Reply, Subject, Timer};
+use crate::replica::{Replica, Update};
 use crate::world::{Ctx, Disk, Process};
 
-/// Shorter than by default, so that more happens in a history.
+/// Shorter than the defaults, so that a history contains more events.
 const SETTINGS: Settings = Settings {
     ttl_min: Nanos::from_secs(1),
     grace: Nanos::from_secs(1),
     per_second_max: 2_000,
     failover_ttl: Nanos::from_secs(3),
 };
-const WITHIN: Nanos = Nanos::from_secs(5);
+const COMMAND_TIMEOUT: Nanos = Nanos::from_secs(5);
 
-/// The process.
+/// The tracker process.
 pub(crate) struct TrackerProcess {
-    feed: Feed,
+    replica: Replica,
     lease: Lease,
     commands: Commands<Purpose>,
     heartbeats: Heartbeats,
     is_active: bool,
-    /// Requests that wait for the replica to reach an index.
+    /// Requests that are answered when the replica reaches an index.
     waiting: Vec<(Index, Address, NodeId)>,
-    told: BTreeMap<NodeId, Index>,
+    /// The work index that was last announced to each node.
+    announced: BTreeMap<NodeId, Index>,
 }
 
-/// What a command is for.
+/// The purpose of a command.
 enum Purpose {
     TakeLease,
-    /// A node waits for how it stands.
-    Standing(Option<Address>, NodeId),
+    /// A node waits for an answer with its status.
+    AnswerNode(Option<Address>, NodeId),
     Report(Option<Address>, NodeId),
     Missed(Vec<NodeId>),
 }
@@ -54,54 +55,54 @@ enum Purpose {
 impl TrackerProcess {
     pub(crate) fn new(id: ProcessId) -> Self {
         Self {
-            feed: Feed::new(),
+            replica: Replica::new(),
             lease: Lease::new(Singleton::NodeTracker, id),
             commands: Commands::new(),
             heartbeats: Heartbeats::new(SETTINGS),
             is_active: false,
             waiting: Vec::new(),
-            told: BTreeMap::new(),
+            announced: BTreeMap::new(),
         }
     }
 
-    fn begin(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(state) = self.feed.state(ctx.world).cloned() else { return };
-        self.heartbeats.take_over(to_be_heard_of(&state), ctx.wall());
+    fn activate(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
+        self.heartbeats.take_over(nodes_with_heartbeats(&state), ctx.wall());
         self.is_active = true;
-        self.told.clear();
-        ctx.serve(Subject::Node);
+        self.announced.clear();
+        ctx.subscribe(Subject::Node);
     }
 
-    fn turn(&mut self, turn: Turn, ctx: &mut Ctx<'_>) {
-        match turn {
-            Turn::Nothing => {}
-            Turn::Take(command) => {
-                self.commands.send(command, Purpose::TakeLease, WITHIN, ctx);
+    fn act_on_lease(&mut self, action: LeaseAction, ctx: &mut Ctx<'_>) {
+        match action {
+            LeaseAction::Nothing => {}
+            LeaseAction::Take(command) => {
+                self.commands.send(command, Purpose::TakeLease, COMMAND_TIMEOUT, ctx);
             }
-            Turn::Lost => {
+            LeaseAction::Lost => {
                 self.is_active = false;
-                ctx.leave(Subject::Node);
+                ctx.unsubscribe(Subject::Node);
             }
         }
     }
 
-    fn learned(&mut self, learned: Learned, ctx: &mut Ctx<'_>) {
-        match learned {
-            Learned::Nothing => return,
-            Learned::Loaded => {
-                if let Some(state) = self.feed.state(ctx.world) {
-                    self.heartbeats.restore(to_be_heard_of(state), ctx.wall());
+    fn handle_update(&mut self, update: Update, ctx: &mut Ctx<'_>) {
+        match update {
+            Update::Nothing => return,
+            Update::Loaded => {
+                if let Some(state) = self.replica.state(ctx.world) {
+                    self.heartbeats.restore(nodes_with_heartbeats(state), ctx.wall());
                 }
                 ctx.timer(Nanos::ZERO, Timer::Lease);
             }
-            Learned::Step(step) => self.step(&step, ctx),
+            Update::Step(step) => self.step(&step, ctx),
         }
-        let Some(index) = self.feed.index() else { return };
+        let Some(index) = self.replica.index() else { return };
         let (ready, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|(at, ..)| *at <= index);
         self.waiting = waiting;
         let ready: Vec<_> = ready;
-        ready.into_iter().for_each(|(_, to, node)| self.answer_standing(to, node, ctx));
+        ready.into_iter().for_each(|(_, to, node)| self.answer_node(to, node, ctx));
     }
 
     fn step(&mut self, step: &Step, ctx: &mut Ctx<'_>) {
@@ -118,7 +119,7 @@ impl TrackerProcess {
             }
         }
         for id in ids.iter().chain(&registered) {
-            match is_to_be_heard_of(&step.after, *id) {
+            match expects_heartbeats(&step.after, *id) {
                 true => self.heartbeats.track(*id, now),
                 false => self.heartbeats.forget(*id),
             }
@@ -127,9 +128,9 @@ impl TrackerProcess {
             return registered.iter().for_each(|id| self.heartbeats.overhear(*id, now));
         }
         for node in step.after.nodes() {
-            let told = self.told.entry(node.id()).or_default();
-            if node.work_index() > *told {
-                *told = node.work_index();
+            let announced = self.announced.entry(node.id()).or_default();
+            if node.work_index() > *announced {
+                *announced = node.work_index();
                 if !planted_bugs::is_planted(planted_bugs::Bug::LosesWakeUps) {
                     ctx.publish(Subject::Wake(node.id()), Body::Wake(work_index(&step.after, node)));
                 }
@@ -137,8 +138,8 @@ impl TrackerProcess {
         }
     }
 
-    fn asked(&mut self, Asked { from, body }: Asked, ctx: &mut Ctx<'_>) {
-        let Some(state) = self.feed.state(ctx.world).cloned() else { return };
+    fn handle_message(&mut self, Message { from, body }: Message, ctx: &mut Ctx<'_>) {
+        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
         let (Some(epoch), true) = (self.lease.epoch(), self.is_active) else {
             if let Body::Heartbeat(Heartbeat { id, boot, .. }) = body
                 && state.node(id).is_some_and(|node| node.spec().boot == boot)
@@ -150,47 +151,52 @@ impl TrackerProcess {
         match body {
             Body::Register(register) => {
                 let command = RegisterNode { epoch, id: register.id, spec: register.spec };
-                let purpose = Purpose::Standing(from, register.id);
-                self.commands.send(Command::RegisterNode(Box::new(command)), purpose, WITHIN, ctx);
+                let purpose = Purpose::AnswerNode(from, register.id);
+                self.commands.send(Command::RegisterNode(Box::new(command)), purpose, COMMAND_TIMEOUT, ctx);
             }
             Body::Heartbeat(Heartbeat { id, boot, .. }) => {
                 let status = state.node(id).filter(|node| node.spec().boot == boot);
                 match status.map(|node| node.server().status) {
-                    None => ctx.answer(from, Reply::Node(Err(unknown()))),
+                    None => ctx.answer(from, Reply::Node(Err(node_not_found()))),
                     Some(NodeStatus::Ready) => {
                         if let Some(to) = from {
-                            self.answer_standing(to, id, ctx);
+                            self.answer_node(to, id, ctx);
                         }
                     }
                     Some(_) => {
-                        let heard =
+                        let update =
                             UpdateNodes { epoch, sign: NodeSign::Heard, nodes: vec![id], event: None };
-                        let purpose = Purpose::Standing(from, id);
-                        self.commands.send(Command::UpdateNodes(heard), purpose, WITHIN, ctx);
+                        let purpose = Purpose::AnswerNode(from, id);
+                        self.commands.send(Command::UpdateNodes(update), purpose, COMMAND_TIMEOUT, ctx);
                     }
                 }
             }
             Body::AskWork(AskWork { id, since, seen, .. }) => {
                 let node = state.node(id).filter(|_| state.index() >= seen.within(state.history()));
-                let answer = node.map(|node| work(node, state.history(), since)).ok_or_else(unknown);
+                let answer = node.map(|node| work(node, state.history(), since)).ok_or_else(node_not_found);
                 ctx.answer(from, Reply::Work(answer));
             }
             Body::Report(Report { id, boot, all_since, allocs, .. }) => {
                 let report = NodeReport { node: id, boot, all_since, allocs };
                 let command = ReportAllocs { epoch, reports: vec![report] };
-                self.commands.send(Command::ReportAllocs(command), Purpose::Report(from, id), WITHIN, ctx);
+                self.commands.send(
+                    Command::ReportAllocs(command),
+                    Purpose::Report(from, id),
+                    COMMAND_TIMEOUT,
+                    ctx,
+                );
             }
             _ => {}
         }
     }
 
-    /// How a node stands, with a new time for its next heartbeat.
-    fn answer_standing(&mut self, to: Address, id: NodeId, ctx: &mut Ctx<'_>) {
-        let Some(state): Option<Arc<State>> = self.feed.state(ctx.world).cloned() else { return };
+    /// Answers a node with its status and the time of its next heartbeat.
+    fn answer_node(&mut self, to: Address, id: NodeId, ctx: &mut Ctx<'_>) {
+        let Some(state): Option<Arc<State>> = self.replica.state(ctx.world).cloned() else { return };
         if !self.is_active {
             return;
         }
-        let answer = state.node(id).ok_or_else(unknown).map(|node| {
+        let answer = state.node(id).ok_or_else(node_not_found).map(|node| {
             let server = node.server();
             let ttl = match server.status {
                 NodeStatus::Down => Nanos::SECOND,
@@ -201,29 +207,29 @@ impl TrackerProcess {
             let missed = server.last_missed_heartbeat_index;
             let waits = server.status == NodeStatus::Initializing
                 && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
-            let is_silent = planted_bugs::is_planted(planted_bugs::Bug::LosesWakeUps);
+            let loses_wake_ups = planted_bugs::is_planted(planted_bugs::Bug::LosesWakeUps);
             NodeAnswer {
                 status: server.status,
                 ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or_default(),
-                work_index: if is_silent { WorkIndex::default() } else { work_index(&state, node) },
+                work_index: if loses_wake_ups { WorkIndex::default() } else { work_index(&state, node) },
                 report_all: waits.then_some(missed),
             }
         });
         ctx.answer(Some(to), Reply::Node(answer));
     }
 
-    fn carry_on(&mut self, ctx: &mut Ctx<'_>) {
-        // The simulated bus has no connections that could be lost.
+    fn advance(&mut self, ctx: &mut Ctx<'_>) {
+        // The simulated bus has no connection on which heartbeats could be delayed, so the second argument is zero.
         self.heartbeats.look(ctx.wall(), Nanos::ZERO);
         let (Some(epoch), true) = (self.lease.epoch(), self.is_active) else { return };
         let missed = self.heartbeats.handle_timeout(ctx.wall(), 100);
         if !missed.is_empty() {
             let command = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: missed.clone(), event: None };
-            self.commands.send(Command::UpdateNodes(command), Purpose::Missed(missed), WITHIN, ctx);
+            self.commands.send(Command::UpdateNodes(command), Purpose::Missed(missed), COMMAND_TIMEOUT, ctx);
         }
     }
 
-    fn ended(
+    fn handle_outcome(
         &mut self,
         purpose: Purpose,
         result: Result<wire::command::Done, bus::CommandError>,
@@ -231,37 +237,37 @@ impl TrackerProcess {
     ) {
         match purpose {
             Purpose::TakeLease => {
-                if self.lease.taken(result.ok().as_ref(), ctx) {
-                    self.begin(ctx);
+                if self.lease.granted(result.ok().as_ref(), ctx) {
+                    self.activate(ctx);
                 }
             }
-            Purpose::Standing(to, id) => {
+            Purpose::AnswerNode(to, id) => {
                 let Some(to) = to else { return };
                 match result {
                     Ok(done) if done.refused_nodes.contains(&id) => {
-                        ctx.answer(Some(to), Reply::Node(Err(unknown())));
+                        ctx.answer(Some(to), Reply::Node(Err(node_not_found())));
                     }
-                    Ok(done) if self.feed.index().is_some_and(|index| index >= done.index) => {
-                        self.answer_standing(to, id, ctx);
+                    Ok(done) if self.replica.index().is_some_and(|index| index >= done.index) => {
+                        self.answer_node(to, id, ctx);
                     }
                     Ok(done) => self.waiting.push((done.index, to, id)),
-                    Err(_) => ctx.answer(Some(to), Reply::Node(Err(away()))),
+                    Err(_) => ctx.answer(Some(to), Reply::Node(Err(not_ready()))),
                 }
             }
             Purpose::Report(to, id) => {
                 let answer = match result {
                     Ok(done) if !done.refused_nodes.contains(&id) => Ok(()),
-                    Ok(_) | Err(_) => Err(away()),
+                    Ok(_) | Err(_) => Err(not_ready()),
                 };
                 ctx.answer(to, Reply::Reported(answer));
             }
             Purpose::Missed(nodes) => {
                 let now = ctx.wall();
-                let state = self.feed.state(ctx.world).cloned();
+                let state = self.replica.state(ctx.world).cloned();
                 match (result, state) {
                     (Ok(_), Some(state)) => {
-                        let there = nodes.iter().filter(|id| is_to_be_heard_of(&state, **id));
-                        there.for_each(|id| self.heartbeats.track(*id, now));
+                        let alive = nodes.iter().filter(|id| expects_heartbeats(&state, **id));
+                        alive.for_each(|id| self.heartbeats.track(*id, now));
                     }
                     _ => self.heartbeats.again(&nodes, now),
                 }
@@ -270,23 +276,23 @@ impl TrackerProcess {
     }
 }
 
-fn is_to_be_heard_of(state: &State, id: NodeId) -> bool {
+fn expects_heartbeats(state: &State, id: NodeId) -> bool {
     state.node(id).is_some_and(|node| node.server().status != NodeStatus::Down)
 }
 
-fn to_be_heard_of(state: &State) -> impl Iterator<Item = NodeId> {
-    state.nodes().map(|node| node.id()).filter(|id| is_to_be_heard_of(state, *id))
+fn nodes_with_heartbeats(state: &State) -> impl Iterator<Item = NodeId> {
+    state.nodes().map(|node| node.id()).filter(|id| expects_heartbeats(state, *id))
 }
 
 fn work_index(state: &State, node: NodeRef<'_>) -> WorkIndex {
     WorkIndex { history: state.history(), index: node.work_index() }
 }
 
-fn unknown() -> Refusal {
+fn node_not_found() -> Refusal {
     Refusal { kind: RefusalKind::NotFound, message: "node not found".into() }
 }
 
-fn away() -> Refusal {
+fn not_ready() -> Refusal {
     Refusal { kind: RefusalKind::NotReady, message: "later".into() }
 }
 
@@ -294,35 +300,35 @@ impl Process for TrackerProcess {
     fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
         match input {
             Input::Start => {
-                self.feed.start(ctx);
-                ctx.serve(Subject::Heartbeat);
-                ctx.timer(Nanos::ZERO, Timer::Look);
+                self.replica.start(ctx);
+                ctx.subscribe(Subject::Heartbeat);
+                ctx.timer(Nanos::ZERO, Timer::Poll);
             }
-            Input::Timer(Timer::Look) => ctx.timer(Nanos(250 * Nanos::MILLISECOND.0), Timer::Look),
+            Input::Timer(Timer::Poll) => ctx.timer(Nanos(250 * Nanos::MILLISECOND.0), Timer::Poll),
             Input::Timer(Timer::Lease) => {
-                let turn = self.lease.turn(ctx);
-                self.turn(turn, ctx);
+                let action = self.lease.poll(ctx);
+                self.act_on_lease(action, ctx);
             }
-            Input::Timer(Timer::Again(id)) => self.commands.again(id, ctx),
+            Input::Timer(Timer::Resend(id)) => self.commands.resend(id, ctx),
             Input::Timer(_) => {}
-            Input::Asked(asked) => {
-                let learned = self.feed.hear(&asked.body, ctx);
-                self.learned(learned, ctx);
-                self.asked(asked, ctx);
+            Input::Message(message) => {
+                let update = self.replica.handle_message(&message.body, ctx);
+                self.handle_update(update, ctx);
+                self.handle_message(message, ctx);
             }
             Input::Reply(call, reply) => {
-                let turn = self.lease.replied(call, &reply, ctx);
-                self.turn(turn, ctx);
-                if let Some((purpose, result)) = self.commands.replied(call, &reply, ctx) {
-                    self.ended(purpose, result, ctx);
+                let action = self.lease.handle_reply(call, &reply, ctx);
+                self.act_on_lease(action, ctx);
+                if let Some((purpose, result)) = self.commands.handle_reply(call, &reply, ctx) {
+                    self.handle_outcome(purpose, result, ctx);
                 }
             }
-            Input::Row(call, row) => {
-                let learned = self.feed.read_row(call, &row, ctx);
-                self.learned(learned, ctx);
+            Input::DbReply(call, reply) => {
+                let update = self.replica.handle_db_reply(call, &reply, ctx);
+                self.handle_update(update, ctx);
             }
         }
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 
     fn into_disk(self: Box<Self>) -> Disk {

@@ -1,4 +1,4 @@
-//! A process of scheduler workers: [`Attempts`] and the real scheduler, with messages around them as in
+//! A process of scheduler workers: [`Attempts`] and the real scheduler with messages around them, as in
 //! `scheduler::worker`.
 
 use std::collections::BTreeMap;
@@ -12,24 +12,24 @@ use wire::broker::{Delivery, Dequeue, HandOut, HandOutAction, SCHEDULER_VERSION}
 use wire::command::{Command, SubmitPlan};
 
 use crate::commands::Commands;
-use crate::feed::{Feed, Learned};
 use crate::messages::{Body, Input, Reply, Subject, Timer};
+use crate::replica::{Replica, Update};
 use crate::world::{Ctx, Disk, Process};
 
 /// How many evaluations are worked on at once.
 const TASKS_MAX: usize = 2;
 const POLL: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
-const POLL_WITHIN: Nanos = Nanos(1500 * Nanos::MILLISECOND.0);
+const POLL_TIMEOUT: Nanos = Nanos(1500 * Nanos::MILLISECOND.0);
 const RETRY: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
 const INDEX_WAIT: Nanos = Nanos::from_secs(5);
-const PLAN_WITHIN: Nanos = Nanos::from_secs(10);
-const BROKER_WITHIN: Nanos = Nanos::from_secs(1);
-/// How long scheduling takes: longer than for real, so that much happens meanwhile.
-const THINKS: (i64, i64) = (100_000, 400_000_000);
+const PLAN_TIMEOUT: Nanos = Nanos::from_secs(10);
+const BROKER_TIMEOUT: Nanos = Nanos::from_secs(1);
+/// How long scheduling takes: longer than in production, so that more happens meanwhile.
+const COMPUTE_TIME: (i64, i64) = (100_000, 400_000_000);
 
-/// The process.
+/// The worker process.
 pub(crate) struct WorkerProcess {
-    feed: Feed,
+    replica: Replica,
     commands: Commands<u64>,
     polling: Option<u64>,
     tasks: BTreeMap<u64, Task>,
@@ -43,15 +43,15 @@ struct Task {
 }
 
 enum Phase {
-    Waits { at_least: Index, fruitless: u8, until: Nanos },
-    Thinks(Option<Box<Proposal>>),
+    Waiting { at_least: Index, fruitless: u8, until: Nanos },
+    Computing(Option<Box<Proposal>>),
     Submitted,
 }
 
 impl WorkerProcess {
     pub(crate) fn new() -> Self {
         Self {
-            feed: Feed::new(),
+            replica: Replica::new(),
             commands: Commands::new(),
             polling: None,
             tasks: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl WorkerProcess {
     }
 
     fn poll(&mut self, ctx: &mut Ctx<'_>) {
-        if self.polling.is_some() || self.tasks.len() >= TASKS_MAX || self.feed.index().is_none() {
+        if self.polling.is_some() || self.tasks.len() >= TASKS_MAX || self.replica.index().is_none() {
             return;
         }
         let dequeue = Dequeue {
@@ -69,10 +69,10 @@ impl WorkerProcess {
             timeout_ms: u32::try_from(POLL.0 / Nanos::MILLISECOND.0).unwrap_or_default(),
             scheduler_version: SCHEDULER_VERSION,
         };
-        self.polling = Some(ctx.request(Subject::Dequeue, Body::Dequeue(dequeue), POLL_WITHIN));
+        self.polling = Some(ctx.request(Subject::Dequeue, Body::Dequeue(dequeue), POLL_TIMEOUT));
     }
 
-    fn take(&mut self, delivery: Delivery, ctx: &mut Ctx<'_>) {
+    fn start_task(&mut self, delivery: Delivery, ctx: &mut Ctx<'_>) {
         let number = ctx.number();
         let attempts = Attempts::new(delivery.wait_index);
         let next = attempts.attempt();
@@ -85,20 +85,20 @@ impl WorkerProcess {
         match next {
             Next::Schedule { at_least, fruitless } => {
                 if let Some(task) = self.tasks.get_mut(&number) {
-                    task.phase = Phase::Waits { at_least, fruitless, until: ctx.world.now + INDEX_WAIT };
+                    task.phase = Phase::Waiting { at_least, fruitless, until: ctx.world.now + INDEX_WAIT };
                     ctx.timer(INDEX_WAIT, Timer::Task(number));
                 }
-                self.look(number, ctx);
+                self.try_schedule(number, ctx);
             }
             Next::End(end) => self.end(number, &end, ctx),
         }
     }
 
-    /// Schedules as soon as the replica is far enough.
-    fn look(&mut self, number: u64, ctx: &mut Ctx<'_>) {
+    /// Schedules once the replica has reached the index.
+    fn try_schedule(&mut self, number: u64, ctx: &mut Ctx<'_>) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
-        let Phase::Waits { at_least, fruitless, until } = task.phase else { return };
-        let Some(state) = self.feed.state(ctx.world).cloned() else { return };
+        let Phase::Waiting { at_least, fruitless, until } = task.phase else { return };
+        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
         if state.index() < at_least {
             if ctx.world.now >= until {
                 self.end(number, &End::GivenBack(Why::Behind(at_least)), ctx);
@@ -110,21 +110,21 @@ impl WorkerProcess {
         };
         let eval: Evaluation = Evaluation::clone(eval);
         let now = ctx.wall().max(state.at()).max(eval.wait_until);
-        // There is no deployment watcher here.
+        // The simulation has no deployment watcher.
         let attempt = Attempt { state: &state, eval: &eval, now, fruitless, rollouts: false, explain: false };
-        task.phase = Phase::Thinks(Some(Box::new(schedule(&attempt, &mut || ctx.id()))));
-        let delay = ctx.world.between(THINKS);
+        task.phase = Phase::Computing(Some(Box::new(schedule(&attempt, &mut || ctx.id()))));
+        let delay = ctx.world.between(COMPUTE_TIME);
         ctx.timer(delay, Timer::Task(number));
     }
 
     fn submit(&mut self, number: u64, ctx: &mut Ctx<'_>) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
-        let Phase::Thinks(proposal) = &mut task.phase else { return };
+        let Phase::Computing(proposal) = &mut task.phase else { return };
         let Some(proposal) = proposal.take() else { return };
         task.phase = Phase::Submitted;
         let Proposal { plan, outcome } = *proposal;
         let submit = SubmitPlan { plan, outcome, scheduler_version: SCHEDULER_VERSION };
-        self.commands.send(Command::SubmitPlan(Box::new(submit)), number, PLAN_WITHIN, ctx);
+        self.commands.send(Command::SubmitPlan(Box::new(submit)), number, PLAN_TIMEOUT, ctx);
     }
 
     fn end(&mut self, number: u64, end: &End, ctx: &mut Ctx<'_>) {
@@ -132,28 +132,28 @@ impl WorkerProcess {
         match end {
             End::Finished => {}
             End::GivenBack(_) => {
-                tell(task.delivery, HandOutAction::GiveBack, ctx);
+                update_lease(task.delivery, HandOutAction::GiveBack, ctx);
             }
             End::Failed(_) => {
-                tell(task.delivery, HandOutAction::Fail, ctx);
+                update_lease(task.delivery, HandOutAction::Fail, ctx);
             }
         }
         self.poll(ctx);
     }
 
-    fn learned(&mut self, learned: &Learned, ctx: &mut Ctx<'_>) {
-        if matches!(learned, Learned::Nothing) {
+    fn handle_update(&mut self, update: &Update, ctx: &mut Ctx<'_>) {
+        if matches!(update, Update::Nothing) {
             return;
         }
         let all: Vec<u64> = self.tasks.keys().copied().collect();
-        all.into_iter().for_each(|number| self.look(number, ctx));
+        all.into_iter().for_each(|number| self.try_schedule(number, ctx));
         self.poll(ctx);
     }
 }
 
-fn tell(delivery: Delivery, action: HandOutAction, ctx: &mut Ctx<'_>) -> u64 {
-    let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
-    ctx.request(Subject::HandOut, Body::HandOut(hand_out), BROKER_WITHIN)
+fn update_lease(delivery: Delivery, action: HandOutAction, ctx: &mut Ctx<'_>) -> u64 {
+    let request = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
+    ctx.request(Subject::EvalLease, Body::EvalLease(request), BROKER_TIMEOUT)
 }
 
 fn renew_every(delivery: Delivery) -> Nanos {
@@ -163,50 +163,50 @@ fn renew_every(delivery: Delivery) -> Nanos {
 impl Process for WorkerProcess {
     fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
         match input {
-            Input::Start => self.feed.start(ctx),
-            Input::Timer(Timer::Again(id)) => self.commands.again(id, ctx),
-            Input::Timer(Timer::Look) => self.poll(ctx),
+            Input::Start => self.replica.start(ctx),
+            Input::Timer(Timer::Resend(id)) => self.commands.resend(id, ctx),
+            Input::Timer(Timer::Poll) => self.poll(ctx),
             Input::Timer(Timer::Task(number)) => {
                 self.submit(number, ctx);
-                self.look(number, ctx);
+                self.try_schedule(number, ctx);
             }
             Input::Timer(Timer::Renew(number)) => {
                 if let Some(task) = self.tasks.get(&number) {
                     let delivery = task.delivery;
-                    self.renewals.insert(tell(delivery, HandOutAction::Renew, ctx), number);
+                    self.renewals.insert(update_lease(delivery, HandOutAction::Renew, ctx), number);
                     ctx.timer(renew_every(delivery), Timer::Renew(number));
                 }
             }
             Input::Timer(_) => {}
-            Input::Asked(asked) => {
-                let learned = self.feed.hear(&asked.body, ctx);
-                self.learned(&learned, ctx);
+            Input::Message(message) => {
+                let update = self.replica.handle_message(&message.body, ctx);
+                self.handle_update(&update, ctx);
             }
             Input::Reply(call, reply) => {
                 if self.polling == Some(call) {
                     self.polling = None;
                     if let Reply::Dequeued(deliveries) = reply {
-                        deliveries.into_iter().for_each(|delivery| self.take(delivery, ctx));
+                        deliveries.into_iter().for_each(|delivery| self.start_task(delivery, ctx));
                         self.poll(ctx);
                     } else {
-                        ctx.timer(RETRY, Timer::Look);
+                        ctx.timer(RETRY, Timer::Poll);
                     }
                 } else if let Some(number) = self.renewals.remove(&call) {
-                    if matches!(reply, Reply::HandOut(false)) {
-                        // What was submitted is on its way nevertheless.
+                    if matches!(reply, Reply::EvalLease(false)) {
+                        // A plan that was submitted stays in flight.
                         self.tasks.remove(&number);
                         self.poll(ctx);
                     }
-                } else if let Some((number, answer)) = self.commands.replied(call, &reply, ctx)
+                } else if let Some((number, answer)) = self.commands.handle_reply(call, &reply, ctx)
                     && let Some(task) = self.tasks.get_mut(&number)
                 {
                     let next = task.attempts.answered(&answer);
                     self.next(number, next, ctx);
                 }
             }
-            Input::Row(call, row) => {
-                let learned = self.feed.read_row(call, &row, ctx);
-                self.learned(&learned, ctx);
+            Input::DbReply(call, reply) => {
+                let update = self.replica.handle_db_reply(call, &reply, ctx);
+                self.handle_update(&update, ctx);
             }
         }
     }

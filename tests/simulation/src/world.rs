@@ -1,5 +1,5 @@
-//! The world around the processes: virtual time, messages on their way, and what befalls processes, network and
-//! database. One seed is one history.
+//! The environment of the processes: virtual time, messages in flight, and the faults of processes, network and
+//! database. One seed determines one history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,86 +10,86 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
 use crate::checks::Checks;
 use crate::database::Database;
-use crate::messages::{Address, Asked, Body, Input, Pid, Reply, Row, Statement, Subject, Timer};
+use crate::messages::{Address, Body, DbReply, Input, Message, Pid, Reply, Statement, Subject, Timer};
 
-/// When every history begins.
+/// Wall-clock time at which every history begins.
 pub(crate) const BEGINNING: Timestamp = Timestamp::from_secs(1_767_225_600);
-/// How long a message is on its way, mostly; and at times.
-const SHORT: (i64, i64) = (50_000, 2_000_000);
-const LONG: (i64, i64) = (2_000_000, 1_500_000_000);
-/// How long a process waits for the database.
-const DATABASE_PATIENCE: Nanos = Nanos::from_secs(1);
+/// Usual delay of a message, and the delay of one that the fault `delayed` hits, as ranges in nanoseconds.
+const DELAY_SHORT: (i64, i64) = (50_000, 2_000_000);
+const DELAY_LONG: (i64, i64) = (2_000_000, 1_500_000_000);
+/// How long a process waits for a reply of the database.
+const DATABASE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
-/// A process: what happens goes in, what it does it does to the world.
+/// A simulated process: it handles inputs and acts through `ctx`.
 pub(crate) trait Process {
     fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>);
 
-    /// What outlives it on disk.
+    /// Returns the part of the process that outlives it on disk.
     fn into_disk(self: Box<Self>) -> Disk;
 }
 
-/// What a process leaves on its disk.
+/// The data that a process leaves on its disk.
 #[derive(Debug, Default)]
 pub(crate) struct Disk(pub(crate) Option<crate::agent::AgentDisk>);
 
-/// How a process fares.
+/// Whether a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
-    Runs,
-    /// As by SIGSTOP: what happens meanwhile waits.
+pub(crate) enum RunState {
+    Running,
+    /// Stopped as by SIGSTOP: inputs wait until it is resumed.
     Stopped,
     Dead,
 }
 
-/// How often things go wrong, each from 0 to 1.
+/// The probability of each kind of fault, from 0 to 1.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weather {
+pub(crate) struct Faults {
     pub(crate) lost: f64,
-    pub(crate) doubled: f64,
-    pub(crate) late: f64,
+    pub(crate) duplicated: f64,
+    pub(crate) delayed: f64,
     pub(crate) database_lost: f64,
     pub(crate) database_fails: f64,
 }
 
-impl Weather {
-    pub(crate) const FINE: Self =
-        Self { lost: 0.0, doubled: 0.0, late: 0.0, database_lost: 0.0, database_fails: 0.0 };
+impl Faults {
+    pub(crate) const NONE: Self =
+        Self { lost: 0.0, duplicated: 0.0, delayed: 0.0, database_lost: 0.0, database_fails: 0.0 };
 }
 
-/// One place for a process, which may live several times.
+/// The slot of one process, which can be started several times.
 pub(crate) struct Slot {
-    pub(crate) life: Life,
-    /// Counts its lives.
-    pub(crate) lives: u32,
+    pub(crate) run_state: RunState,
+    /// How often the process was started.
+    pub(crate) incarnation: u32,
     process: Option<Box<dyn Process>>,
-    /// How far its wall clock is off.
+    /// Offset of the process's wall clock.
     skew: Nanos,
-    /// Cut off from the network.
+    /// Whether the process is cut off from the network.
     pub(crate) is_cut: bool,
     waiting: Vec<Input>,
 }
 
 enum Event {
-    Input { pid: Pid, life: u32, input: Input },
+    Input { pid: Pid, incarnation: u32, input: Input },
     Statement { from: Address, statement: Statement },
 }
 
-/// Everything but the processes.
+/// All state of the simulation except that inside the processes.
 pub(crate) struct World {
     pub(crate) now: Nanos,
     pub(crate) rng: StdRng,
-    pub(crate) weather: Weather,
+    pub(crate) faults: Faults,
     pub(crate) database: Database,
     pub(crate) checks: Checks,
     pub(crate) slots: Vec<Slot>,
-    /// Who listens to what.
+    /// The processes that are subscribed to each subject.
     subscriptions: BTreeSet<(Subject, Pid)>,
     events: BTreeMap<(Nanos, u64), Event>,
-    numbers: u64,
+    last_number: u64,
     epoch: Instant,
 }
 
-/// What one process may do.
+/// The environment of a process while it handles an input.
 pub(crate) struct Ctx<'a> {
     pub(crate) world: &'a mut World,
     pub(crate) pid: Pid,
@@ -100,22 +100,22 @@ impl World {
         Self {
             now: Nanos::ZERO,
             rng: StdRng::seed_from_u64(seed),
-            weather: Weather::FINE,
+            faults: Faults::NONE,
             database: Database::new(),
             checks: Checks::default(),
             slots: Vec::new(),
             subscriptions: BTreeSet::new(),
             events: BTreeMap::new(),
-            numbers: 0,
+            last_number: 0,
             epoch: telemetry::clock::monotonic(),
         }
     }
 
-    /// Makes room for a process.
+    /// Adds a slot for a process.
     pub(crate) fn add(&mut self, skew: Nanos) -> Pid {
         self.slots.push(Slot {
-            life: Life::Dead,
-            lives: 0,
+            run_state: RunState::Dead,
+            incarnation: 0,
             process: None,
             skew,
             is_cut: false,
@@ -124,82 +124,82 @@ impl World {
         self.slots.len() - 1
     }
 
-    /// Lets a process live.
+    /// Starts a process in its slot.
     pub(crate) fn start(&mut self, pid: Pid, process: Box<dyn Process>) {
         let slot = &mut self.slots[pid];
         slot.process = Some(process);
-        slot.life = Life::Runs;
-        slot.lives += 1;
-        let life = slot.lives;
-        self.at(Nanos::ZERO, Event::Input { pid, life, input: Input::Start });
+        slot.run_state = RunState::Running;
+        slot.incarnation += 1;
+        let incarnation = slot.incarnation;
+        self.enqueue(Nanos::ZERO, Event::Input { pid, incarnation, input: Input::Start });
     }
 
-    /// As by `kill -9`. What it leaves on disk is answered.
+    /// Kills a process as `kill -9` does. Returns what it leaves on disk.
     pub(crate) fn kill(&mut self, pid: Pid) -> Option<Disk> {
         let slot = &mut self.slots[pid];
-        slot.life = Life::Dead;
+        slot.run_state = RunState::Dead;
         slot.waiting.clear();
         self.subscriptions.retain(|(_, other)| *other != pid);
         slot.process.take().map(Process::into_disk)
     }
 
     pub(crate) fn stop(&mut self, pid: Pid) {
-        if self.slots[pid].life == Life::Runs {
-            self.slots[pid].life = Life::Stopped;
+        if self.slots[pid].run_state == RunState::Running {
+            self.slots[pid].run_state = RunState::Stopped;
         }
     }
 
     pub(crate) fn resume(&mut self, pid: Pid) {
         let slot = &mut self.slots[pid];
-        if slot.life != Life::Stopped {
+        if slot.run_state != RunState::Stopped {
             return;
         }
-        slot.life = Life::Runs;
-        let life = slot.lives;
+        slot.run_state = RunState::Running;
+        let incarnation = slot.incarnation;
         for input in std::mem::take(&mut slot.waiting) {
-            self.at(Nanos::ZERO, Event::Input { pid, life, input });
+            self.enqueue(Nanos::ZERO, Event::Input { pid, incarnation, input });
         }
     }
 
-    /// Whether by chance something happens that does so in `share` of all cases.
+    /// Returns true with the probability `share`.
     pub(crate) fn chance(&mut self, share: f64) -> bool {
         share > 0.0 && self.rng.random_bool(share)
     }
 
-    /// A length of time by chance.
+    /// Returns a random length of time within the bounds, in nanoseconds.
     pub(crate) fn between(&mut self, (min, max): (i64, i64)) -> Nanos {
         Nanos(self.rng.random_range(min..=max))
     }
 
-    /// The database's clock, and that of whoever looks from outside.
+    /// Time of the database's clock, which is the true time.
     pub(crate) fn wall(&self) -> Timestamp {
         BEGINNING + self.now
     }
 
-    /// When the next thing happens.
+    /// Time of the next event.
     pub(crate) fn next_at(&self) -> Option<Nanos> {
         self.events.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Lets the next thing happen.
+    /// Handles the next event.
     pub(crate) fn step(&mut self) {
         let Some(((at, _), event)) = self.events.pop_first() else { return };
         self.now = at;
         match event {
-            Event::Input { pid, life, input } => self.input(pid, life, input),
+            Event::Input { pid, incarnation, input } => self.input(pid, incarnation, input),
             Event::Statement { from, statement } => self.statement(from, statement),
         }
     }
 
-    fn input(&mut self, pid: Pid, life: u32, input: Input) {
+    fn input(&mut self, pid: Pid, incarnation: u32, input: Input) {
         let slot = &mut self.slots[pid];
-        if slot.lives != life {
+        if slot.incarnation != incarnation {
             return;
         }
-        match slot.life {
-            Life::Dead => {}
-            Life::Stopped => slot.waiting.push(input),
-            Life::Runs => {
+        match slot.run_state {
+            RunState::Dead => {}
+            RunState::Stopped => slot.waiting.push(input),
+            RunState::Running => {
                 let Some(mut process) = slot.process.take() else { return };
                 process.handle(input, &mut Ctx { world: self, pid });
                 self.slots[pid].process = Some(process);
@@ -208,46 +208,50 @@ impl World {
     }
 
     fn statement(&mut self, from: Address, statement: Statement) {
-        let fails = self.weather.database_fails;
+        let fails = self.faults.database_fails;
         let row = if self.chance(fails) {
-            Row::Failed
+            DbReply::Failed
         } else {
             let now = self.wall();
             self.database.execute(statement, now, &mut self.checks)
         };
-        let lost = self.weather.database_lost;
+        let lost = self.faults.database_lost;
         if !self.chance(lost) {
-            let delay = self.travel();
-            self.at(
+            let delay = self.network_delay();
+            self.enqueue(
                 delay,
-                Event::Input { pid: from.pid, life: from.life, input: Input::Row(from.call, row) },
+                Event::Input {
+                    pid: from.pid,
+                    incarnation: from.incarnation,
+                    input: Input::DbReply(from.call, row),
+                },
             );
         }
     }
 
-    fn at(&mut self, delay: Nanos, event: Event) {
-        self.numbers += 1;
-        self.events.insert((self.now + delay, self.numbers), event);
+    fn enqueue(&mut self, delay: Nanos, event: Event) {
+        self.last_number += 1;
+        self.events.insert((self.now + delay, self.last_number), event);
     }
 
-    fn travel(&mut self) -> Nanos {
-        let late = self.weather.late;
-        let range = if self.chance(late) { LONG } else { SHORT };
+    fn network_delay(&mut self) -> Nanos {
+        let delayed = self.faults.delayed;
+        let range = if self.chance(delayed) { DELAY_LONG } else { DELAY_SHORT };
         self.between(range)
     }
 
-    /// Sends something on its way, which may be lost, late, or doubled.
-    fn send(&mut self, from: Pid, to: Pid, life: u32, input: Input) {
-        let Weather { lost, doubled, .. } = self.weather;
+    /// Sends an input over the network, which may lose, delay or duplicate it.
+    fn send(&mut self, from: Pid, to: Pid, incarnation: u32, input: Input) {
+        let Faults { lost, duplicated, .. } = self.faults;
         if self.slots[from].is_cut || self.slots[to].is_cut || self.chance(lost) {
             return;
         }
-        let delay = self.travel();
-        if self.chance(doubled) {
-            let later = self.travel();
-            self.at(later, Event::Input { pid: to, life, input: input.clone() });
+        let delay = self.network_delay();
+        if self.chance(duplicated) {
+            let later = self.network_delay();
+            self.enqueue(later, Event::Input { pid: to, incarnation, input: input.clone() });
         }
-        self.at(delay, Event::Input { pid: to, life, input });
+        self.enqueue(delay, Event::Input { pid: to, incarnation, input });
     }
 }
 
@@ -257,15 +261,15 @@ impl Ctx<'_> {
         self.world.wall() + self.world.slots[self.pid].skew
     }
 
-    /// Its monotonic clock.
+    /// The process's monotonic clock.
     pub(crate) fn monotonic(&self) -> Instant {
         self.world.epoch + Duration::from_nanos(self.world.now.0.unsigned_abs())
     }
 
-    /// A number that nothing else has.
+    /// Returns a unique number.
     pub(crate) fn number(&mut self) -> u64 {
-        self.world.numbers += 1;
-        self.world.numbers
+        self.world.last_number += 1;
+        self.world.last_number
     }
 
     pub(crate) fn id(&mut self) -> [u8; 16] {
@@ -274,7 +278,7 @@ impl Ctx<'_> {
         bytes
     }
 
-    /// An id of the cluster's time, as every sender makes it.
+    /// Makes a request id that holds the cluster's time, as every sender does.
     pub(crate) fn request_id(&mut self) -> RequestId {
         let millis = u64::try_from(self.world.wall().0 / Nanos::MILLISECOND.0).unwrap_or_default();
         let [random @ .., _, _, _, _, _, _] = self.id();
@@ -282,63 +286,66 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn timer(&mut self, delay: Nanos, timer: Timer) {
-        let (pid, life) = (self.pid, self.world.slots[self.pid].lives);
-        self.world.at(delay, Event::Input { pid, life, input: Input::Timer(timer) });
+        let (pid, incarnation) = (self.pid, self.world.slots[self.pid].incarnation);
+        self.world.enqueue(delay, Event::Input { pid, incarnation, input: Input::Timer(timer) });
     }
 
-    pub(crate) fn serve(&mut self, subject: Subject) {
+    pub(crate) fn subscribe(&mut self, subject: Subject) {
         self.world.subscriptions.insert((subject, self.pid));
     }
 
-    pub(crate) fn leave(&mut self, subject: Subject) {
+    pub(crate) fn unsubscribe(&mut self, subject: Subject) {
         self.world.subscriptions.remove(&(subject, self.pid));
     }
 
-    /// Asks whoever listens; the answer comes as [`Input::Reply`] under the number.
+    /// Sends a request to the subscribers. The reply arrives as [`Input::Reply`] with the returned number.
     pub(crate) fn request(&mut self, subject: Subject, body: Body, within: Nanos) -> u64 {
         let call = self.number();
-        let (pid, life) = (self.pid, self.world.slots[self.pid].lives);
-        let reply = |reply| Event::Input { pid, life, input: Input::Reply(call, reply) };
-        self.world.at(within, reply(Reply::TimedOut));
-        let is_heard = self.tell(subject, Asked { from: Some(Address { pid, life, call }), body });
-        if !is_heard && !self.world.slots[pid].is_cut {
-            let delay = self.world.travel();
-            self.world.at(delay, reply(Reply::NoResponders));
+        let (pid, incarnation) = (self.pid, self.world.slots[self.pid].incarnation);
+        let reply = |reply| Event::Input { pid, incarnation, input: Input::Reply(call, reply) };
+        self.world.enqueue(within, reply(Reply::TimedOut));
+        let has_subscribers =
+            self.deliver(subject, Message { from: Some(Address { pid, incarnation, call }), body });
+        if !has_subscribers && !self.world.slots[pid].is_cut {
+            let delay = self.world.network_delay();
+            self.world.enqueue(delay, reply(Reply::NoResponders));
         }
         call
     }
 
     pub(crate) fn publish(&mut self, subject: Subject, body: Body) {
-        self.tell(subject, Asked { from: None, body });
+        self.deliver(subject, Message { from: None, body });
     }
 
-    /// Whether anybody listens.
-    fn tell(&mut self, subject: Subject, asked: Asked) -> bool {
+    /// Sends the message to every subscriber. Returns whether there is one.
+    fn deliver(&mut self, subject: Subject, message: Message) -> bool {
         let all = self.world.subscriptions.range((subject, 0)..=(subject, Pid::MAX));
         let all: Vec<Pid> = all.map(|(_, pid)| *pid).filter(|pid| *pid != self.pid).collect();
         for to in &all {
-            let life = self.world.slots[*to].lives;
-            self.world.send(self.pid, *to, life, Input::Asked(asked.clone()));
+            let incarnation = self.world.slots[*to].incarnation;
+            self.world.send(self.pid, *to, incarnation, Input::Message(message.clone()));
         }
         !all.is_empty()
     }
 
     pub(crate) fn answer(&mut self, to: Option<Address>, reply: Reply) {
-        if let Some(Address { pid, life, call }) = to {
-            self.world.send(self.pid, pid, life, Input::Reply(call, reply));
+        if let Some(Address { pid, incarnation, call }) = to {
+            self.world.send(self.pid, pid, incarnation, Input::Reply(call, reply));
         }
     }
 
-    /// Has the database do something; what comes of it comes as [`Input::Row`] under the number, lost in the end.
+    /// Sends a statement to the database. The reply arrives as [`Input::DbReply`] with the returned number; it is
+    /// [`DbReply::Lost`] if none arrives in time.
     pub(crate) fn database(&mut self, statement: Statement) -> u64 {
         let call = self.number();
-        let (pid, life) = (self.pid, self.world.slots[self.pid].lives);
-        let lost = Event::Input { pid, life, input: Input::Row(call, Row::Lost) };
-        self.world.at(DATABASE_PATIENCE, lost);
-        let share = self.world.weather.database_lost;
+        let (pid, incarnation) = (self.pid, self.world.slots[self.pid].incarnation);
+        let lost = Event::Input { pid, incarnation, input: Input::DbReply(call, DbReply::Lost) };
+        self.world.enqueue(DATABASE_TIMEOUT, lost);
+        let share = self.world.faults.database_lost;
         if !self.world.chance(share) {
-            let delay = self.world.travel();
-            self.world.at(delay, Event::Statement { from: Address { pid, life, call }, statement });
+            let delay = self.world.network_delay();
+            self.world
+                .enqueue(delay, Event::Statement { from: Address { pid, incarnation, call }, statement });
         }
         call
     }

@@ -1,27 +1,27 @@
-//! Plays many histories. `SEEDS=100000` plays so many, from `FROM` on; `SEED=7` plays that one alone; `BUG=LosesWakeUps`
-//! plants that bug alone.
-#![allow(clippy::print_stdout, reason = "figures are what a long run is for")]
+//! Plays many histories. `SEEDS=100000` plays that many, starting at `FROM`; `SEED=7` plays only that one;
+//! `BUG=LosesWakeUps` plants only that bug.
+#![allow(clippy::print_stdout, reason = "a long run prints its statistics")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use simulation::{Bug, Report, plant, play};
 
-/// How many histories the test plays.
+/// Number of histories that the test plays.
 const SEEDS: u64 = 10_000;
-/// How many histories may pass before a planted bug is found.
+/// Number of histories within which a planted bug must be found.
 const BUG_SEEDS_MAX: u64 = 10_000;
-/// Progress is told whenever so many more are played.
+/// Progress is printed after this many histories.
 const PROGRESS_EVERY: usize = 5_000;
 /// The most failures that are shown.
 const SHOWN_MAX: usize = 10;
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {text:?}")))
 }
 
-/// Does a piece of work for each number on every core, until one of them says that it is enough.
+/// Calls `work` with each number, on every core, until it returns true.
 fn on_every_core(numbers: std::ops::Range<u64>, work: impl Fn(u64) -> bool + Sync) {
     let (next, end) = (AtomicU64::new(numbers.start), AtomicU64::new(numbers.end));
     std::thread::scope(|scope| {
@@ -52,35 +52,35 @@ fn every_history_holds() {
     };
     let begun = telemetry::clock::monotonic();
     let reports = std::sync::Mutex::new(Vec::new());
-    let count = usize::try_from(seeds.end - seeds.start).expect("so many fit into memory");
+    let count = usize::try_from(seeds.end - seeds.start).expect("the number of histories fits into usize");
     on_every_core(seeds, |seed| {
         let report = play(seed);
         let is_bad = report.violation.is_some();
         if let Some(violation) = &report.violation {
             println!("SEED={seed}: {violation}");
         }
-        let mut reports = reports.lock().expect("nobody panics with it");
+        let mut reports = reports.lock().expect("no thread panics while it holds the lock");
         reports.push((seed, report));
         if reports.len().is_multiple_of(PROGRESS_EVERY) {
             println!("{} of {count} histories, {:.0} s", reports.len(), begun.elapsed().as_secs_f64());
         }
         is_bad && reports.iter().filter(|(_, report)| report.violation.is_some()).count() >= SHOWN_MAX
     });
-    let reports = reports.into_inner().expect("nobody panics with it");
+    let reports = reports.into_inner().expect("no thread panics while it holds the lock");
     let sum = |of: fn(&Report) -> u64| reports.iter().map(|(_, report)| of(report)).sum::<u64>();
     println!(
-        "{} histories, {} commits, {} steps, at rest after at most {}, in {:.1} s",
+        "{} histories, {} commits, {} steps, settled after at most {}, in {:.1} s",
         reports.len(),
         sum(|report| report.commits),
         sum(|report| report.steps),
-        reports.iter().map(|(_, report)| report.rest_after).max().unwrap_or_default(),
+        reports.iter().map(|(_, report)| report.settled_after).max().unwrap_or_default(),
         begun.elapsed().as_secs_f64(),
     );
     let bad: Vec<String> = reports
         .iter()
         .filter_map(|(seed, report)| Some(format!("SEED={seed}: {}", report.violation.as_ref()?)))
         .collect();
-    assert!(bad.is_empty(), "histories that do not hold:\n{}", bad.join("\n"));
+    assert!(bad.is_empty(), "histories with violations:\n{}", bad.join("\n"));
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn every_planted_bug_is_found() {
             let report = play(seed);
             plant(None);
             let Some(violation) = report.violation else { return false };
-            found.lock().expect("nobody panics with it").get_or_insert((seed, violation));
+            found.lock().expect("no thread panics while it holds the lock").get_or_insert((seed, violation));
             true
         });
-        match found.into_inner().expect("nobody panics with it") {
+        match found.into_inner().expect("no thread panics while it holds the lock") {
             Some((seed, violation)) => println!("{bug:?}: seed {seed}: {violation}"),
             None => missed.push(bug),
         }
     }
-    assert!(missed.is_empty(), "nobody notices {missed:?}");
+    assert!(missed.is_empty(), "these planted bugs were not found: {missed:?}");
 }

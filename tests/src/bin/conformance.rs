@@ -1,13 +1,13 @@
-//! `make conformance`: runs recorded cases and prints what differs. Cases of the scheduler are decided and job files read
-//! in this process; scenes of the HTTP API are played to agents, which are the binary `drover-under-test` beside this one.
-#![allow(clippy::print_stdout, reason = "that is what it is for")]
+//! `make conformance`: runs recorded cases and prints the differences. Cases of the scheduler and job files run in this
+//! process; scenes of the HTTP API are played to agents, which are the binary `drover-under-test` beside this one.
+#![allow(clippy::print_stdout, reason = "printing is its purpose")]
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tests::conformance::{FREED, Verdict, check};
+use tests::conformance::{EXEMPTIONS, Verdict, check};
 use tests::job_files;
 use tests::recorded::{Case, cases_of, files_in};
 use tests::scenes::{self, Scene, scenes_in};
@@ -21,16 +21,16 @@ fn main() -> ExitCode {
     if let [path] = &paths[..]
         && let Some(cases) = job_files::cases_in(Path::new(path))
     {
-        return read(&cases);
+        return check_job_files(&cases);
     }
     let scenes: Vec<Scene> = paths.iter().flat_map(|path| scenes_in(Path::new(path))).collect();
-    let (passed, all) = if scenes.is_empty() { decide(&paths) } else { replay(&scenes) };
+    let (passed, all) = if scenes.is_empty() { run_scheduler_cases(&paths) } else { replay_scenes(&scenes) };
     println!("passed {passed} of {all}");
     if passed == all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Reads job files.
-fn read(cases: &Path) -> ExitCode {
+/// Compares job files.
+fn check_job_files(cases: &Path) -> ExitCode {
     match job_files::compare(cases) {
         Ok(report) => {
             println!("{report}");
@@ -43,12 +43,14 @@ fn read(cases: &Path) -> ExitCode {
     }
 }
 
-/// Plays scenes. Those that came upon something that is not built are listed apart, and count neither way.
-fn replay(scenes: &[Scene]) -> (usize, usize) {
-    let binary =
-        std::env::current_exe().expect("a process knows its program").with_file_name("drover-under-test");
+/// Plays scenes. Scenes that need something that is not built are listed separately, and count neither as passed nor as
+/// failed.
+fn replay_scenes(scenes: &[Scene]) -> (usize, usize) {
+    let binary = std::env::current_exe()
+        .expect("the path of this program is known")
+        .with_file_name("drover-under-test");
     let (mut passed, mut failed, mut not_built) = (0, 0, BTreeMap::new());
-    let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be started");
     runtime.block_on(scenes::replay(&binary, scenes, |scene, verdict| match verdict {
         scenes::Verdict::Passed => passed += 1,
         scenes::Verdict::NotBuilt(what) => drop(not_built.insert(scene.name.clone(), what)),
@@ -58,19 +60,19 @@ fn replay(scenes: &[Scene]) -> (usize, usize) {
         }
     }));
     for (name, what) in &not_built {
-        println!("{name} waits for something: {}", what.lines().collect::<Vec<_>>().join(" "));
+        println!("{name} needs something that is not built: {}", what.lines().collect::<Vec<_>>().join(" "));
     }
-    println!("{} scenes wait for what is not built", not_built.len());
+    println!("{} scenes need something that is not built", not_built.len());
     for scene in scenes.iter().filter(|scene| !not_built.contains_key(&scene.name)) {
         for departure in scene.departures() {
-            println!("{} step {} is answered otherwise: {}", scene.name, departure.step, departure.how);
+            println!("{} step {} departs from the reference: {}", scene.name, departure.step, departure.how);
         }
     }
     (passed, passed + failed)
 }
 
 /// Runs cases of the scheduler.
-fn decide(paths: &[String]) -> (usize, usize) {
+fn run_scheduler_cases(paths: &[String]) -> (usize, usize) {
     let files = paths.iter().flat_map(|path| files_in(Path::new(path)));
     let cases: Vec<Case> = files.flat_map(|file| cases_of(&file)).collect();
     let (mut passed, mut quirks, mut others) = (0, Vec::new(), 0);
@@ -90,20 +92,20 @@ fn decide(paths: &[String]) -> (usize, usize) {
         }
     }
     quirks.sort_unstable();
-    for freed in FREED {
-        let mut named = quirks.iter().filter(|(rules, _)| rules.split(',').any(|rule| rule == freed.rule));
+    for exempt in EXEMPTIONS {
+        let mut named = quirks.iter().filter(|(rules, _)| rules.split(',').any(|rule| rule == exempt.rule));
         if let Some((_, first)) = named.next() {
-            let what = if freed.nodes { "nodes, victims" } else { "" };
+            let what = if exempt.nodes { "nodes, victims" } else { "" };
             println!(
                 "{}: {} cases, {first} first; free: {what} {}",
-                freed.rule,
+                exempt.rule,
                 1 + named.count(),
-                freed.members.join(", ")
+                exempt.members.join(", ")
             );
         }
     }
     if others > 0 {
-        println!("{others} lines without an evaluation were passed over");
+        println!("{others} lines without an evaluation were skipped");
     }
     (passed, cases.len() - others)
 }

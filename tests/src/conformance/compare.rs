@@ -1,23 +1,23 @@
-//! What differs between the recorded answer and ours.
+//! Compares the recorded answer with ours.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::checker;
-use super::form::{Form, METRICS, items, remove};
 use super::metrics;
-use super::quirks::Freed;
-use super::run::Ran;
+use super::normalize::{METRICS, Normalizer, items, remove};
+use super::quirks::Exemption;
+use super::run::RunResult;
 use crate::recorded::Case;
 
-/// What differs, a line for each; nothing if the two agree.
-pub(super) fn differences(case: &Case, ran: &Ran, freed: &[Freed]) -> Vec<String> {
-    let form = Form::new(case, freed);
-    let (expected, got) = (form.of(&case.json["expect"]), form.of(&ran.expect));
+/// Returns the differences, a line for each. Returns nothing if the two agree.
+pub(super) fn differences(case: &Case, result: &RunResult, exempt: &[Exemption]) -> Vec<String> {
+    let normalizer = Normalizer::new(case, exempt);
+    let (expected, got) = (normalizer.normalize(&case.json["expect"]), normalizer.normalize(&result.expect));
     let mut found = Vec::new();
     differ("", &expected, &got, &mut found);
-    for (before, plan) in &ran.plans {
+    for (before, plan) in &result.plans {
         found.extend(checker::faults(before, plan));
     }
     found
@@ -33,8 +33,8 @@ fn differ(path: &str, expected: &Value, got: &Value, found: &mut Vec<String>) {
             }
         }
         (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            for (place, (left, right)) in left.iter().zip(right).enumerate() {
-                differ(&format!("{path}/{place}"), left, right, found);
+            for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                differ(&format!("{path}/{index}"), left, right, found);
             }
             if path.ends_with("/placements") {
                 found.extend(metrics::of_placements(path, left, right));
@@ -46,7 +46,7 @@ fn differ(path: &str, expected: &Value, got: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Lists of different lengths: what only one side has.
+/// Compares lists of different lengths: reports the items that only one of them has.
 fn differ_as_sets(path: &str, expected: &Value, got: &Value, found: &mut Vec<String>) {
     let without_metrics = |item: &Value| {
         let mut item = item.clone();
@@ -56,7 +56,7 @@ fn differ_as_sets(path: &str, expected: &Value, got: &Value, found: &mut Vec<Str
     let mut extra: Vec<Value> = items(got).map(without_metrics).collect();
     for item in items(expected).map(without_metrics) {
         match extra.iter().position(|other| *other == item) {
-            Some(place) => drop(extra.remove(place)),
+            Some(index) => drop(extra.remove(index)),
             None => found.push(format!("{path}: missing {item}")),
         }
     }

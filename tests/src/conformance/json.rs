@@ -1,19 +1,19 @@
-//! Comparing JSON as recorded states have it: without members that are null or zero.
+//! Comparison of JSON in the form of the records, where members that are null or zero may be absent.
 
 use serde_json::Value;
 
-/// A value less its members that are null or zero, except where zero differs from nothing.
+/// Returns a value without members that are null or zero, except where zero differs from an absent member.
 pub fn without_zeros(value: &Value) -> Value {
     strip(value, "")
 }
 
-/// `parent` is the member that the value is the value of.
+/// `parent` is the name of the member that holds the value.
 fn strip(value: &Value, parent: &str) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.iter().map(|(name, value)| (name, strip(value, name)));
             let kept = members.filter(|(name, value)| {
-                !value.is_null() && (zero_differs_from_nothing(parent, name) || !is_zero(value))
+                !value.is_null() && (zero_differs_from_absent(parent, name) || !is_zero(value))
             });
             kept.map(|(name, value)| (name.clone(), value)).collect()
         }
@@ -23,7 +23,7 @@ fn strip(value: &Value, parent: &str) -> Value {
 }
 
 /// Whether a member is an optional value, or an entry of a map.
-fn zero_differs_from_nothing(parent: &str, name: &str) -> bool {
+fn zero_differs_from_absent(parent: &str, name: &str) -> bool {
     let is_optional = matches!(
         (parent, name),
         ("DeploymentStatus", "Healthy")

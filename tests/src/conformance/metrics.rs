@@ -1,15 +1,15 @@
-//! Comparing how a choice of nodes was told: counters exactly, scores to a tolerance.
+//! Compares the metrics of placements: counters exactly, scores with a tolerance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::form::{METRICS, items, text};
 use super::json::without_zeros;
+use super::normalize::{METRICS, items, text};
 
-/// Scores agree to this.
+/// The largest difference of equal scores.
 const TOLERANCE: f64 = 1e-9;
-/// Counters and reasons of a pass.
+/// Counters and reasons that are compared.
 const MEMBERS: [&str; 10] = [
     "NodePool",
     "NodesAvailable",
@@ -23,31 +23,31 @@ const MEMBERS: [&str; 10] = [
     "ClassExhausted",
 ];
 
-/// What differs between the metrics of placements that agree otherwise, in pairs.
+/// Returns the differences between the metrics of placements that otherwise agree, in pairs.
 ///
-/// In which order allocations are placed is open (`spec/scheduling.md` §0), and what is told of a node depends on what it
-/// got before. So the metrics of a group's allocations on one node need only agree in some order; and where several groups
-/// are placed and their scores differ at all, those scores are open that depend on what was placed before.
+/// The order in which allocations are placed is open (`spec/scheduling.md` §0), and the metrics of a node depend on
+/// what was placed on it before. So the metrics of a group's allocations on one node need only agree in some order. If
+/// several groups are placed, scores that depend on earlier placements are not compared.
 pub(super) fn of_placements(path: &str, expected: &[Value], got: &[Value]) -> Vec<String> {
     let mut by_node: BTreeMap<[&str; 2], Vec<usize>> = BTreeMap::new();
-    for (place, placement) in expected.iter().enumerate().filter(|(_, one)| one.get(METRICS).is_some()) {
+    for (index, placement) in expected.iter().enumerate().filter(|(_, one)| one.get(METRICS).is_some()) {
         let [node, group] = [&placement["node"], &placement["group"]].map(text);
-        by_node.entry([node, group]).or_default().push(place);
+        by_node.entry([node, group]).or_default().push(index);
     }
     let groups: BTreeSet<&str> = by_node.keys().map(|[_, group]| *group).collect();
     let mut found = Vec::new();
-    for places in by_node.values() {
+    for indexes in by_node.values() {
         let differs = |left: usize, right: usize| {
             let path = format!("{path}/{left}/metrics");
             differences(&path, &expected[left][METRICS], &got[right][METRICS])
         };
-        let mut open = places.clone();
-        let in_some_order = places.iter().all(|left| {
+        let mut open = indexes.clone();
+        let in_some_order = indexes.iter().all(|left| {
             let same = open.iter().position(|right| differs(*left, *right).is_empty());
             same.map(|same| open.remove(same)).is_some()
         });
         if !in_some_order {
-            found.extend(places.iter().flat_map(|place| differs(*place, *place)));
+            found.extend(indexes.iter().flat_map(|index| differs(*index, *index)));
         }
     }
     if groups.len() > 1 {
@@ -56,10 +56,10 @@ pub(super) fn of_placements(path: &str, expected: &[Value], got: &[Value]) -> Ve
     found
 }
 
-/// Scores that depend on what was placed before.
+/// Scores that depend on earlier placements.
 const ORDER: [&str; 4] = ["/NormScore:", "/binpack:", "/job-anti-affinity:", "/allocation-spread:"];
 
-/// What differs between a placement's metrics, each after `path`.
+/// Returns the differences between the metrics of one placement, each prefixed with `path`.
 fn differences(path: &str, expected: &Value, got: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let [left, right] = [expected, got].map(without_zeros);
@@ -121,7 +121,7 @@ fn score_differences(path: &str, expected: &Value, got: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A node that one side names alone can only be one of several equal ones at the end.
+/// A node that only one side names must tie with the last node of the list.
 fn must_tie(path: &str, score: &Value, best: &[f64]) -> Option<String> {
     let ties = best.last().is_some_and(|fifth| agree(*fifth, number(&score["NormScore"])));
     (!ties).then(|| format!("{path}/Scores: only one side names {}", text(&score["NodeID"])))

@@ -1,29 +1,29 @@
-//! The conformance runner: recorded cluster states (`recorded`), what our scheduler makes of them (`run`), both brought
-//! into one form (`form`) and compared as strictly as the records allow (`compare`, `metrics`; `quirks` for what we do
-//! otherwise on purpose), and whether the plan is right in itself (`checker`).
+//! The conformance runner. It reads recorded cluster states (`recorded`), runs our scheduler on them (`run`), brings
+//! both results into one form (`normalize`), and compares them as strictly as the records allow (`compare`, `metrics`;
+//! `quirks` lists intended differences). It also checks that the plan is valid in itself (`checker`).
 
 pub mod checker;
 mod compare;
-mod form;
 pub mod json;
 mod metrics;
+mod normalize;
 mod quirks;
 mod resources;
 mod run;
 
 use std::fmt;
 
-pub use quirks::{FREED, Freed};
-pub use run::{Ran, run, taken};
+pub use quirks::{EXEMPTIONS, Exemption};
+pub use run::{RunResult, apply_plan_at, run};
 
 use crate::recorded::Case;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The plan is the recorded one, as far as that is fixed.
+    /// The plan is the recorded one, as far as the case fixes it.
     Passed,
-    /// It is not, a line for each difference.
+    /// The plan differs, a line for each difference.
     Failed(Vec<String>),
 }
 
@@ -41,10 +41,10 @@ pub fn check(case: &Case) -> Verdict {
     let Some(eval) = case.eval() else {
         return Verdict::Failed(vec!["the case has no evaluation".to_owned()]);
     };
-    let differences = match quirks::freed(case) {
+    let differences = match quirks::exemptions(case) {
         Err(unknown) => vec![format!("quirk {unknown} is not in the table of quirks")],
-        Ok(freed) => match run(case, eval) {
-            Ok(ran) => compare::differences(case, &ran, &freed),
+        Ok(exempt) => match run(case, eval) {
+            Ok(result) => compare::differences(case, &result, &exempt),
             Err(error) => vec![format!("no plan: {error}")],
         },
     };

@@ -1,25 +1,26 @@
-//! Where the records show what the reference does and the spec says that we do otherwise: what of such a case is free, by
-//! the number of the rule. What is not named here must agree.
+//! Rules whose recorded behaviour we deviate from, because the spec asks for other behaviour: for each rule, the parts
+//! of a case that may differ. All other parts must agree.
 
 use crate::recorded::Case;
 
-/// What a rule sets free.
+/// The parts of a case that may differ because of one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Freed {
+pub struct Exemption {
     /// The rule of `spec/scheduling.md`.
     pub rule: &'static str,
-    /// Whether nodes and victims may be others: then the case is compared as one with `compare.nodes` `any`.
+    /// Whether other nodes and preempted allocations are accepted. The case is then compared as one with
+    /// `compare.nodes` `any`.
     pub nodes: bool,
     /// Members that may differ, as `plans/<member>`, `update/<member>`, `creates` or `metrics`.
     pub members: &'static [&'static str],
 }
 
-/// The rules.
-pub const FREED: &[Freed] = &[
-    // Classes count every attribute that constraints can see.
-    Freed { rule: "R-4.7", nodes: true, members: &["update/failed_tg_allocs", "creates"] },
-    // All claims stay open for the whole placement.
-    Freed {
+/// All rules with exemptions. The comment on each states our behaviour.
+pub const EXEMPTIONS: &[Exemption] = &[
+    // A class depends on every attribute that constraints can see.
+    Exemption { rule: "R-4.7", nodes: true, members: &["update/failed_tg_allocs", "creates"] },
+    // All volume claims remain open during the whole placement.
+    Exemption {
         rule: "R-5.33",
         nodes: true,
         members: &[
@@ -30,8 +31,8 @@ pub const FREED: &[Freed] = &[
             "creates",
         ],
     },
-    // Volumes of one allocation each count, too.
-    Freed {
+    // Volumes that belong to one allocation are counted, too.
+    Exemption {
         rule: "R-5.36",
         nodes: true,
         members: &[
@@ -43,47 +44,47 @@ pub const FREED: &[Freed] = &[
         ],
     },
     // Weights are relative to the group's own spreads.
-    Freed { rule: "R-6.29", nodes: true, members: &[] },
-    // The least count is the least, zeros included.
-    Freed { rule: "R-6.32", nodes: true, members: &[] },
-    // The limit of a group is its own.
-    Freed { rule: "R-6.35", nodes: true, members: &[] },
-    // The group waits until the moment is due.
-    Freed {
+    Exemption { rule: "R-6.29", nodes: true, members: &[] },
+    // The minimum of the counts includes zeros.
+    Exemption { rule: "R-6.32", nodes: true, members: &[] },
+    // Each group has its own limit.
+    Exemption { rule: "R-6.35", nodes: true, members: &[] },
+    // The group waits until its time has come.
+    Exemption {
         rule: "R-7.51",
         nodes: true,
         members: &["plans/placements", "update/annotations", "update/queued", "creates"],
     },
-    // A tracker without events uses up no attempts.
-    Freed {
+    // A reschedule tracker without events uses up no attempts.
+    Exemption {
         rule: "R-7.56",
         nodes: true,
         members: &["plans", "update/annotations", "update/queued", "update/next_eval", "creates"],
     },
-    // What stops is neither written again nor waited for.
-    Freed {
+    // A stopped allocation is neither written again nor waited for.
+    Exemption {
         rule: "R-7.59",
         nodes: false,
         members: &["plans/updates", "plans/stops", "update/annotations", "update/next_eval", "creates"],
     },
-    // Each reschedule is placed once.
-    Freed {
+    // Each rescheduled allocation is placed once.
+    Exemption {
         rule: "R-7.74",
         nodes: true,
         members: &["plans/placements", "update/annotations", "update/queued"],
     },
-    // Old and new duration are compared.
-    Freed { rule: "R-7.80", nodes: true, members: &["plans", "update/annotations", "update/queued"] },
-    // Canaries are subtracted once, and removed ones are not queued.
-    Freed { rule: "R-8.34", nodes: true, members: &["plans", "update/annotations", "update/queued"] },
-    // A deployment that did not change is not told again.
-    Freed { rule: "R-8.36", nodes: false, members: &["plans/deployment", "plans/deployment_updates"] },
-    // Counts do not fall below nothing.
-    Freed { rule: "R-8.39", nodes: false, members: &["update/annotations"] },
-    // Victims that are staged already count.
-    Freed { rule: "R-9.6", nodes: true, members: &[] },
+    // The old and the new duration are compared.
+    Exemption { rule: "R-7.80", nodes: true, members: &["plans", "update/annotations", "update/queued"] },
+    // Canaries are subtracted once, and removed canaries are not queued.
+    Exemption { rule: "R-8.34", nodes: true, members: &["plans", "update/annotations", "update/queued"] },
+    // A deployment that did not change is not repeated.
+    Exemption { rule: "R-8.36", nodes: false, members: &["plans/deployment", "plans/deployment_updates"] },
+    // Counts do not become negative.
+    Exemption { rule: "R-8.39", nodes: false, members: &["update/annotations"] },
+    // Preemptions that are already staged are counted.
+    Exemption { rule: "R-9.6", nodes: true, members: &[] },
     // The job's own allocations are subtracted.
-    Freed {
+    Exemption {
         rule: "R-9.7",
         nodes: true,
         members: &[
@@ -95,8 +96,8 @@ pub const FREED: &[Freed] = &[
             "creates",
         ],
     },
-    // Devices offered to earlier requests stay taken.
-    Freed {
+    // Devices that were offered to earlier requests remain taken.
+    Exemption {
         rule: "R-9.21",
         nodes: true,
         members: &[
@@ -110,11 +111,12 @@ pub const FREED: &[Freed] = &[
     },
 ];
 
-/// What is free in a case; an error names a rule that is not in the table.
-pub(super) fn freed(case: &Case) -> Result<Vec<Freed>, String> {
+/// Returns the exemptions of a case. The error names a rule that is not in the table.
+pub(super) fn exemptions(case: &Case) -> Result<Vec<Exemption>, String> {
     let rules = case.json["quirk"].as_str().unwrap_or_default();
     let named = rules.split(',').map(str::trim).filter(|rule| !rule.is_empty());
-    let find =
-        |rule: &str| FREED.iter().find(|freed| freed.rule == rule).copied().ok_or_else(|| rule.to_owned());
+    let find = |rule: &str| {
+        EXEMPTIONS.iter().find(|exempt| exempt.rule == rule).copied().ok_or_else(|| rule.to_owned())
+    };
     named.map(find).collect()
 }

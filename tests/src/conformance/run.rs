@@ -1,4 +1,4 @@
-//! Running the scheduler on a recorded case, and what came out in the form that the records have.
+//! Runs the scheduler on a recorded case, and returns the result in the form of the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,23 +15,23 @@ use super::json::without_zeros;
 use crate::build::{Ids, NOW};
 use crate::recorded::Case;
 
-/// More attempts than any job's limit.
+/// More attempts than the limit of any job.
 const ATTEMPTS_MAX: u8 = 10;
 
-/// What the scheduler made of a case.
+/// The scheduler's result for a case.
 #[derive(Debug)]
-pub struct Ran {
-    /// In the form of the records' `expect`.
+pub struct RunResult {
+    /// The result in the form of the records' `expect`.
     pub expect: Value,
-    /// Each plan with the state that it was made from.
+    /// Each plan with the state from which it was made.
     pub plans: Vec<(State, Plan)>,
 }
 
-/// Runs a case; an error is what the scheduler says that it cannot do.
+/// Runs a case.
 ///
 /// # Errors
-/// The scheduler's own.
-pub fn run(case: &Case, mut eval: Evaluation) -> Result<Ran, String> {
+/// If the scheduler makes no attempt.
+pub fn run(case: &Case, mut eval: Evaluation) -> Result<RunResult, String> {
     let is_dry_run = case.json["annotate"].as_bool().unwrap_or(false);
     eval.annotate_plan |= is_dry_run;
     let mut state = case.state();
@@ -47,10 +47,11 @@ pub fn run(case: &Case, mut eval: Evaluation) -> Result<Ran, String> {
         let accepted = without_nodes(&state, &plan, &refused_nodes);
         let is_partial = !is_refused && accepted != plan;
         let is_last = !is_refused && !is_partial || plan.is_noop();
-        // What a refused attempt proposed counts as created in the records; of what waits for room anywhere, the first.
+        // The records count evaluations of refused attempts as created. Of those that are blocked without a node, they
+        // count the first.
         for eval in &outcome.creates {
-            let waits = |eval: &Evaluation| eval.status == EvalStatus::Blocked && eval.node_id.is_none();
-            if is_last || !waits(eval) || !creates.iter().any(waits) {
+            let is_blocked = |eval: &Evaluation| eval.status == EvalStatus::Blocked && eval.node_id.is_none();
+            if is_last || !is_blocked(eval) || !creates.iter().any(is_blocked) {
                 creates.push(eval.clone());
             }
         }
@@ -59,7 +60,7 @@ pub fn run(case: &Case, mut eval: Evaluation) -> Result<Ran, String> {
         }
         if is_partial {
             refused_nodes.clear();
-            state = applied(&state, &accepted);
+            state = apply_plan(&state, &accepted);
         }
         last = Some(outcome);
         if is_last {
@@ -82,7 +83,7 @@ pub fn run(case: &Case, mut eval: Evaluation) -> Result<Ran, String> {
     } else {
         expect["eval_updates"] = vec![names.updated(&after)].into();
     }
-    Ok(Ran { expect, plans })
+    Ok(RunResult { expect, plans })
 }
 
 /// Nodes on which the first plan's placements are refused.
@@ -91,7 +92,7 @@ fn refused_nodes(case: &Case) -> Vec<String> {
     nodes.filter_map(|node| Some(node.as_str()?.to_owned())).collect()
 }
 
-/// A plan less what it does on some nodes to which it adds something.
+/// A plan without the changes on those of its placements' nodes that refuse it.
 fn without_nodes(state: &State, plan: &Plan, refused: &[String]) -> Plan {
     let mut accepted = plan.clone();
     let on: BTreeSet<String> = plan
@@ -113,7 +114,7 @@ fn without_nodes(state: &State, plan: &Plan, refused: &[String]) -> Plan {
                 continue;
             }
             let known = kept.nodes.iter().position(|known| *known == node);
-            let node = known.map_or_else(|| kept.add_node(node), |place| place as u32);
+            let node = known.map_or_else(|| kept.add_node(node), |index| index as u32);
             kept.push(Placement {
                 id: placements.ids.0[row],
                 node,
@@ -131,13 +132,13 @@ fn without_nodes(state: &State, plan: &Plan, refused: &[String]) -> Plan {
     accepted
 }
 
-/// The state after a plan was taken, as far as a scheduler or a checker looks at it.
-pub(super) fn applied(state: &State, plan: &Plan) -> State {
-    taken(state, plan, NOW)
+/// The state after a plan was accepted, as far as a scheduler or the checker reads it.
+pub(super) fn apply_plan(state: &State, plan: &Plan) -> State {
+    apply_plan_at(state, plan, NOW)
 }
 
-/// The same at some moment.
-pub fn taken(state: &State, plan: &Plan, now: Timestamp) -> State {
+/// The same at a given time.
+pub fn apply_plan_at(state: &State, plan: &Plan, now: Timestamp) -> State {
     let mut after = state.clone();
     let mut changes: Vec<Change> = Vec::new();
     if let Some(planned) = &plan.deployment {
@@ -197,19 +198,19 @@ pub fn taken(state: &State, plan: &Plan, now: Timestamp) -> State {
         result: Vec::new(),
         changes,
     };
-    after.apply(&set).expect("a plan fits the state that it was made from");
+    after.apply(&set).expect("a plan can be applied to the state from which it was made");
     after
 }
 
-/// Names an evaluation that the scheduler made by what it is for.
+/// Labels an evaluation that the scheduler made by its trigger and time.
 fn label(eval: &Evaluation) -> String {
     format!("{}@{}", eval.trigger, eval.wait_until.as_secs())
 }
 
-/// How ids that the scheduler made up are written.
+/// The names of ids that the scheduler generated.
 struct Names {
     evals: BTreeMap<EvalId, String>,
-    /// Deployments that were there before.
+    /// Deployments that existed before.
     known: BTreeSet<DeploymentId>,
 }
 
@@ -245,7 +246,7 @@ impl Names {
                 self.update(form, &group.change);
             }
         }
-        let placed = applied(before, plan);
+        let placed = apply_plan(before, plan);
         let mut placements = Vec::new();
         let mut preemptions = Vec::new();
         for placed_together in &plan.placements {
@@ -256,7 +257,8 @@ impl Names {
             }
         }
         let deployment = plan.deployment.as_ref().map(|deployment| {
-            let mut form = serde_json::to_value(deployment.to_api()).expect("a deployment is JSON");
+            let mut form =
+                serde_json::to_value(deployment.to_api()).expect("a deployment can be encoded as JSON");
             form["ID"] = self.deployment(deployment.id).into();
             form
         });
@@ -279,7 +281,7 @@ impl Names {
     }
 
     fn unchanged(&self, before: &State, id: AllocId) -> Value {
-        let alloc = before.alloc(id).expect("only what is there is updated");
+        let alloc = before.alloc(id).expect("only existing allocations are updated");
         json!({
             "alloc": id.to_string(),
             "job_version": alloc.common().job.version,
@@ -324,8 +326,8 @@ impl Names {
     }
 
     fn placement(&self, after: &State, id: AllocId) -> Value {
-        let alloc = after.alloc(id).expect("it was placed").to_allocation();
-        let dump = serde_json::to_value(alloc.to_dump()).expect("an allocation is JSON");
+        let alloc = after.alloc(id).expect("the allocation was placed").to_allocation();
+        let dump = serde_json::to_value(alloc.to_dump()).expect("an allocation can be encoded as JSON");
         let preempts = alloc.extra.preempted.iter().map(|victim| Value::from(victim.to_string()));
         json!({
             "name": dump["Name"],
@@ -344,7 +346,7 @@ impl Names {
     }
 
     fn updated(&self, eval: &Evaluation) -> Value {
-        let api = serde_json::to_value(eval.to_api()).expect("an evaluation is JSON");
+        let api = serde_json::to_value(eval.to_api()).expect("an evaluation can be encoded as JSON");
         let preempted = eval.annotations.iter().flat_map(|annotations| &annotations.preempted);
         json!({
             "status": eval.status.as_str(),
@@ -363,8 +365,11 @@ impl Names {
 }
 
 fn created(eval: &Evaluation) -> Value {
-    let classes: Map<String, Value> =
-        eval.class_eligibility.iter().map(|(class, serves)| (class.to_string(), (*serves).into())).collect();
+    let classes: Map<String, Value> = eval
+        .class_eligibility
+        .iter()
+        .map(|(class, is_eligible)| (class.to_string(), (*is_eligible).into()))
+        .collect();
     json!({
         "trigger": eval.trigger.as_str(),
         "type": eval.kind.as_str(),

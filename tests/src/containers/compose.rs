@@ -1,4 +1,4 @@
-//! The compose file of the repository, unchanged, in an engine of a test's own.
+//! The compose file of the repository, unchanged, in a private Docker engine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use super::engine::{Engine, configuration};
 use super::{cache, make_dir, run};
 use crate::skips::root;
 
-/// The module that pins the version of Compose.
+/// The Go module that pins the version of Compose.
 const MODULE: &str = "tests/clients/compose";
-/// Its program, and where the program finds its version.
+/// The package of its program, and the plug-in's path below the client's configuration.
 const PACKAGE: &str = "github.com/docker/compose/v2";
 const PLUGIN: &str = "cli-plugins/docker-compose";
 
@@ -25,15 +25,16 @@ pub struct Project<'a> {
 /// A container of the project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Container {
-    /// Its name, such as `drover-api-1`.
+    /// The container's name, such as `drover-api-1`.
     pub name: String,
-    /// The service that it is of.
+    /// The service of the container.
     pub service: String,
-    /// Whether it runs, and has run well for so long that it is called healthy.
+    /// Whether the container runs and its health check succeeds, if it has one.
     pub healthy: bool,
 }
 
-/// Why there is no Compose; `None` if there is, which takes a minute and the network the first time.
+/// Returns why Compose is not available, or `None` if it is. The first call builds Compose, which takes a minute and
+/// needs the network.
 pub fn unavailable() -> Option<String> {
     let plugin = configuration().join(PLUGIN);
     if plugin.exists() {
@@ -56,7 +57,7 @@ pub fn unavailable() -> Option<String> {
         .arg(&built)
         .arg(format!("{PACKAGE}/cmd"))
         .current_dir(&module));
-    make_dir(plugin.parent().expect("it is in a directory"));
+    make_dir(plugin.parent().expect("the plug-in's path has a parent"));
     fs::rename(built, plugin).expect("a file can be renamed");
     None
 }
@@ -67,33 +68,33 @@ impl<'a> Project<'a> {
         Self { engine }
     }
 
-    /// A command of Compose.
+    /// Returns a command of Compose.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.engine.docker(&["compose", "--ansi", "never", "--progress", "quiet"]);
-        // What somebody has set for a cluster of theirs is not for this one.
+        // Settings for another cluster in an `.env` file must not apply to this one.
         command.args(["--env-file", "/dev/null"]);
         command.args(arguments).current_dir(root());
         command
     }
 
-    /// Runs a command of Compose and answers what it printed.
+    /// Runs a command of Compose and returns its output.
     ///
     /// # Panics
-    /// If it fails; with the last lines of every container.
+    /// If it fails. The message has the last lines of every container's log.
     pub fn run(&self, arguments: &[&str]) -> String {
         /// Lines of each container's log.
-        const LAST_WORDS: usize = 8;
-        let output = self.command(arguments).output().expect("the plug-in is there");
+        const LOG_TAIL_LINES: usize = 8;
+        let output = self.command(arguments).output().expect("the plug-in is installed");
         assert!(
             output.status.success(),
             "docker compose {arguments:?} failed: {}\n{}",
-            super::said(&output),
-            self.engine.last_words(LAST_WORDS)
+            super::output_text(&output),
+            self.engine.log_tails(LOG_TAIL_LINES)
         );
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// The file as Compose understands it, with these profiles (`*` is all).
+    /// The file as Compose resolves it, with a profile (`*` means all).
     ///
     /// # Panics
     /// If Compose refuses it.
@@ -113,10 +114,10 @@ impl<'a> Project<'a> {
         images
     }
 
-    /// Its containers that run, by name.
+    /// The running containers by name.
     ///
     /// # Panics
-    /// If the engine does not say.
+    /// If the engine does not answer.
     pub fn containers(&self) -> BTreeMap<String, Container> {
         let format = "{{.Names}}\t{{.Label \"com.docker.compose.service\"}}\t{{.Status}}";
         let text = self.engine.run(&["ps", "--format", format]);
@@ -124,7 +125,7 @@ impl<'a> Project<'a> {
             let mut columns = line.split('\t').map(str::to_owned);
             let mut next = || columns.next().unwrap_or_default();
             let (name, service, status) = (next(), next(), next());
-            // `Up 3 seconds (healthy)`; a container without a check has no parenthesis.
+            // Such as `Up 3 seconds (healthy)`. A container without a health check has no parenthesis.
             let healthy = status.contains("(healthy)") || !status.contains('(');
             (name.clone(), Container { name, service, healthy })
         });

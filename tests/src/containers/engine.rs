@@ -1,5 +1,5 @@
-//! A Docker engine of a test's own: its processes, its mounts and, where wanted, its network are in namespaces that end
-//! with it. The machine's own engine, firewall and images are left alone.
+//! A private Docker engine for a test. Its processes, its mounts and, optionally, its network are in namespaces that
+//! end with it. The engine, firewall and images of the machine are not touched.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,67 +13,70 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use super::{cache, find_all, make_dir, run, said};
+use super::{cache, find_all, make_dir, output_text, run};
 use telemetry::clock::monotonic as now;
 
 /// How long an engine may take to answer, and to end.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(50);
-/// The cgroup below which all of its containers are.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often the engine is polled meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The cgroup that contains all of its containers.
 const CGROUP: &str = "drover-drill";
 
-/// Where the engine's network is.
+/// The network of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// The machine's, without bridges: builds reach package registries, and containers run with `--network host` only.
+    /// The machine's network, without bridges: builds reach package registries, and containers run only with `--network
+    /// host`.
     Host,
-    /// One of its own, without a way out: bridges, names and published ports work, and nothing of the machine changes.
+    /// A private network without access to others: bridges, names and published ports work, and nothing on the machine
+    /// changes.
     Own,
 }
 
-/// A running engine; it ends when this is dropped, with all that runs in it. One at a time: they share their images.
+/// A running engine. Dropping it ends the engine and everything that runs in it. Only one can run at a time, because
+/// all share their images.
 #[derive(Debug)]
 pub struct Engine {
     process: Child,
-    /// Its first process, which sees to the others.
-    first: Pid,
+    /// The first process in the namespace, which supervises the others.
+    init: Pid,
     client: PathBuf,
     directory: TempDir,
     _lock: Flock<File>,
 }
 
 impl Engine {
-    /// Starts an engine, and removes what an earlier one left behind but for images.
+    /// Starts an engine, and removes everything but images that an earlier one left behind.
     ///
     /// # Panics
-    /// If it does not start; with its log.
+    /// If the engine does not start. The message has its log.
     pub fn start(network: Network) -> Self {
         let cache = cache();
         make_dir(&cache.join("docker"));
-        let lock = File::create(cache.join("lock")).expect("a lock can be written");
+        let lock = File::create(cache.join("lock")).expect("the lock file can be created");
         let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error);
-        let lock = lock.expect("a lock can be waited for");
-        // Sockets have short paths.
+        let lock = lock.expect("the lock can be acquired");
+        // Paths of sockets must be short.
         let directory = tempfile::Builder::new().prefix("drover-engine-").tempdir_in("/tmp");
-        let directory = directory.expect("there is room for temporary files");
+        let directory = directory.expect("a temporary directory can be created");
         let mut process = spawn(network, directory.path(), &cache.join("docker"));
-        let Some(first) = first_child(&process) else {
+        let Some(init) = first_child(&process) else {
             let _ = process.kill();
             panic!("the engine does not start: {}", log(directory.path()));
         };
-        let client = client().expect("there is a client, or tests are skipped");
-        let engine = Self { process, first, client, directory, _lock: lock };
-        engine.until_ready();
+        let client = client().expect("a client is installed, or the test is skipped");
+        let engine = Self { process, init, client, directory, _lock: lock };
+        engine.wait_until_ready();
         engine.clear();
         engine
     }
 
-    fn until_ready(&self) {
+    fn wait_until_ready(&self) {
         let begun = now();
         while !self.docker(&["version"]).output().is_ok_and(|output| output.status.success()) {
-            assert!(now() - begun < PATIENCE, "the engine does not answer: {}", log(self.directory.path()));
-            std::thread::sleep(LOOK);
+            assert!(now() - begun < TIMEOUT, "the engine does not answer: {}", log(self.directory.path()));
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -92,12 +95,15 @@ impl Engine {
         self.run(&["network", "prune", "--force"]);
     }
 
-    /// A command of the client that speaks to this engine.
+    /// Returns a command of the client that connects to this engine.
     pub fn docker(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.client);
         for (name, _) in std::env::vars_os() {
-            let of_another = ["DOCKER_", "COMPOSE_", "DROVER_", "OTEL_", "BUILDKIT_", "NOMAD_"];
-            if name.to_str().is_some_and(|name| of_another.iter().any(|prefix| name.starts_with(prefix))) {
+            let foreign_prefixes = ["DOCKER_", "COMPOSE_", "DROVER_", "OTEL_", "BUILDKIT_", "NOMAD_"];
+            if name
+                .to_str()
+                .is_some_and(|name| foreign_prefixes.iter().any(|prefix| name.starts_with(prefix)))
+            {
                 command.env_remove(name);
             }
         }
@@ -107,7 +113,7 @@ impl Engine {
         command
     }
 
-    /// Runs a command of the client and answers what it printed.
+    /// Runs a command of the client and returns its output.
     ///
     /// # Panics
     /// If it fails.
@@ -115,55 +121,58 @@ impl Engine {
         run(&mut self.docker(arguments))
     }
 
-    /// What a template says of a container, an image or whatever else has a name.
+    /// Evaluates a template for a container, an image or another named object.
     ///
     /// # Panics
-    /// If there is nothing of that name.
+    /// If no object has that name.
     pub fn inspect(&self, name: &str, template: &str) -> String {
         self.run(&["inspect", "--format", template, name])
     }
 
-    /// Lets the calling thread be in the engine's network from here on, where containers have addresses.
+    /// Moves the calling thread into the engine's network, where containers have addresses.
     ///
     /// # Panics
-    /// If it is not let in.
+    /// If that is not permitted.
     pub fn enter_network(&self) {
-        let namespace = File::open(format!("/proc/{}/ns/net", self.first)).expect("the engine runs");
+        let namespace = File::open(format!("/proc/{}/ns/net", self.init)).expect("the engine runs");
         setns(namespace, CloneFlags::CLONE_NEWNET).expect("root may enter namespaces");
     }
 
-    /// Kills the first process of a container without a word to the engine: to it that is a crash.
+    /// Kills the first process of a container without informing the engine, to which it looks like a crash.
     ///
     /// # Panics
     /// If the container does not run.
     pub fn crash(&self, container: &str) {
         let pid = self.inspect(container, "{{.State.Pid}}");
         assert_ne!(pid, "0", "{container} does not run");
-        let first = self.first.to_string();
-        let inside = ["--target", &first, "--pid", "--mount", "kill", "-KILL", &pid];
+        let init = self.init.to_string();
+        let inside = ["--target", &init, "--pid", "--mount", "kill", "-KILL", &pid];
         run(Command::new("nsenter").args(inside));
     }
 
-    /// The end of the log of each container, for those who look for a reason.
-    pub fn last_words(&self, lines: usize) -> String {
+    /// The last lines of each container's log.
+    pub fn log_tails(&self, lines: usize) -> String {
         let lines = lines.to_string();
         let names = self.run(&["ps", "--all", "--format", "{{.Names}} {{.Status}}"]);
-        let words = names.lines().map(|line| {
+        let tails = names.lines().map(|line| {
             let name = line.split(' ').next().unwrap_or_default();
             let output = self.docker(&["logs", "--tail", &lines, name]).output();
-            format!("--- {line}\n{}\n", output.map_or_else(|error| error.to_string(), |output| said(&output)))
+            format!(
+                "--- {line}\n{}\n",
+                output.map_or_else(|error| error.to_string(), |output| output_text(&output))
+            )
         });
-        words.collect()
+        tails.collect()
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // The engine ends its containers; whatever does not end goes with the namespace.
-        let _ = kill(self.first, Signal::SIGTERM);
+        // The engine ends its containers. Processes that do not end are killed with the namespace.
+        let _ = kill(self.init, Signal::SIGTERM);
         let begun = now();
-        while matches!(self.process.try_wait(), Ok(None)) && now() - begun < PATIENCE {
-            std::thread::sleep(LOOK);
+        while matches!(self.process.try_wait(), Ok(None)) && now() - begun < TIMEOUT {
+            std::thread::sleep(POLL_INTERVAL);
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -171,14 +180,15 @@ impl Drop for Engine {
     }
 }
 
-/// The first client on this machine that builds with BuildKit: one from before it became a plug-in, or one with it.
+/// The first client on this machine that builds with BuildKit: either older than the plug-in, or with the plug-in
+/// installed.
 pub(crate) fn client() -> Option<PathBuf> {
-    /// From here on BuildKit needs the plug-in `buildx`.
+    /// From this version on, BuildKit needs the plug-in `buildx`.
     const PLUGIN_SINCE: u32 = 23;
     let builds = |client: &PathBuf| {
         let Ok(output) = Command::new(client).arg("--version").output() else { return false };
-        // `Docker version 20.10.24, build …`
-        let text = said(&output);
+        // Such as `Docker version 20.10.24, build …`.
+        let text = output_text(&output);
         let major = text.split(' ').nth(2).and_then(|version| version.split('.').next()?.parse::<u32>().ok());
         let has_plugin = || {
             let output = Command::new(client).args(["buildx", "version"]).output();
@@ -194,7 +204,7 @@ pub(crate) fn configuration() -> PathBuf {
     cache().join("client")
 }
 
-/// Starts the engine in namespaces that end with this thread, whatever happens to it.
+/// Starts the engine in namespaces that end with this thread, however the thread ends.
 fn spawn(network: Network, directory: &Path, data: &Path) -> Child {
     let at = |name: &str| directory.join(name).display().to_string();
     let log = File::create(directory.join("log")).expect("a log can be written");
@@ -204,7 +214,7 @@ fn spawn(network: Network, directory: &Path, data: &Path) -> Child {
     if network == Network::Own {
         command.arg("--net");
     }
-    // The first process of a namespace adopts those that lose their parents. A shell waits for them.
+    // The first process of a namespace adopts orphaned processes. The shell reaps them.
     let script = "ip link set lo up; dockerd \"$@\" & trap 'kill -TERM $!' TERM; wait $!; wait $!";
     command.args(["bash", "-c", script, "engine", "--data-root"]).arg(data);
     command.args(["--exec-root", &at("exec"), "--pidfile", &at("docker.pid")]);
@@ -218,21 +228,21 @@ fn spawn(network: Network, directory: &Path, data: &Path) -> Child {
         command.args(["--bridge=none", "--iptables=false", "--ip6tables=false"]);
         command.args(["--ip-forward=false", "--ip-masq=false"]);
     }
-    let output = log.try_clone().expect("a file can be shared");
+    let output = log.try_clone().expect("the file handle can be duplicated");
     command.stdin(Stdio::null()).stdout(output).stderr(log);
-    command.spawn().expect("the programs are there, or tests are skipped")
+    command.spawn().expect("the programs are installed, or the test is skipped")
 }
 
-/// The child of the process that has made the namespaces.
+/// Returns the child of the process that created the namespaces.
 fn first_child(process: &Child) -> Option<Pid> {
     let children = format!("/proc/{0}/task/{0}/children", process.id());
     let begun = now();
-    while now() - begun < PATIENCE {
+    while now() - begun < TIMEOUT {
         let found = fs::read_to_string(&children).ok()?;
         if let Some(pid) = found.split_whitespace().next() {
             return pid.parse().ok().map(Pid::from_raw);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     None
 }
@@ -241,13 +251,13 @@ fn log(directory: &Path) -> String {
     fs::read_to_string(directory.join("log")).unwrap_or_default()
 }
 
-/// Removes the cgroups that the engine's containers were in, of every hierarchy.
+/// Removes the cgroups of the engine's containers in every hierarchy.
 fn remove_cgroups() {
     let hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
     for hierarchy in
         hierarchies.map(|entry| entry.path().join(CGROUP)).chain([Path::new("/sys/fs/cgroup").join(CGROUP)])
     {
-        // One that is in use stays.
+        // A cgroup that is in use remains.
         let _ = remove_cgroup(&hierarchy);
     }
 }

@@ -1,4 +1,5 @@
-//! Images without a registry: Debian from its packages, the official ones from `tests/images`, Drover's from its Dockerfile.
+//! Images that are made without a registry: Debian from its packages, the official ones from `tests/images`, and
+//! Drover's from its Dockerfile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,35 +9,35 @@ use super::engine::Engine;
 use super::{cache, make_dir, run};
 use crate::skips::root;
 
-/// The image that the others begin with.
+/// The base image of the others.
 pub const DEBIAN: &str = "debian:bookworm-slim";
-/// The image that the Dockerfile compiles in.
+/// The image in which the Dockerfile compiles.
 pub const RUST: &str = "rust:1.95-bookworm";
-/// What every machine that runs containers from here on has, beside what Debian calls minimal.
+/// Packages that are added to Debian's minimal system, as the official image is used in production with them.
 const PACKAGES: &str = "ca-certificates,tzdata,tini,busybox-static";
-/// Certificates of the network that packages come by; builds may need them.
+/// CA certificates of the network from which packages come. Builds may need them.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Where the binary in an image comes from.
+/// The source of the binary in an image.
 #[derive(Debug, Clone)]
 pub enum Binary {
-    /// It is there.
+    /// An existing binary.
     Prebuilt(PathBuf),
-    /// The Dockerfile compiles it.
+    /// The Dockerfile compiles the binary.
     Compiled,
 }
 
-/// Makes the Debian image. The first time that takes a minute and the network.
+/// Makes the Debian image. The first call takes a minute and needs the network.
 ///
 /// # Panics
-/// If it cannot be made.
+/// If the image cannot be made.
 pub fn debian(engine: &Engine) {
     if has(engine, DEBIAN) {
         return;
     }
     let archive = cache().join("debian.tar");
     if !archive.exists() {
-        let directory = tempfile::tempdir_in(cache()).expect("there is room for temporary files");
+        let directory = tempfile::tempdir_in(cache()).expect("a temporary directory can be created");
         let root = directory.path().join("root");
         let include = format!("--include={PACKAGES}");
         run(Command::new("debootstrap").args(["--variant=minbase", &include, "bookworm"]).arg(&root));
@@ -56,23 +57,23 @@ pub fn debian(engine: &Engine) {
     engine.run(&["import", "--change", "CMD [\"bash\"]", &archive.display().to_string(), DEBIAN]);
 }
 
-/// Makes an image that stands in for an official one, under its name.
+/// Makes an image that replaces an official one, under the same name.
 ///
 /// # Panics
-/// If there is nothing in `tests/images` to make it of.
+/// If `tests/images` has no directory for it.
 pub fn official(engine: &Engine, name: &str) {
     let kind = name.split(':').next().unwrap_or(name);
     let directory = root().join("tests/images").join(kind);
-    assert!(directory.is_dir(), "{} does not exist, of which {name} could be made", directory.display());
+    assert!(directory.is_dir(), "cannot make {name}: {} does not exist", directory.display());
     let base = format!("BASE={DEBIAN}");
     let directory = directory.display().to_string();
     engine.run(&["build", "--network", "host", "--build-arg", &base, "--tag", name, &directory]);
 }
 
-/// Makes the image that the Dockerfile compiles in, of this machine's toolchain.
+/// Makes the image in which the Dockerfile compiles, from this machine's toolchain.
 ///
 /// # Panics
-/// If it cannot be made.
+/// If the image cannot be made.
 pub fn rust(engine: &Engine) {
     let toolchain = run(Command::new("rustc").args(["--print", "sysroot"]));
     let file = root().join("tests/images/rust/Dockerfile").display().to_string();
@@ -94,7 +95,7 @@ pub fn rust(engine: &Engine) {
 /// Builds one of the Dockerfile's targets under a name.
 ///
 /// # Panics
-/// If it cannot be built.
+/// If the image cannot be built.
 pub fn drover(engine: &Engine, binary: &Binary, target: &str, name: &str) {
     let dockerfile = root().join("Dockerfile").display().to_string();
     let mut arguments =
@@ -116,7 +117,7 @@ pub fn drover(engine: &Engine, binary: &Binary, target: &str, name: &str) {
     engine.run(&arguments);
 }
 
-/// A directory with the stripped binary and the list of its parts.
+/// Returns a directory with the stripped binary and its software bill of materials.
 fn prebuilt(binary: &Path) -> PathBuf {
     let directory = cache().join("prebuilt");
     make_dir(&directory);
@@ -126,7 +127,7 @@ fn prebuilt(binary: &Path) -> PathBuf {
     directory
 }
 
-/// Whether the engine has an image of that name.
+/// Whether the engine has an image with that name.
 fn has(engine: &Engine, name: &str) -> bool {
     engine.docker(&["image", "inspect", name]).output().is_ok_and(|output| output.status.success())
 }

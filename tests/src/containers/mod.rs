@@ -1,4 +1,4 @@
-//! Containers for tests: an engine of the test's own, images made without a registry, and Docker Compose.
+//! Containers for tests: a private engine, images that are made without a registry, and Docker Compose.
 
 pub mod compose;
 pub mod engine;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::skips::target_dir;
 
-/// What has to be on a machine that runs these tests, and the Debian package with it.
+/// Programs that these tests need, each with its Debian package.
 const PROGRAMS: &[(&str, &str)] = &[
     ("dockerd", "docker.io"),
     ("docker", "docker.io"),
@@ -24,10 +24,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("strip", "binutils"),
 ];
 
-/// Why no engine can run here; `None` if one can.
+/// Returns why no engine can run here, or `None` if one can.
 pub fn unavailable() -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
-        return Some("an engine of its own needs root".to_owned());
+        return Some("a private engine needs root".to_owned());
     }
     let missing = PROGRAMS.iter().find(|(program, _)| find(program).is_none());
     if let Some((program, package)) = missing {
@@ -39,12 +39,12 @@ pub fn unavailable() -> Option<String> {
     let namespaces = Command::new("unshare").args(["-n", "-m", "-p", "--fork", "true"]).output();
     let denied = namespaces.map_or_else(
         |error| Some(error.to_string()),
-        |output| (!output.status.success()).then(|| said(&output)),
+        |output| (!output.status.success()).then(|| output_text(&output)),
     );
-    denied.map(|cause| format!("namespaces of its own are refused: {cause}"))
+    denied.map(|cause| format!("private namespaces are refused: {cause}"))
 }
 
-/// Where things are kept that are expensive to make: the base image, the engine's images, Compose.
+/// Directory for data that is expensive to make: the base image, the engine's images, Compose.
 pub(crate) fn cache() -> PathBuf {
     target_dir().join("containers")
 }
@@ -60,27 +60,27 @@ fn find(program: &str) -> Option<PathBuf> {
     find_all(program).into_iter().next()
 }
 
-/// What a command said, on both its outputs.
-pub(crate) fn said(output: &Output) -> String {
+/// The output of a command, standard output first.
+pub(crate) fn output_text(output: &Output) -> String {
     let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
     text.join("\n").trim().to_owned()
 }
 
-/// Runs a command to its end and answers its standard output without the last line break.
+/// Runs a command to its end and returns its standard output without the last line break.
 ///
 /// # Panics
-/// If it fails; with what it said.
+/// If it fails. The message has its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?} failed: {}", said(&output));
+    assert!(output.status.success(), "{command:?} failed: {}", output_text(&output));
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
-/// Creates a directory and those above it.
+/// Creates a directory and its parents.
 ///
 /// # Panics
-/// If it cannot.
+/// If that fails.
 pub(crate) fn make_dir(path: &Path) {
     std::fs::create_dir_all(path).unwrap_or_else(|error| panic!("cannot create {}: {error}", path.display()));
 }

@@ -1,14 +1,14 @@
-//! Certificates for servers on 127.0.0.1, made by OpenSSL's program.
+//! Certificates for servers on 127.0.0.1, made by the `openssl` program.
 
 use std::path::Path;
 use std::process::Command;
 
 use private_servers::NatsTls;
 
-/// Makes an authority and a server's certificate in a directory.
+/// Makes a certificate authority and a server certificate in a directory.
 ///
 /// # Panics
-/// If OpenSSL is not there, or fails.
+/// If `openssl` is not installed, or fails.
 pub fn make(dir: &Path) -> NatsTls {
     let path = |name: &str| dir.join(name);
     let text = |name: &str| path(name).display().to_string();

@@ -1,5 +1,5 @@
-//! What must hold at every index of the log, whatever happened to the processes that wrote it; and that whoever is asked
-//! at the end shows the same: the log, the tables that services load, SQL, and every API.
+//! Invariants that must hold at every index of the log, whatever happened to the processes that wrote it; and the final
+//! check that the log, the tables that services load, SQL and every API agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -19,68 +19,70 @@ use super::{Cluster, Settings, pause};
 /// Bytes of the log that are read at once.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// The log, played through from its beginning. Every change set is looked at.
+/// The log, replayed from its beginning. Every change set is checked.
 pub struct History {
     database: Database,
     state: State,
 }
 
 impl History {
-    /// Of a cluster whose log still goes back to its beginning.
-    pub async fn of(cluster: &Cluster) -> Self {
+    /// Replays the log of a cluster, which must still reach back to its beginning.
+    pub async fn new(cluster: &Cluster) -> Self {
         Self { database: cluster.database().await, state: State::default() }
     }
 
-    /// The state at the last change set that was looked at.
+    /// The state after the last change set that was checked.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Reads on to the head. Asserts that there is no gap, that time does not go back, that no allocation is placed
-    /// twice or beyond its group's count, and that no node is filled over its capacity.
+    /// Reads on to the head. Asserts that indexes have no gaps, that time does not go back, that no allocation is
+    /// placed twice or beyond its group's count, and that no node exceeds its capacity.
     ///
     /// # Panics
-    /// If any of this is not so.
+    /// If an assertion fails.
     pub async fn follow(&mut self) {
         loop {
             let tail = match self.database.changes_after(self.state.index(), PAGE_BYTES).await {
                 Ok(tail) => tail,
-                // Its connection was to a server that was killed; the next one is new.
+                // The connection was to a server that was killed. The next attempt opens a new one.
                 Err(_) => {
                     pause().await;
                     continue;
                 }
             };
-            let Tail::Page { rows, head } = tail else { panic!("a gap after index {}", self.state.index()) };
+            let Tail::Page { rows, head } = tail else {
+                panic!("the log has a gap after index {}", self.state.index())
+            };
             if rows.is_empty() {
                 assert_eq!(self.state.index(), head.index, "the head is ahead of the log");
                 return;
             }
             for row in rows {
-                self.step(&row.change_set().expect("a change set of the log can be read"));
+                self.step(&row.change_set().expect("a change set of the log can be decoded"));
             }
         }
     }
 
-    /// Reads on until no evaluation waits and nothing is written any more.
+    /// Reads on until no evaluation is pending and nothing is written any more.
     ///
     /// # Panics
-    /// If that does not come to be.
-    pub async fn until_calm(&mut self, cluster: &Cluster) {
+    /// If that does not happen in time.
+    pub async fn wait_until_settled(&mut self, cluster: &Cluster) {
         let history = Mutex::new(self);
-        let is_calm = async |_: &Cluster| {
+        let is_settled = async |_: &Cluster| {
             let mut history = history.lock().await;
             let before = history.state.index();
             history.follow().await;
-            let is_calm = history.state.index() == before && history.state.live_evals().next().is_none();
-            is_calm.then_some(())
+            let is_settled = history.state.index() == before && history.state.live_evals().next().is_none();
+            is_settled.then_some(())
         };
-        cluster.until("no evaluation waits", is_calm).await;
+        cluster.wait_until("no evaluation is pending", is_settled).await;
     }
 
     fn step(&mut self, set: &ChangeSet) {
         let before = self.state.clone();
-        self.state.apply(set).expect("the log fits together");
+        self.state.apply(set).expect("the change sets of the log follow each other");
         let index = set.index;
         assert!(set.at >= before.at(), "time goes back at index {index}");
         if set.changes.iter().any(touches_allocs) {
@@ -89,26 +91,26 @@ impl History {
         }
     }
 
-    /// A plan may have been made before the job was changed: then it has as many as the version wanted that it was made
-    /// for, and the next one puts that right.
+    /// A plan may have been made before the job was changed. Then the job has as many allocations as its older version
+    /// wanted, and the next plan corrects that.
     fn assert_placed_once(&self, before: &State, index: Index) {
         for job in self.state.jobs() {
             let key = job.key();
             for group in &job.spec.task_groups {
-                let live = live_of(&self.state, &key, &group.name);
+                let live = live_allocs(&self.state, &key, &group.name);
                 let names: BTreeSet<_> = live.iter().map(|alloc| alloc.name()).collect();
                 assert_eq!(
                     names.len(),
                     live.len(),
                     "{key} has an allocation twice at index {index}: {live:?}"
                 );
-                let were = count_by_version(&live_of(before, &key, &group.name));
-                for (version, (now, wanted)) in count_by_version(&live) {
-                    let (were, _) = were.get(version).copied().unwrap_or_default();
-                    let now_wanted = format!("{now} of {wanted} allocations");
+                let counts_before = count_by_version(&live_allocs(before, &key, &group.name));
+                for (version, (count, wanted)) in count_by_version(&live) {
+                    let (before, _) = counts_before.get(version).copied().unwrap_or_default();
+                    let count_of_wanted = format!("{count} of {wanted} allocations");
                     assert!(
-                        now <= wanted.max(were),
-                        "{version:?} has {now_wanted} at index {index}, had {were}"
+                        count <= wanted.max(before),
+                        "{version:?} has {count_of_wanted} at index {index}, had {before}"
                     );
                 }
             }
@@ -130,10 +132,11 @@ impl History {
         }
     }
 
-    /// Asserts that the log's rows go from the first to the head, and that no applier wrote after the next one had.
+    /// Asserts that the log's rows are complete from the first index to the head, and that no applier wrote after its
+    /// successor had.
     ///
     /// # Panics
-    /// If that is not so.
+    /// If an assertion fails.
     pub fn assert_one_writer(&self, cluster: &Cluster) {
         let gaps = "select min(changes.index), max(head.index) - max(changes.index), \
                     max(changes.index) - count(*) from changes, head";
@@ -143,10 +146,11 @@ impl History {
         assert!(cluster.sql(late).is_empty(), "written by deposed appliers: {:?}", cluster.sql(late));
     }
 
-    /// Waits until the tables have all of the log. Asserts that what services load from them is what the log says.
+    /// Waits until the tables have reached the end of the log. Asserts that what services load from them equals the
+    /// state of the log.
     ///
     /// # Panics
-    /// If that is not so.
+    /// If an assertion fails.
     pub async fn assert_tables(&mut self, cluster: &Cluster) {
         let history = Mutex::new(self);
         let caught_up = async |_: &Cluster| {
@@ -157,7 +161,7 @@ impl History {
             (index == loaded.projected && index == loaded.head.index)
                 .then_some((history.state.clone(), loaded.state))
         };
-        let (log, tables) = &cluster.until("the tables have caught up", caught_up).await;
+        let (log, tables) = &cluster.wait_until("the tables have caught up", caught_up).await;
         assert_eq!(log.at(), tables.at());
         same("jobs", log, tables, |state| {
             let keys: Vec<JobKey> = state.jobs().map(|job| job.key()).collect();
@@ -178,18 +182,19 @@ impl History {
     }
 }
 
-/// Asserts that object tables that are built anew from the log have the same rows as those that came about bit by bit.
+/// Asserts that object tables that are rebuilt from the log have the same rows as those that were written
+/// incrementally.
 ///
 /// # Panics
-/// If any row differs, or the database cannot be asked.
-pub async fn assert_rebuilt(cluster: &Cluster) {
+/// If a row differs, or the database cannot be read.
+pub async fn assert_rebuild_agrees(cluster: &Cluster) {
     let differences = store::compare_with_log(&Settings::of(cluster).store).await;
-    let differences = differences.expect("the log goes back to its beginning, and the cluster rests");
-    let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    assert!(told.is_empty(), "the object tables are not what the log says:\n{}", told.join("\n"));
+    let differences = differences.expect("the log is complete and the cluster is idle");
+    let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    assert!(lines.is_empty(), "the object tables differ from the log:\n{}", lines.join("\n"));
 }
 
-/// Asserts that something is the same in both states.
+/// Asserts that a part of both states is equal.
 fn same<T: PartialEq + Debug>(what: &str, log: &State, tables: &State, of: impl Fn(&State) -> T) {
     let (log, tables) = (of(log), of(tables));
     assert!(log == tables, "{what} of the log:\n{log:#?}\n{what} of the tables:\n{tables:#?}");
@@ -198,13 +203,13 @@ fn same<T: PartialEq + Debug>(what: &str, log: &State, tables: &State, of: impl 
 /// Waits until SQL and all APIs list the same jobs, evaluations, allocations and nodes.
 ///
 /// # Panics
-/// If that does not come to be.
-pub async fn assert_shown_alike(cluster: &Cluster) {
-    for Shown { path, members, query } in &SHOWN {
+/// If they do not agree in time.
+pub async fn assert_apis_agree_with_sql(cluster: &Cluster) {
+    for Listing { path, members, query } in &LISTINGS {
         for api in cluster.apis() {
             let what = format!("{} and SQL show the same at {path}", api.host());
             cluster
-                .until(&what, async |cluster| {
+                .wait_until(&what, async |cluster| {
                     let rows: BTreeSet<String> = cluster.sql(query).into_iter().collect();
                     (listed(&api, path, members).await? == rows).then_some(())
                 })
@@ -213,39 +218,39 @@ pub async fn assert_shown_alike(cluster: &Cluster) {
     }
 }
 
-/// A list of the API, and the same in SQL.
-struct Shown {
+/// A list of the API, and the query for the same in SQL.
+struct Listing {
     path: &'static str,
     members: &'static [&'static str],
     query: &'static str,
 }
 
-const SHOWN: [Shown; 4] = [
-    Shown {
+const LISTINGS: [Listing; 4] = [
+    Listing {
         path: "/v1/allocations",
         members: &["ID", "JobID", "JobVersion", "NodeID", "DesiredStatus", "ClientStatus", "ModifyIndex"],
         query: "select id, job_id, job_version, node_id, desired_status, client_status, modify_index from allocs",
     },
-    Shown {
+    Listing {
         path: "/v1/jobs",
         members: &["ID", "Status", "Stop", "JobModifyIndex", "ModifyIndex"],
-        // The current versions.
+        // Only the current versions.
         query: "select distinct on (job_id) job_id, status, stopped::text, job_modify_index, modify_index from jobs \
                 order by job_id, create_index desc, version desc",
     },
-    Shown {
+    Listing {
         path: "/v1/evaluations",
         members: &["ID", "JobID", "Status", "TriggeredBy", "ModifyIndex"],
         query: "select id, job_id, status, triggered_by, modify_index from evals",
     },
-    Shown {
+    Listing {
         path: "/v1/nodes",
         members: &["ID", "Name", "Status", "SchedulingEligibility", "ModifyIndex"],
         query: "select id, name, status, scheduling_eligibility, modify_index from nodes",
     },
 ];
 
-/// What an API lists, as `psql` would show it.
+/// The items of an API's list in the format of `psql`.
 async fn listed(api: &Api, path: &str, members: &[&str]) -> Option<BTreeSet<String>> {
     let list = api.try_get(path).await.ok()?;
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -254,7 +259,7 @@ async fn listed(api: &Api, path: &str, members: &[&str]) -> Option<BTreeSet<Stri
     Some(array(&list).iter().map(row).collect())
 }
 
-/// How many allocations there are of each version of their group, and how many it wants.
+/// The number of allocations of each job version, with the count that the version's group wants.
 fn count_by_version<'a>(allocs: &[AllocRef<'a>]) -> BTreeMap<&'a JobVersionKey, (usize, usize)> {
     let mut counts = BTreeMap::new();
     for alloc in allocs {
@@ -268,12 +273,12 @@ fn is_live(alloc: &AllocRef<'_>) -> bool {
     alloc.desired_status() == DesiredStatus::Run && !alloc.client_status().is_terminal()
 }
 
-/// The allocations of a group that run or are to run.
-pub fn live_of<'a>(state: &'a State, job: &JobKey, group: &str) -> Vec<AllocRef<'a>> {
+/// The live allocations of a group.
+pub fn live_allocs<'a>(state: &'a State, job: &JobKey, group: &str) -> Vec<AllocRef<'a>> {
     state.allocs_of_job(job).filter(|alloc| **alloc.group_name() == *group && is_live(alloc)).collect()
 }
 
-/// Whether a change may alter what nodes hold or how many allocations a job has.
+/// Whether a change may alter the resources in use on nodes, or the number of a job's allocations.
 fn touches_allocs(change: &Change) -> bool {
     matches!(
         change,

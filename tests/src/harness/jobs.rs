@@ -1,25 +1,25 @@
-//! Jobs in few words, as the API takes them: of one group `group` with one task `task`, which ask for next to nothing.
+//! Builders of job registrations: jobs with one group `group` and one task `task` that needs few resources.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// A service whose tasks only pretend to run.
-pub fn pretending(id: &str, count: usize) -> Value {
+/// A service job of the mock driver.
+pub fn mock_service(id: &str, count: usize) -> Value {
     job(id, "service", count, &json!({ "Driver": "mock_driver", "Config": { "run_for": "1h" } }))
 }
 
-/// A job of this type, on every node that there is, whose tasks only pretend to run so long.
-pub fn on_every_node(id: &str, kind: &str, run_for: &str) -> Value {
+/// A job of the given type on every node, whose tasks of the mock driver end after `run_for`.
+pub fn mock_on_every_node(id: &str, kind: &str, run_for: &str) -> Value {
     job(id, kind, 1, &json!({ "Driver": "mock_driver", "Config": { "run_for": run_for } }))
 }
 
-/// A service that is a shell script.
+/// A service job that runs a shell script.
 pub fn service(id: &str, script: &str) -> Value {
     job(id, "service", 1, &shell(script))
 }
 
-/// A batch job that is a shell script; it is neither restarted nor rescheduled.
+/// A batch job that runs a shell script, and is neither restarted nor rescheduled.
 pub fn batch(id: &str, script: &str) -> Value {
     let mut job = job(id, "batch", 1, &shell(script));
     let group = &mut job["Job"]["TaskGroups"][0];
@@ -28,9 +28,8 @@ pub fn batch(id: &str, script: &str) -> Value {
     job
 }
 
-/// A shell script that writes its process id to `pid` as a further line, and then a line to `ticks` again and again:
-/// for how many seconds the machine has been up.
-pub fn ticking(pid: &Path, ticks: &Path) -> String {
+/// A shell script that appends its process id to `pid`, and then repeatedly the machine's uptime in seconds to `ticks`.
+pub fn ticking_script(pid: &Path, ticks: &Path) -> String {
     let (pid, ticks) = (pid.display(), ticks.display());
     format!("echo $$ >> {pid}; while read up idle < /proc/uptime; do echo $up >> {ticks}; sleep 0.1; done")
 }

@@ -1,5 +1,5 @@
-//! A whole Drover in real processes: a database and a nats-server of its own, each service in a process of its own, and
-//! agents. Everything is gone when it is dropped, tasks included.
+//! A whole Drover in real processes: a private database and nats-server, one process for each service, and agents.
+//! Dropping it ends everything, including tasks, and deletes its data.
 
 pub mod api;
 pub mod certificates;
@@ -31,32 +31,32 @@ use wire::Role;
 
 use self::api::{Api, array, text};
 
-/// How long a condition may take to come true before the test fails.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(25);
-/// The control services: all but the agent.
+/// How long a condition may take to become true before the test fails.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a condition is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// The control services: all services except the agent.
 pub const SERVICES: [&str; 6] =
     ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
-/// The one agent of a cluster.
+/// The name of a cluster's agent.
 pub const AGENT: &str = "agent";
-/// Ports of APIs. Below those that servers and tasks are given, and below those of outgoing connections: one must stay
-/// free while its API is down.
+/// Ports for APIs. The range lies below the ports of servers and tasks and below those of outgoing connections, because
+/// a port must remain free while its API is down.
 const PORTS: std::ops::Range<u16> = 10_000..20_000;
-/// What stands in a log before what a process writes.
+/// The line in a log that precedes the output of a process.
 const STARTED: &str = "--- started";
-/// Lines of each process's log that a failed test shows.
-const LAST_WORDS: usize = 15;
+/// Lines of each process's log that a failed test prints.
+const LOG_TAIL_LINES: usize = 15;
 
-/// A running cluster: a process for each service, or several, and agents.
+/// A running cluster: one or several processes for each service, and agents.
 pub struct Cluster {
-    /// Its API; the first, if there are several.
+    /// The API, or the first one if there are several.
     pub api: Api,
-    /// The APIs beside it, by the names of their processes.
+    /// The other APIs by the names of their processes.
     further_apis: BTreeMap<String, Api>,
-    /// Its database.
+    /// The cluster's database.
     pub postgres: Postgres,
-    /// Its NATS.
+    /// The cluster's NATS.
     pub nats: Nats,
     binary: PathBuf,
     environment: Vec<(String, String)>,
@@ -65,27 +65,28 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster of `binary`, with this in the environment of every process, and waits until its node is ready.
+    /// Starts a cluster of `binary` with these environment variables in every process, and waits until its node is
+    /// ready.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If the cluster does not start.
     pub async fn start(binary: &str, environment: &[(&str, String)]) -> Self {
         let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();
-        Self::start_of(binary, environment, &names).await
+        Self::start_processes(binary, environment, &names).await
     }
 
-    /// The same with these processes ([`Self::spawn`]).
+    /// The same with the given processes ([`Self::spawn`]).
     ///
     /// # Panics
-    /// If it does not come up.
-    pub async fn start_of(binary: &str, environment: &[(&str, String)], names: &[&str]) -> Self {
+    /// If the cluster does not start.
+    pub async fn start_processes(binary: &str, environment: &[(&str, String)], names: &[&str]) -> Self {
         Self::start_with(binary, environment, names, NatsOptions::default()).await
     }
 
-    /// The same with this NATS.
+    /// The same with the given processes and options of NATS.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If the cluster does not start.
     pub async fn start_with(
         binary: &str,
         environment: &[(&str, String)],
@@ -104,14 +105,14 @@ impl Cluster {
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect(),
             processes: BTreeMap::new(),
-            dir: tempfile::tempdir().expect("there is room for temporary files"),
+            dir: tempfile::tempdir().expect("a temporary directory can be created"),
         };
         cluster.make_roles().await;
         names.iter().for_each(|name| cluster.spawn(name));
         let agents = names.iter().filter(|name| service_of(name) == AGENT).count();
         if names.iter().any(|name| service_of(name) == "api") {
             cluster
-                .until("all nodes are ready", async |cluster| {
+                .wait_until("all nodes are ready", async |cluster| {
                     let nodes = cluster.api.try_get("/v1/nodes").await.ok()?;
                     let is_ready = |node: &&Value| text(node, "Status") == "ready";
                     (array(&nodes).iter().filter(is_ready).count() == agents).then_some(())
@@ -121,14 +122,14 @@ impl Cluster {
         cluster
     }
 
-    /// Makes the database's roles, and a file with a password for each.
+    /// Creates the database's roles, and a file with the password of each.
     async fn make_roles(&self) {
         let passwords = Passwords::random();
         let made = self.postgres.run_script(script("postgres", &passwords)).await;
         made.expect("the roles can be made");
         for role in roles::Role::ALL {
-            let password = passwords.of(role).expect("every role is given one");
-            std::fs::write(self.password_file(role), password).expect("there is room for a file");
+            let password = passwords.of(role).expect("every role has a password");
+            std::fs::write(self.password_file(role), password).expect("the password file can be written");
         }
     }
 
@@ -136,7 +137,7 @@ impl Cluster {
         self.path(&format!("{}.password", role.name()))
     }
 
-    /// What a process finds in its environment that is to use the database with the rights of a role.
+    /// Environment variables of a process that uses the database with the rights of a role.
     pub fn login(&self, role: roles::Role) -> [(&'static str, String); 2] {
         let file = self.password_file(role);
         [
@@ -145,18 +146,19 @@ impl Cluster {
         ]
     }
 
-    /// Starts a process, or starts it again. Its name is a sub-command, with `@` and more where there are several.
+    /// Starts a process, or starts it again. Its name is a sub-command, followed by `@` and a suffix where there are
+    /// several.
     ///
     /// # Panics
-    /// If there is no such program.
+    /// If the program does not exist.
     pub fn spawn(&mut self, name: &str) {
         self.spawn_with(name, &[]);
     }
 
-    /// The same with more in its environment.
+    /// The same with further environment variables.
     ///
     /// # Panics
-    /// If there is no such program.
+    /// If the program does not exist.
     pub fn spawn_with(&mut self, name: &str, environment: &[(&str, String)]) {
         let service = service_of(name);
         let mut command = Command::new(&self.binary);
@@ -184,204 +186,208 @@ impl Cluster {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         let log = File::options().create(true).append(true).open(self.log(name));
-        let mut log = log.expect("a log can be written");
-        writeln!(log, "{STARTED}").expect("a log can be written");
+        let mut log = log.expect("the log can be opened");
+        writeln!(log, "{STARTED}").expect("the log can be written");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let child = command.spawn().expect("the binary is there");
+        let child = command.spawn().expect("the binary can be started");
         let before = self.processes.insert(name.to_owned(), child);
-        assert!(before.is_none(), "{name} runs already");
+        assert!(before.is_none(), "{name} is already running");
     }
 
-    /// Starts a process, and waits until it is there to stand by, or to help.
+    /// Starts a process, and waits until it is connected as a standby or a helper.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not connect.
     pub async fn spawn_connected(&mut self, name: &str) {
         self.spawn(name);
-        self.until_connected(name).await;
+        self.wait_until_connected(name).await;
     }
 
-    /// Waits until a process is there to stand by, or to help.
+    /// Waits until a process is connected as a standby or a helper.
     ///
     /// # Panics
-    /// If it does not come up.
-    pub async fn until_connected(&self, name: &str) {
-        self.until(&format!("{name} has connected"), async |cluster| {
+    /// If it does not connect.
+    pub async fn wait_until_connected(&self, name: &str) {
+        self.wait_until(&format!("{name} has connected"), async |cluster| {
             let log = std::fs::read_to_string(cluster.log(name)).unwrap_or_default();
-            // What the one before it wrote stands there as well.
+            // The log also holds the output of the earlier process.
             let own = log.rsplit(STARTED).next().unwrap_or_default();
             own.contains("connected to NATS").then_some(())
         })
         .await;
     }
 
-    /// Kills a process without warning, and waits until it is dead.
+    /// Kills a process by SIGKILL, and waits until it is dead.
     ///
     /// # Panics
-    /// If there is none of that name.
+    /// If there is no process of that name.
     pub fn kill9(&mut self, name: &str) {
-        let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
-        child.kill().expect("one's own children can be killed");
-        child.wait().expect("and waited for");
+        let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} is not running"));
+        child.kill().expect("a child process can be killed");
+        child.wait().expect("a child process can be waited for");
     }
 
-    /// Tells a process to end (SIGTERM), and waits until it has; answers how, and after how long.
+    /// Sends SIGTERM to a process, and waits until it exits. Returns its status, and how long it took.
     ///
     /// # Panics
-    /// If it does not end.
-    pub async fn end(&mut self, name: &str) -> (ExitStatus, Duration) {
+    /// If it does not exit in time.
+    pub async fn terminate(&mut self, name: &str) -> (ExitStatus, Duration) {
         self.signal(name, Signal::SIGTERM);
         let begun = now();
-        let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
+        let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} is not running"));
         loop {
-            if let Some(status) = child.try_wait().expect("one's own children can be looked at") {
+            if let Some(status) = child.try_wait().expect("the status of a child process can be read") {
                 return (status, begun.elapsed());
             }
-            if begun.elapsed() > PATIENCE {
-                // What cannot be killed has ended by now.
+            if begun.elapsed() > TIMEOUT {
+                // If the process cannot be killed, it has already exited.
                 let _ = child.kill();
-                panic!("in vain waited until {name} has ended\n{}", self.last_words());
+                panic!("timed out waiting until {name} has exited\n{}", self.log_tails());
             }
             pause().await;
         }
     }
 
-    /// Sends a process a signal.
+    /// Sends a signal to a process.
     ///
     /// # Panics
-    /// If there is none of that name.
+    /// If there is no process of that name.
     pub fn signal(&self, name: &str, signal: Signal) {
-        kill(self.pid(name), signal).expect("one's own children can be signalled");
+        kill(self.pid(name), signal).expect("a child process can be signalled");
     }
 
-    /// Waits until a process has been stopped, by whomever.
+    /// Waits until a process is stopped by a signal.
     ///
     /// # Panics
-    /// If that does not happen.
-    pub async fn until_stopped(&self, name: &str) {
+    /// If that does not happen in time.
+    pub async fn wait_until_stopped(&self, name: &str) {
         let is_stopped = async |cluster: &Self| cluster.is_stopped(name).then_some(());
-        self.until(&format!("{name} is stopped"), is_stopped).await;
+        self.wait_until(&format!("{name} is stopped"), is_stopped).await;
     }
 
-    /// Whether a process is stopped, by whomever.
+    /// Whether a process is stopped by a signal.
     ///
     /// # Panics
-    /// If there is none of that name.
+    /// If there is no process of that name.
     pub fn is_stopped(&self, name: &str) -> bool {
         processes::is_stopped(self.pid(name))
     }
 
     fn pid(&self, name: &str) -> Pid {
-        let child = self.processes.get(name).unwrap_or_else(|| panic!("{name} does not run"));
+        let child = self.processes.get(name).unwrap_or_else(|| panic!("{name} is not running"));
         Pid::from_raw(child.id().cast_signed())
     }
 
-    /// All its APIs.
+    /// All APIs of the cluster.
     pub fn apis(&self) -> Vec<Api> {
         std::iter::once(&self.api).chain(self.further_apis.values()).cloned().collect()
     }
 
-    /// Asserts that no process has ended that nobody killed.
+    /// Asserts that no process has exited by itself.
     ///
     /// # Panics
     /// If one has.
     pub fn assert_alive(&mut self) {
         for (name, child) in &mut self.processes {
-            let ended = child.try_wait().expect("one's own children can be looked at");
-            assert!(ended.is_none(), "{name} has ended: {ended:?}");
+            let ended = child.try_wait().expect("the status of a child process can be read");
+            assert!(ended.is_none(), "{name} has exited: {ended:?}");
         }
     }
 
-    /// A file of this cluster that goes with it.
+    /// A path in the cluster's directory, which is deleted with it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// What a process has logged.
+    /// The log of a process.
     pub fn log_text(&self, name: &str) -> String {
         std::fs::read_to_string(self.log(name)).unwrap_or_default()
     }
 
-    /// Waits until a process has logged something.
+    /// Waits until the log of a process contains `words`.
     ///
     /// # Panics
-    /// If it does not.
-    pub async fn until_logged(&self, name: &str, words: &str) {
+    /// If it does not in time.
+    pub async fn wait_until_logged(&self, name: &str, words: &str) {
         let has_logged = async |cluster: &Self| cluster.log_text(name).contains(words).then_some(());
-        self.until(&format!("{name} logs {words:?}"), has_logged).await;
+        self.wait_until(&format!("{name} logs {words:?}"), has_logged).await;
     }
 
-    /// The file that a process logs to.
+    /// The path of a process's log.
     pub fn log(&self, name: &str) -> PathBuf {
         self.path(&format!("{name}.log"))
     }
 
-    /// The database as its administrator reads it.
+    /// A connection to the database as its administrator.
     ///
     /// # Panics
-    /// If it cannot be read.
+    /// If the database cannot be reached.
     pub async fn database(&self) -> Database {
         let args = Settings::of(self).store;
-        Database::connect(&args).await.expect("the database is there")
+        Database::connect(&args).await.expect("the database accepts connections")
     }
 
-    /// A connection to its NATS that may do everything.
+    /// A connection to the cluster's NATS with all permissions.
     ///
     /// # Panics
-    /// If none can be had.
+    /// If the connection fails.
     pub async fn bus(&self) -> Bus {
         self.bus_as(Role::Observer).await
     }
 
-    /// A connection to its NATS with the credentials of a role.
+    /// A connection to the cluster's NATS with the credentials of a role.
     ///
     /// # Panics
-    /// If none can be had.
+    /// If the connection fails.
     pub async fn bus_as(&self, role: Role) -> Bus {
         connect(&self.nats, role).await
     }
 
-    /// What the database answers, a line a row, columns parted by `|`.
+    /// Runs a query. Returns a line for each row, with columns separated by `|`.
     ///
     /// # Panics
-    /// If it refuses.
+    /// If the database refuses it.
     pub fn sql(&self, query: &str) -> Vec<String> {
         sql(&self.postgres, query).unwrap_or_else(|error| panic!("{query}: {error}"))
     }
 
-    /// Changes a table of the database, which all that use it may make fail (a deadlock): again and again until it works.
+    /// Changes a table. Retries until the statements succeed, because a deadlock with other users of the table may make
+    /// them fail.
     ///
     /// # Panics
-    /// If it does not come to work.
+    /// If they do not succeed in time.
     pub async fn alter(&self, statements: &str) {
-        self.until(statements, async |cluster| sql(&cluster.postgres, statements).ok()).await;
+        self.wait_until(statements, async |cluster| sql(&cluster.postgres, statements).ok()).await;
     }
 
-    /// Waits until the tables have what is committed by now.
+    /// Waits until the projection has reached the current head.
     ///
     /// # Panics
-    /// If they do not come to have it.
-    pub async fn until_projected(&self) {
+    /// If it does not in time.
+    pub async fn wait_until_projected(&self) {
         let head = self.sql("select index from head");
         let has = format!("select projected_index >= {} from projection", head[0]);
-        self.until("the tables follow", async |cluster| (cluster.sql(&has) == ["t"]).then_some(())).await;
+        self.wait_until("the tables have reached the head", async |cluster| {
+            (cluster.sql(&has) == ["t"]).then_some(())
+        })
+        .await;
     }
 
     /// The allocations of a job, as the API lists them.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the API does not answer.
     pub async fn allocs(&self, job: &str) -> Vec<Value> {
         let allocs = self.api.get(&format!("/v1/job/{job}/allocations")).await;
-        allocs.as_array().expect("a list").clone()
+        allocs.as_array().expect("the response is a list").clone()
     }
 
-    /// Waits until a job has one allocation and that has a client status; answers it whole.
+    /// Waits until a job has exactly one allocation, with the given client status. Returns the allocation in full.
     ///
     /// # Panics
-    /// If it does not come to that.
-    pub async fn until_alloc(&self, job: &str, status: &str) -> Value {
-        self.until(&format!("the allocation of {job} is {status}"), async |cluster| {
+    /// If that does not happen in time.
+    pub async fn wait_for_alloc(&self, job: &str, status: &str) -> Value {
+        self.wait_until(&format!("the allocation of {job} is {status}"), async |cluster| {
             let path = format!("/v1/job/{job}/allocations");
             let allocs = cluster.api.try_get(&path).await.ok()?;
             let [alloc] = array(&allocs) else { return None };
@@ -391,69 +397,69 @@ impl Cluster {
         .await
     }
 
-    /// Waits until something is there.
+    /// Waits until `look` returns a value.
     ///
     /// # Panics
-    /// If it does not come in time; then with what the processes logged last.
-    pub async fn until<T>(&self, what: &str, look: impl AsyncFn(&Self) -> Option<T>) -> T {
-        until(what, async || look(self).await, || self.last_words()).await
+    /// If it does not in time. The message has the end of each process's log.
+    pub async fn wait_until<T>(&self, what: &str, look: impl AsyncFn(&Self) -> Option<T>) -> T {
+        wait_until(what, async || look(self).await, || self.log_tails()).await
     }
 
-    /// What each process logged last.
-    pub fn last_words(&self) -> String {
+    /// The last lines of each process's log.
+    pub fn log_tails(&self) -> String {
         let files = std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten();
         let logs: BTreeSet<PathBuf> = files
             .map(|file| file.path())
             .filter(|path| path.extension().is_some_and(|end| end == "log"))
             .collect();
-        let words = logs.iter().map(|path| {
+        let tails = logs.iter().map(|path| {
             let log = std::fs::read_to_string(path).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            format!("--- {name}\n{}\n", lines[lines.len().saturating_sub(LAST_WORDS)..].join("\n"))
+            format!("--- {name}\n{}\n", lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n"))
         });
-        words.collect()
+        tails.collect()
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         for child in self.processes.values_mut() {
-            // One that has ended by itself cannot be killed.
+            // A process that has already exited cannot be killed.
             let _ = child.kill();
             let _ = child.wait();
         }
-        // Tasks outlive their agent on purpose; those of a test end with it.
-        processes::kill_all_of(self.dir.path());
+        // Tasks outlive their agent by design. The tasks of a test must end with it.
+        processes::kill_processes_of(self.dir.path());
         if std::thread::panicking() {
             self.dir.disable_cleanup(true);
-            // Whoever looks for the reason finds logs and allocations there.
+            // The logs and allocations remain for the investigation of a failed test.
             let _ = writeln!(std::io::stderr(), "the cluster's files are in {}", self.dir.path().display());
         }
     }
 }
 
-/// Waits until something is there.
+/// Waits until `look` returns a value.
 ///
 /// # Panics
-/// If it does not come in time; then with what `explain` says.
-pub async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>, explain: impl Fn() -> String) -> T {
+/// If it does not in time. The message has the result of `explain`.
+pub async fn wait_until<T>(what: &str, look: impl AsyncFn() -> Option<T>, explain: impl Fn() -> String) -> T {
     let begun = now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(now() - begun < PATIENCE, "in vain waited until {what}\n{}", explain());
-        tokio::time::sleep(LOOK).await;
+        assert!(now() - begun < TIMEOUT, "timed out waiting until {what}\n{}", explain());
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Lets a little time pass before something that failed is tried again.
+/// Waits a moment before a failed attempt is repeated.
 pub async fn pause() {
-    tokio::time::sleep(LOOK).await;
+    tokio::time::sleep(POLL_INTERVAL).await;
 }
 
-/// What services are told of the database.
+/// The database settings of services.
 #[derive(clap::Parser)]
 struct Settings {
     #[command(flatten)]
@@ -466,20 +472,20 @@ impl Settings {
     }
 }
 
-/// A connection to a private NATS with the credentials of a role.
+/// Connects to a private NATS with the credentials of a role.
 ///
 /// # Panics
-/// If none can be had.
+/// If the connection fails.
 pub async fn connect(nats: &Nats, role: Role) -> Bus {
-    let servers = vec![nats.url().parse().expect("it has a URL")];
-    let credentials = nats.credentials(role).expect("credentials can be written");
+    let servers = vec![nats.url().parse().expect("the URL is valid")];
+    let credentials = nats.credentials(role).expect("the credentials can be written");
     let ca = nats.ca().map(PathBuf::from);
     let args = bus::Args { credentials, ca, ..bus::Args::new(servers) };
-    Bus::connect(&args, role).await.expect("nats-server is there")
+    Bus::connect(&args, role).await.expect("nats-server accepts connections")
 }
 
-/// The variable that tells the process of that name who it is at a private NATS, and the file that it names; `None` where a
-/// password lets in. `server` is all services in one process.
+/// The environment variable and the file by which the process of that name identifies itself at a private NATS. Returns
+/// `None` if NATS uses a password. `server` is the process that runs all services.
 ///
 /// # Panics
 /// If the file cannot be written.
@@ -491,21 +497,21 @@ pub fn identity(nats: &Nats, name: &str) -> Option<(&'static str, PathBuf)> {
     } else {
         ("DROVER_NATS_CREDENTIALS", nats.credentials(role))
     };
-    Some((variable, file.expect("files can be written")?))
+    Some((variable, file.expect("the credentials can be written")?))
 }
 
-/// What a database answers, a line a row, columns parted by `|`.
+/// Runs a query. Returns a line for each row, with columns separated by `|`.
 ///
 /// # Errors
-/// What it says if it refuses.
+/// The database's message if it refuses the query.
 ///
 /// # Panics
-/// If there is no `psql`.
+/// If `psql` is not installed.
 pub fn sql(postgres: &Postgres, query: &str) -> Result<Vec<String>, String> {
     let output = Command::new("psql")
         .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", query, &postgres.url()])
         .output()
-        .expect("psql comes with PostgreSQL");
+        .expect("psql is installed with PostgreSQL");
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
@@ -514,24 +520,24 @@ pub fn sql(postgres: &Postgres, query: &str) -> Result<Vec<String>, String> {
 
 /// The sub-command of a process of that name.
 fn service_of(name: &str) -> &str {
-    name.split('@').next().expect("a text has a first part")
+    name.split('@').next().expect("split yields at least one item")
 }
 
-/// An address of this machine that nobody listens on, for something that may come and go.
+/// A free address of this machine, for a server that may be stopped and started again.
 pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())
 }
 
 fn free_port() -> u16 {
-    static TRIED: AtomicU16 = AtomicU16::new(0);
+    static ATTEMPTS: AtomicU16 = AtomicU16::new(0);
     let [high, low, ..] = telemetry::clock::random_bytes();
     let first = u16::from_be_bytes([high, low]);
     let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mut ports = std::iter::repeat_with(|| {
-        let next = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        let next = first.wrapping_add(ATTEMPTS.fetch_add(1, Ordering::Relaxed));
         PORTS.start + next % (PORTS.end - PORTS.start)
     });
-    ports.find(is_free).expect("the sequence does not end")
+    ports.find(is_free).expect("the sequence is infinite")
 }
 
 fn now() -> Instant {

@@ -1,4 +1,4 @@
-//! A collector that keeps what it is sent: spans by OTLP over gRPC.
+//! A collector of spans by OTLP over gRPC, which keeps all that it receives.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,35 +19,35 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// A span, as far as tests look at it.
+/// A span, as far as tests read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// The process that made it: the resource's attributes.
+    /// Attributes of the resource, which identify the process.
     pub resource: BTreeMap<String, String>,
-    /// Its name.
+    /// The span's name.
     pub name: String,
-    /// What it is on its side of an exchange, such as `server`.
+    /// The span's kind, such as `server`.
     pub kind: &'static str,
-    /// Its trace, in hex digits.
+    /// The id of its trace, in hex digits.
     pub trace_id: String,
-    /// Its id, in hex digits.
+    /// The span's id, in hex digits.
     pub span_id: String,
-    /// The span that it is a part of; empty for a root.
+    /// The id of its parent; empty for a root.
     pub parent: String,
-    /// Ids of the spans that it links to: trace and span.
+    /// Ids of linked spans, as trace and span.
     pub links: Vec<(String, String)>,
-    /// When it began, in nanoseconds since 1970.
+    /// The start, in nanoseconds since 1970.
     pub start: u64,
-    /// When it ended, in nanoseconds since 1970.
+    /// The end, in nanoseconds since 1970.
     pub end: u64,
-    /// Its attributes.
+    /// The span's attributes.
     pub attributes: BTreeMap<String, String>,
-    /// Why it failed, if it did.
+    /// The error message, if the span failed.
     pub error: Option<String>,
 }
 
 impl Span {
-    /// The process that made it: the resource's `service.name`.
+    /// The resource's `service.name`.
     pub fn service(&self) -> &str {
         self.resource.get("service.name").map_or("", String::as_str)
     }
@@ -61,20 +61,20 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts one on a free port; it goes with the runtime.
+    /// Starts a collector on a free port. It ends with the runtime.
     ///
     /// # Panics
-    /// If no port can be had.
+    /// If no port is free.
     pub fn start() -> Self {
-        let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).expect("a port is free");
+        let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).expect("a free port exists");
         let address = incoming.local_addr().expect("a bound socket has an address");
         let spans = Arc::default();
-        let service = TraceServiceServer::new(Keep(Arc::clone(&spans)));
+        let service = TraceServiceServer::new(SpanStore(Arc::clone(&spans)));
         tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
         Self { address, spans }
     }
 
-    /// What `OTEL_EXPORTER_OTLP_ENDPOINT` is to be.
+    /// The value for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -91,20 +91,20 @@ impl Collector {
     }
 }
 
-struct Keep(Arc<Mutex<Vec<Span>>>);
+struct SpanStore(Arc<Mutex<Vec<Span>>>);
 
 #[tonic::async_trait]
-impl TraceService for Keep {
+impl TraceService for SpanStore {
     async fn export(
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for resource in request.into_inner().resource_spans {
             let attributes = resource.resource.map(|resource| resource.attributes).unwrap_or_default();
             let attributes = texts(attributes);
             let spans = resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
-            kept.extend(spans.map(|span| read(span, attributes.clone())));
+            stored.extend(spans.map(|span| read(span, attributes.clone())));
         }
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }

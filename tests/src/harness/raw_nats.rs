@@ -1,5 +1,5 @@
-//! A NATS client that keeps no rules: it sends whatever a test says, and shows what the server answers. For messages that the
-//! client of `bus` could not send, and for what an attacker would.
+//! A low-level NATS client that sends whatever a test asks for and returns the server's responses. For messages that
+//! the client of `bus` cannot send, and for those of an attacker.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,62 +10,62 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nats_auth::{Credentials, Key};
 use serde_json::json;
 
-/// How long an answer may take before the test fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a response may take before the test fails.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection, and what it has received and nobody has taken out.
+/// A connection, with messages that were received but not yet returned.
 #[derive(Debug)]
 pub struct RawNats {
     reader: BufReader<TcpStream>,
     subscriptions: u64,
-    /// What came in while something else was waited for.
+    /// Messages that arrived while another response was awaited.
     received: Vec<Received>,
 }
 
 /// Something that the server sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// A message: its subject, and its headers and body as text.
+    /// A message.
     Message {
         /// The subject.
         subject: String,
-        /// Where its sender expects an answer; empty if nowhere.
+        /// The reply subject; empty if there is none.
         reply: String,
         /// Headers and body.
         text: String,
     },
     /// An error.
     Error(String),
-    /// The answer to a ping.
+    /// The response to a ping.
     Pong,
     /// The server has closed the connection.
     End,
 }
 
 impl RawNats {
-    /// Connects with these credentials, or without any; the server's first answer is the error, if it refuses.
+    /// Connects with these credentials, or without any.
     ///
     /// # Errors
-    /// What the server says if it refuses.
+    /// The server's message if it refuses.
     ///
     /// # Panics
-    /// If there is no server.
+    /// If no server listens.
     pub fn connect(url: &str, credentials: Option<&Credentials>) -> Result<Self, String> {
         let login = credentials.map(|credentials| (credentials.jwt.as_str(), &credentials.key));
         Self::connect_as(url, login)
     }
 
-    /// Connects with this JWT, whoever made it, and the signature of this key.
+    /// Connects with a JWT from any issuer, and the signature of a key.
     ///
     /// # Errors
-    /// What the server says if it refuses.
+    /// The server's message if it refuses.
     ///
     /// # Panics
-    /// If there is no server.
+    /// If no server listens.
     pub fn connect_as(url: &str, login: Option<(&str, &Key)>) -> Result<Self, String> {
         let address = url.trim_start_matches("nats://");
         let stream = TcpStream::connect(address).expect("nats-server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("the timeout is not zero");
         let mut client = Self { reader: BufReader::new(stream), subscriptions: 0, received: Vec::new() };
         let info = client.line();
         let info: serde_json::Value =
@@ -84,24 +84,24 @@ impl RawNats {
         }
     }
 
-    /// Sends protocol lines as they are. What the server no longer reads is lost.
+    /// Sends protocol lines unchanged. What the server no longer reads is lost.
     pub fn send(&mut self, lines: &str) {
         self.send_bytes(lines.as_bytes());
     }
 
     fn send_bytes(&mut self, bytes: &[u8]) {
-        // A server that has hung up shows in what is read next.
+        // If the server has closed the connection, the next read reports that.
         let _ = self.reader.get_mut().write_all(bytes);
     }
 
-    /// Subscribes to a subject; in a queue group if `queue` is not empty.
-    pub fn listen(&mut self, subject: &str, queue: &str) {
+    /// Subscribes to a subject, in a queue group if `queue` is not empty.
+    pub fn subscribe_to(&mut self, subject: &str, queue: &str) {
         self.subscriptions += 1;
         let number = self.subscriptions;
         self.send(&format!("SUB {subject} {queue} {number}\r\n"));
     }
 
-    /// Publishes a message, with these header lines, and a subject for the answer if `reply` is not empty.
+    /// Publishes a message with these header lines, and with a reply subject if `reply` is not empty.
     pub fn publish(&mut self, subject: &str, reply: &str, headers: &str, body: &[u8]) {
         let headers = if headers.is_empty() { String::new() } else { format!("NATS/1.0\r\n{headers}\r\n") };
         let length = headers.len() + body.len();
@@ -115,25 +115,25 @@ impl RawNats {
         self.send_bytes(&bytes);
     }
 
-    /// All that the server has to say to what was sent so far.
-    pub fn settle(&mut self) -> Vec<Received> {
+    /// Sends a ping, and returns all that the server sent before its response.
+    pub fn flush(&mut self) -> Vec<Received> {
         self.send("PING\r\n");
-        let mut settled = std::mem::take(&mut self.received);
+        let mut received = std::mem::take(&mut self.received);
         loop {
             match self.receive() {
-                Received::Pong => return settled,
+                Received::Pong => return received,
                 Received::End => {
-                    settled.push(Received::End);
-                    return settled;
+                    received.push(Received::End);
+                    return received;
                 }
-                other @ (Received::Message { .. } | Received::Error(_)) => settled.push(other),
+                other @ (Received::Message { .. } | Received::Error(_)) => received.push(other),
             }
         }
     }
 
-    /// The errors among [`Self::settle`].
+    /// The errors that [`Self::flush`] returns.
     pub fn errors(&mut self) -> Vec<String> {
-        let errors = self.settle().into_iter().filter_map(|received| match received {
+        let errors = self.flush().into_iter().filter_map(|received| match received {
             Received::Error(error) => Some(error),
             Received::End => Some("the connection was closed".to_owned()),
             Received::Message { .. } | Received::Pong => None,
@@ -141,10 +141,10 @@ impl RawNats {
         errors.collect()
     }
 
-    /// Waits for the next message; errors that come before it are an `Err`.
+    /// Waits for the next message.
     ///
     /// # Errors
-    /// What the server says, if that is not a message.
+    /// The server's response if it is not a message.
     pub fn message(&mut self) -> Result<Received, String> {
         match self.receive() {
             message @ Received::Message { .. } => Ok(message),
@@ -165,27 +165,27 @@ impl RawNats {
                 ["MSG", subject, _, reply, length] => return self.body(subject, reply, length),
                 ["HMSG", subject, _, _, length] => return self.body(subject, "", length),
                 ["HMSG", subject, _, reply, _, length] => return self.body(subject, reply, length),
-                // INFO may come again.
+                // INFO may arrive at any time.
                 _ => {}
             }
         }
     }
 
     fn body(&mut self, subject: &str, reply: &str, length: &str) -> Received {
-        let mut bytes = vec![0; length.parse::<usize>().expect("a length") + 2];
-        self.reader.read_exact(&mut bytes).expect("a message comes whole");
+        let mut bytes = vec![0; length.parse::<usize>().expect("the length is a number") + 2];
+        self.reader.read_exact(&mut bytes).expect("the message is complete");
         bytes.truncate(bytes.len() - 2);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Received::Message { subject: subject.to_owned(), reply: reply.to_owned(), text }
     }
 
-    /// The next line; empty when the connection is closed.
+    /// The next line; empty if the connection is closed.
     fn line(&mut self) -> String {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
             Ok(_) => line,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                panic!("nats-server said nothing for {PATIENCE:?}")
+                panic!("nats-server sent nothing for {TIMEOUT:?}")
             }
             Err(_) => String::new(),
         }

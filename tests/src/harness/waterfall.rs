@@ -1,4 +1,4 @@
-//! Draws a trace as a waterfall: an SVG file for the documentation, which can be read on light and on dark backgrounds.
+//! Draws a trace as a waterfall: an SVG file for the documentation, legible on light and dark backgrounds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +10,13 @@ const ROW: f64 = 22.0;
 const TOP: f64 = 44.0;
 const LABELS: f64 = 470.0;
 const INDENT: f64 = 12.0;
-/// Room for the length of a bar that ends at the right margin.
+/// Space for the duration of a bar that ends at the right margin.
 const LENGTHS: f64 = 70.0;
-/// What a span's bar takes at least, however short the span.
+/// The smallest width of a bar, however short the span.
 const BAR_MIN: f64 = 2.0;
-/// Where the time axis has lines, in milliseconds.
+/// Times that may get a line on the axis, in milliseconds.
 const LINES: [u64; 11] = [1, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
-/// How far apart those lines are at least.
+/// The smallest distance of those lines.
 const LINES_APART: f64 = 55.0;
 /// Services and their colours.
 const COLOURS: [(&str, &str); 7] = [
@@ -38,8 +38,8 @@ line { stroke: #d1d9e0; }
   line { stroke: #3d444d; }
 }";
 
-/// The spans under `root` as an SVG image, children under their parents in the order in which they began. Time runs along a
-/// square root, because a trace begins with much that is short and ends with little that is long.
+/// The spans under `root` as an SVG image, children under their parents in order of their start. The time axis is
+/// scaled by the square root, because a trace begins with many short spans and ends with a few long ones.
 pub fn draw(spans: &[Span], root: &str) -> String {
     let mut children: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in spans {
@@ -51,7 +51,7 @@ pub fn draw(spans: &[Span], root: &str) -> String {
     let start = spans.iter().map(|span| span.start).min().unwrap_or_default();
     let end = spans.iter().map(|span| span.end).max().unwrap_or_default();
     let scale = (WIDTH - LABELS - LENGTHS) / (end.saturating_sub(start).max(1) as f64).sqrt();
-    let place = |at: u64| LABELS + (at.saturating_sub(start) as f64).sqrt() * scale;
+    let x_of = |at: u64| LABELS + (at.saturating_sub(start) as f64).sqrt() * scale;
 
     let height = TOP + ROW * rows.len() as f64 + 8.0;
     let mut svg = format!(
@@ -60,7 +60,7 @@ pub fn draw(spans: &[Span], root: &str) -> String {
     let _ = writeln!(svg, "\n<style>\n{STYLE}\n</style>");
     let mut free = 0.0;
     for millis in LINES.into_iter().filter(|millis| start + millis * 1_000_000 <= end) {
-        let x = place(start + millis * 1_000_000);
+        let x = x_of(start + millis * 1_000_000);
         if x < free {
             continue;
         }
@@ -69,15 +69,15 @@ pub fn draw(spans: &[Span], root: &str) -> String {
         let _ =
             writeln!(svg, r#"<text class="dim" x="{x:.1}" y="38" text-anchor="middle">{millis} ms</text>"#);
     }
-    let told = COLOURS.iter().filter(|(service, _)| spans.iter().any(|span| name(span) == *service));
-    for (number, (service, colour)) in told.enumerate() {
+    let present = COLOURS.iter().filter(|(service, _)| spans.iter().any(|span| name(span) == *service));
+    for (number, (service, colour)) in present.enumerate() {
         let x = 8.0 + number as f64 * 150.0;
         let _ = writeln!(svg, r#"<rect x="{x}" y="6" width="12" height="12" rx="2" fill="{colour}"/>"#);
         let _ = writeln!(svg, r#"<text x="{}" y="16">{service}</text>"#, x + 18.0);
     }
     for (number, (span, depth)) in rows.into_iter().enumerate() {
-        let (y, x) = (TOP + ROW * number as f64, place(span.start));
-        let width = (place(span.end) - x).max(BAR_MIN);
+        let (y, x) = (TOP + ROW * number as f64, x_of(span.start));
+        let width = (x_of(span.end) - x).max(BAR_MIN);
         let colour =
             COLOURS.iter().find(|(service, _)| name(span) == *service).map_or("#888", |(_, found)| found);
         let indent = 8.0 + INDENT * depth as f64;

@@ -1,11 +1,11 @@
 //! Recorded scenes of HTTP (`data/README.md`): conversations with the reference, replayed against a running Drover, and
-//! what in its answers is not as recorded. `pattern` says what fits an answer, `http` sends requests as they stand,
-//! `play` goes through a scene's steps, and `stage` starts the agents that scenes want.
+//! the differences of its responses. `pattern` matches responses, `http` sends requests unchanged, `play` runs the
+//! steps of a scene, and `agents` starts the agents that scenes need.
 
+mod agents;
 mod http;
 mod pattern;
 mod play;
-mod stage;
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::recorded::{cases_of, files_in};
 
-pub use stage::replay;
+pub use agents::replay;
 
-/// A list of requests with the answers that are wanted.
+/// A list of requests with their expected responses.
 #[derive(Debug, Clone)]
 pub struct Scene {
     /// `<topic>/<name>`.
@@ -23,15 +23,15 @@ pub struct Scene {
     json: Value,
 }
 
-/// A step whose recorded answer is not ours.
+/// A step to which we respond differently by intent.
 #[derive(Debug)]
 pub struct Departure {
     scene: &'static str,
     /// The step's number.
     pub step: usize,
-    /// What is answered instead.
+    /// How our response differs.
     pub how: &'static str,
-    /// What says so in the difference that is found; any other is a failure.
+    /// Text that the expected difference contains. Any other difference is a failure.
     difference: &'static str,
 }
 
@@ -47,23 +47,23 @@ static DEPARTURES: [Departure; 2] = [
     Departure {
         scene: "jobs/register-errors",
         step: 51,
-        how: "so the job is as it was before",
+        how: "as a consequence, the job is unchanged",
         difference: "body/TaskGroups/0/Tasks/0/Lifecycle: want null, got {\"Hook\":\"prestart\",\"Sidecar\":false}",
     },
 ];
 
-/// What became of a scene.
+/// The outcome of a scene.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every answer was the wanted one.
+    /// Every response was as expected.
     Passed,
-    /// It came upon something that is not built, and says so.
+    /// The scene needs something that is not built, and the response says so.
     NotBuilt(String),
-    /// An answer was another one.
+    /// A response was not as expected.
     Failed(String),
 }
 
-/// The scenes of a file or folder; lines that are none are left out.
+/// The scenes of a file or folder. Other lines are skipped.
 ///
 /// # Panics
 /// If a file cannot be read.
@@ -78,9 +78,9 @@ pub fn scenes_in(path: &Path) -> Vec<Scene> {
 }
 
 impl Scene {
-    /// What the agent must be like: scenes that want the same may be played to one agent, in any order, unless they want
-    /// it to have seen nothing else.
-    fn stage(&self) -> String {
+    /// Key of the agent that the scene needs. Scenes with the same key may be played to one agent, in any order. A
+    /// scene that needs a fresh agent has a key of its own.
+    fn agent_key(&self) -> String {
         let needs = &self.json["needs"];
         match needs["fresh"].as_bool() {
             Some(true) => self.name.clone(),
@@ -88,12 +88,12 @@ impl Scene {
         }
     }
 
-    /// Its steps that are answered otherwise than recorded, and how.
+    /// The steps to which we respond differently by intent.
     pub fn departures(&self) -> impl Iterator<Item = &'static Departure> {
         DEPARTURES.iter().filter(|departure| departure.scene == self.name)
     }
 
-    /// Whether a step is one of them, and differs by that alone.
+    /// Whether a step is one of them, and differs only as expected.
     fn departs(&self, step: usize, difference: &str) -> bool {
         self.departures().any(|departure| departure.step == step && difference.contains(departure.difference))
     }
@@ -102,7 +102,7 @@ impl Scene {
         self.json["needs"]["acl"] == true
     }
 
-    /// What the agent's configuration says beside the usual.
+    /// The agent's configuration beside the default.
     fn config(&self) -> &Value {
         &self.json["needs"]["config"]
     }

@@ -1,8 +1,9 @@
-//! Patterns: what fits a recorded answer. A pattern is JSON and fits exactly itself, but for a few words in it that stand for
-//! a kind of value, and for arrays, whose elements come in any order unless they say so.
+//! Patterns that match recorded responses. A pattern is JSON and matches exactly itself, except that some words in it
+//! stand for a kind of value, and that elements of arrays match in any order unless marked otherwise.
 //!
-//! Elements and alternatives are tried one after the other, and what one of them set holds for all that follows; so a
-//! match hands on what it set to the rest of the pattern, which may turn it down.
+//! Elements and alternatives are tried one after another, and variables that one of them sets hold for everything after
+//! it. So a match passes its variables to a continuation that matches the rest of the pattern, and that may reject
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,7 +16,7 @@ pub(super) type Variables = BTreeMap<String, Value>;
 
 /// How far from now a time may be, in seconds.
 const DAY_SECS: f64 = 86_400.0;
-/// The longest duration that answers show, in nanoseconds.
+/// The longest duration in responses, in nanoseconds.
 const HOUR_NANOS: i64 = 3_600_000_000_000;
 
 static KIND: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<([a-z][a-z0-9-]*)(?::(\w+))?>\z"));
@@ -26,10 +27,11 @@ static RFC3339: LazyLock<Regex> =
 static BASE64: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9+/]+=*\z"));
 
 fn regex(text: &str) -> Regex {
-    Regex::new(text).expect("it is a regular expression")
+    Regex::new(text).expect("the regular expression is valid")
 }
 
-/// Puts variables into a request or a text. A text that is one variable takes its type; unknown ones stay as they are.
+/// Inserts variables into a request or a text. A text that consists of one variable takes the variable's type. Unknown
+/// variables are left unchanged.
 pub(super) fn fill(value: &Value, variables: &Variables) -> Value {
     match value {
         Value::String(text) => {
@@ -48,50 +50,50 @@ pub(super) fn fill(value: &Value, variables: &Variables) -> Value {
     }
 }
 
-/// The same of a text that stays one.
+/// The same for a text that remains a text.
 pub(super) fn fill_text(text: &str, variables: &Variables) -> String {
     fill_with(text, variables, |value| value)
 }
 
 fn fill_with(text: &str, variables: &Variables, write: impl Fn(String) -> String) -> String {
-    let put = |found: &regex::Captures<'_>| match variables.get(&found[1]) {
+    let replace = |found: &regex::Captures<'_>| match variables.get(&found[1]) {
         Some(Value::String(value)) => write(value.clone()),
         Some(value) => write(value.to_string()),
         None => found[0].to_owned(),
     };
-    VARIABLE.replace_all(text, put).into_owned()
+    VARIABLE.replace_all(text, replace).into_owned()
 }
 
-/// Fits a pattern to a value (`None`: there is none), and says which variables are set then.
+/// Matches a pattern against a value, or against `None` if there is no value. Returns the variables after the match.
 ///
 /// # Errors
-/// Where it does not fit and why; the place that was furthest inside, of those that were tried.
+/// Where and why it does not match. Of all attempts, the deepest mismatch is reported.
 pub(super) fn fit(
     pattern: &Value,
     value: Option<&Value>,
     variables: &Variables,
     now_secs: f64,
 ) -> Result<Variables, String> {
-    let mut trial = Trial { now_secs, failed: None };
+    let mut matcher = Matcher { now_secs, failed: None };
     let mut found = None;
-    let root = Place { parent: None, step: "" };
-    trial.fit(pattern, value, variables, &root, &mut |_, variables| {
+    let root = Path { parent: None, step: "" };
+    matcher.fit(pattern, value, variables, &root, &mut |_, variables| {
         found = Some(variables.clone());
         true
     });
-    found.ok_or_else(|| trial.failed.map_or_else(String::new, |(_, reason)| reason))
+    found.ok_or_else(|| matcher.failed.map_or_else(String::new, |(_, reason)| reason))
 }
 
-/// Goes on with the rest of a pattern; whether it fits.
-type Then<'a> = &'a mut dyn FnMut(&mut Trial, &Variables) -> bool;
+/// Matches the rest of a pattern. Returns whether it matches.
+type Continuation<'a> = &'a mut dyn FnMut(&mut Matcher, &Variables) -> bool;
 
-/// Where a value stands in the whole one.
-struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
+/// The path of a value within the whole.
+struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
     step: &'a str,
 }
 
-impl Place<'_> {
+impl Path<'_> {
     fn depth(&self) -> usize {
         self.parent.map_or(0, |parent| parent.depth() + 1)
     }
@@ -101,14 +103,14 @@ impl Place<'_> {
     }
 }
 
-struct Trial {
+struct Matcher {
     now_secs: f64,
-    /// How deep inside, and what did not fit there.
+    /// The depth and the reason of the deepest mismatch.
     failed: Option<(usize, String)>,
 }
 
-impl Trial {
-    fn no(&mut self, at: &Place<'_>, reason: &str) -> bool {
+impl Matcher {
+    fn fail(&mut self, at: &Path<'_>, reason: &str) -> bool {
         let depth = at.depth();
         if self.failed.as_ref().is_none_or(|(deepest, _)| depth > *deepest) {
             self.failed = Some((depth, format!("{}: {reason}", at.path())));
@@ -121,29 +123,29 @@ impl Trial {
         pattern: &Value,
         value: Option<&Value>,
         variables: &Variables,
-        at: &Place<'_>,
-        then: Then<'_>,
+        at: &Path<'_>,
+        then: Continuation<'_>,
     ) -> bool {
         match pattern {
             Value::String(text) => self.fit_text(text, value, variables, at, then),
             Value::Object(members) => match members.get("<or>") {
-                Some(Value::Array(ways)) if members.len() == 1 => {
-                    ways.iter().any(|way| self.fit(way, value, variables, at, then))
+                Some(Value::Array(alternatives)) if members.len() == 1 => {
+                    alternatives.iter().any(|alternative| self.fit(alternative, value, variables, at, then))
                 }
                 _ => match value {
                     Some(Value::Object(found)) => self.fit_object(members, found, variables, at, then),
-                    other => self.no(at, &format!("want an object, got {}", shown(other))),
+                    other => self.fail(at, &format!("want an object, got {}", shown(other))),
                 },
             },
             Value::Array(items) => match value {
                 Some(Value::Array(found)) => self.fit_array(items, found, variables, at, then),
-                other => self.no(at, &format!("want an array, got {}", shown(other))),
+                other => self.fail(at, &format!("want an array, got {}", shown(other))),
             },
             Value::Null | Value::Bool(_) | Value::Number(_) => {
                 if value.is_some_and(|value| is_same(pattern, value)) {
                     then(self, variables)
                 } else {
-                    self.no(at, &format!("want {pattern}, got {}", shown(value)))
+                    self.fail(at, &format!("want {pattern}, got {}", shown(value)))
                 }
             }
         }
@@ -154,22 +156,22 @@ impl Trial {
         text: &str,
         value: Option<&Value>,
         variables: &Variables,
-        at: &Place<'_>,
-        then: Then<'_>,
+        at: &Path<'_>,
+        then: Continuation<'_>,
     ) -> bool {
         let wanted = || format!("want {text}, got {}", shown(value));
         if let Some(expression) = text.strip_prefix("<re ").and_then(|rest| rest.strip_suffix('>')) {
             let filled = fill_with(expression, variables, |value| regex::escape(&value));
             let expression = regex(&format!(r"(?s)\A(?:{filled})\z"));
             let Some(found) = value.and_then(Value::as_str).and_then(|text| expression.captures(text)) else {
-                return self.no(at, &wanted());
+                return self.fail(at, &wanted());
             };
             let mut set = variables.clone();
             for name in expression.capture_names().flatten() {
                 let Some(part) = found.name(name) else { continue };
                 let part = Value::from(part.as_str());
                 if *set.entry(name.to_owned()).or_insert_with(|| part.clone()) != part {
-                    return self.no(at, &wanted());
+                    return self.fail(at, &wanted());
                 }
             }
             return then(self, &set);
@@ -177,11 +179,11 @@ impl Trial {
         if let Some(kind) = KIND.captures(text)
             && let Some(is_kind) = is_of_kind(&kind[1], value, self.now_secs)
         {
-            let (true, Some(value)) = (is_kind, value) else { return self.no(at, &wanted()) };
+            let (true, Some(value)) = (is_kind, value) else { return self.fail(at, &wanted()) };
             let Some(name) = kind.get(2) else { return then(self, variables) };
             return match variables.get(name.as_str()) {
                 Some(set) if is_same(set, value) => then(self, variables),
-                Some(set) => self.no(at, &format!("want {text} = {set}, got {value}")),
+                Some(set) => self.fail(at, &format!("want {text} = {set}, got {value}")),
                 None => {
                     let mut set = variables.clone();
                     set.insert(name.as_str().to_owned(), value.clone());
@@ -193,7 +195,7 @@ impl Trial {
         if value.is_some_and(|value| is_same(&filled, value)) {
             then(self, variables)
         } else {
-            self.no(at, &format!("want {filled}, got {}", shown(value)))
+            self.fail(at, &format!("want {filled}, got {}", shown(value)))
         }
     }
 
@@ -202,8 +204,8 @@ impl Trial {
         pattern: &Map<String, Value>,
         found: &Map<String, Value>,
         variables: &Variables,
-        at: &Place<'_>,
-        then: Then<'_>,
+        at: &Path<'_>,
+        then: Continuation<'_>,
     ) -> bool {
         let mut pairs = Vec::new();
         let mut named = Vec::new();
@@ -219,7 +221,7 @@ impl Trial {
             let unexpected: Vec<_> =
                 rest().map(|(key, value)| format!("{key}={}", shown(Some(value)))).collect();
             if !unexpected.is_empty() {
-                return self.no(at, &format!("unexpected {}", unexpected.join(", ")));
+                return self.fail(at, &format!("unexpected {}", unexpected.join(", ")));
             }
         }
         self.fit_all(&pairs, variables, at, then)
@@ -229,13 +231,13 @@ impl Trial {
         &mut self,
         pairs: &[(&Value, Option<&Value>, String)],
         variables: &Variables,
-        at: &Place<'_>,
-        then: Then<'_>,
+        at: &Path<'_>,
+        then: Continuation<'_>,
     ) -> bool {
         let Some(((pattern, value, step), rest)) = pairs.split_first() else { return then(self, variables) };
-        let place = Place { parent: Some(at), step };
-        self.fit(pattern, *value, variables, &place, &mut |trial, variables| {
-            trial.fit_all(rest, variables, at, then)
+        let place = Path { parent: Some(at), step };
+        self.fit(pattern, *value, variables, &place, &mut |matcher, variables| {
+            matcher.fit_all(rest, variables, at, then)
         })
     }
 
@@ -244,8 +246,8 @@ impl Trial {
         pattern: &[Value],
         found: &[Value],
         variables: &Variables,
-        at: &Place<'_>,
-        then: Then<'_>,
+        at: &Path<'_>,
+        then: Continuation<'_>,
     ) -> bool {
         let mark = pattern.first().and_then(Value::as_str);
         let mark = mark.filter(|mark| matches!(*mark, "<ordered>" | "<some>" | "<each>" | "<start>"));
@@ -257,7 +259,7 @@ impl Trial {
         };
         if !is_enough {
             let found = Value::from(found);
-            return self.no(at, &format!("want {} elements, got {}", items.len(), shown(Some(&found))));
+            return self.fail(at, &format!("want {} elements, got {}", items.len(), shown(Some(&found))));
         }
         let pair = |(place, (pattern, value))| -> (&Value, Option<&Value>, String) {
             let place: usize = place;
@@ -277,28 +279,28 @@ impl Trial {
         }
     }
 
-    /// Each pattern takes an element of its own, in any order.
+    /// Assigns an element of its own to each pattern, in any order.
     fn assign(
         &mut self,
         patterns: &[Value],
         left: &[(usize, &Value)],
         variables: &Variables,
-        at: &Place<'_>,
-        then: Then<'_>,
+        at: &Path<'_>,
+        then: Continuation<'_>,
     ) -> bool {
         let Some((pattern, rest)) = patterns.split_first() else { return then(self, variables) };
         (0..left.len()).any(|taken| {
             let (number, value) = left[taken];
-            let place = Place { parent: Some(at), step: &number.to_string() };
+            let place = Path { parent: Some(at), step: &number.to_string() };
             let others: Vec<_> = [&left[..taken], &left[taken + 1..]].concat();
-            self.fit(pattern, Some(value), variables, &place, &mut |trial, variables| {
-                trial.assign(rest, &others, variables, at, then)
+            self.fit(pattern, Some(value), variables, &place, &mut |matcher, variables| {
+                matcher.assign(rest, &others, variables, at, then)
             })
         })
     }
 }
 
-/// Whether a value is of a kind; `None` if there is no such kind.
+/// Whether a value is of a kind, or `None` if the kind does not exist.
 fn is_of_kind(kind: &str, value: Option<&Value>, now_secs: f64) -> Option<bool> {
     let value = value.unwrap_or(&Value::Null);
     let is_int = value.is_i64() || value.is_u64();
@@ -324,7 +326,7 @@ fn is_of_kind(kind: &str, value: Option<&Value>, now_secs: f64) -> Option<bool> 
     })
 }
 
-/// Whether values are the same; 1 and 1.0 are.
+/// Whether values are equal. 1 and 1.0 are equal.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
@@ -393,6 +395,9 @@ mod tests {
         assert_eq!(fill(&json!(["${a}", "n${a}", "${c}"]), &variables), json!([7, "n7", "${c}"]));
         assert_eq!(fill(&json!({"${b}": 1}), &variables), json!({"x.y": 1}));
         assert!(fit(&json!("<re ${b}>"), Some(&json!("x.y")), &variables, 0.0).is_ok());
-        assert!(fit(&json!("<re ${b}>"), Some(&json!("xzy")), &variables, 0.0).is_err(), "put in as text");
+        assert!(
+            fit(&json!("<re ${b}>"), Some(&json!("xzy")), &variables, 0.0).is_err(),
+            "variables are inserted as literal text"
+        );
     }
 }

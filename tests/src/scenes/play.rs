@@ -1,32 +1,32 @@
-//! Goes through the steps of a scene: sends each request, and compares the answer with the one that is wanted.
+//! Runs the steps of a scene: sends each request, and compares the response with the expected one.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::http::{Answer, Request, send};
+use super::http::{Request, Response, send};
 use super::pattern::{Variables, fill, fill_text, fit};
 use super::{Scene, Verdict};
 
-/// The secret that servers with access control are given: `${root}`.
-pub(super) const ROOT: &str = "5b1a9a3e-8d1f-4b62-9d3a-0c5f5e2d7a11";
-/// How long to wait before a request is repeated that does not have its answer yet.
-const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// How long a request waits before what is to happen meanwhile, in seconds, unless it says so.
+/// The root token of servers with access control: `${root}`.
+pub(super) const ROOT_TOKEN: &str = "5b1a9a3e-8d1f-4b62-9d3a-0c5f5e2d7a11";
+/// The pause before a request is repeated whose response is not yet as expected.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// The default time between a request and the steps that run while it waits, in seconds.
 const LEAD_SECS: f64 = 0.4;
 
 /// Plays a scene to the agent at an address.
 pub(super) async fn play(address: &str, scene: &Scene) -> Verdict {
     let mut variables =
-        Variables::from([("root".to_owned(), json!(ROOT)), ("addr".to_owned(), json!(address))]);
+        Variables::from([("root".to_owned(), json!(ROOT_TOKEN)), ("addr".to_owned(), json!(address))]);
     let token = scene.json["token"].as_str().unwrap_or_default().to_owned();
     for (number, step) in scene.steps().iter().enumerate() {
         match play_step(address, step, &variables, &token).await {
             Ok(set) => variables = set,
-            Err(Miss { not_built: Some(what), .. }) => return Verdict::NotBuilt(what),
-            Err(miss) if scene.departs(number, &miss.reason) => {}
-            Err(Miss { reason, not_built: None }) => {
+            Err(Mismatch { not_built: Some(what), .. }) => return Verdict::NotBuilt(what),
+            Err(mismatch) if scene.departs(number, &mismatch.reason) => {}
+            Err(Mismatch { reason, not_built: None }) => {
                 let what = fill_text(step["do"].as_str().unwrap_or_default(), &variables);
                 return Verdict::Failed(format!("step {number} {what}: {reason}"));
             }
@@ -35,22 +35,22 @@ pub(super) async fn play(address: &str, scene: &Scene) -> Verdict {
     Verdict::Passed
 }
 
-/// Why a step did not get its answer.
-struct Miss {
+/// Why a step failed.
+struct Mismatch {
     reason: String,
-    /// What is not built, if the answer said so.
+    /// The missing feature, if the response reports that it is not implemented.
     not_built: Option<String>,
 }
 
-impl Miss {
-    fn new(reason: String, answer: &Answer) -> Self {
+impl Mismatch {
+    fn new(reason: String, response: &Response) -> Self {
         const NOT_IMPLEMENTED: u16 = 501;
-        let says_so = answer.status == NOT_IMPLEMENTED && answer.text().contains("not built");
-        Self { reason, not_built: says_so.then(|| answer.text()) }
+        let says_so = response.status == NOT_IMPLEMENTED && response.text().contains("not built");
+        Self { reason, not_built: says_so.then(|| response.text()) }
     }
 }
 
-impl From<String> for Miss {
+impl From<String> for Mismatch {
     fn from(reason: String) -> Self {
         Self { reason, not_built: None }
     }
@@ -65,7 +65,7 @@ async fn play_step(
     step: &Value,
     variables: &Variables,
     token: &str,
-) -> Result<Variables, Miss> {
+) -> Result<Variables, Mismatch> {
     if let Some(pause) = seconds(&step["pause"]) {
         sleep(pause).await;
     }
@@ -73,38 +73,42 @@ async fn play_step(
     let want = &step["want"];
     let read = seconds(&want["read"]);
     let is_enough = |body: &[u8]| {
-        let so_far = Answer { body: body.to_vec(), ..Answer::default() };
+        let so_far = Response { body: body.to_vec(), ..Response::default() };
         want["whole"] != true && fit_body(want, &so_far, variables).is_ok()
     };
     if let Some(meanwhile) = step["meanwhile"].as_array() {
-        let asking = send(address, &request, read, is_enough);
+        let requesting = send(address, &request, read, is_enough);
         let acting = async {
             sleep(Duration::from_secs_f64(step["lead"].as_f64().unwrap_or(LEAD_SECS))).await;
             let mut variables = variables.clone();
             for step in meanwhile {
-                variables = Box::pin(play_step(address, step, &variables, token)).await.map_err(|miss| {
-                    Miss { reason: format!("meanwhile {}: {}", step["do"], miss.reason), ..miss }
-                })?;
+                variables =
+                    Box::pin(play_step(address, step, &variables, token)).await.map_err(|mismatch| {
+                        Mismatch {
+                            reason: format!("meanwhile {}: {}", step["do"], mismatch.reason),
+                            ..mismatch
+                        }
+                    })?;
             }
-            Ok::<_, Miss>(variables)
+            Ok::<_, Mismatch>(variables)
         };
-        let (answer, acted) = tokio::join!(asking, acting);
-        let (acted, answer) = (acted?, answer?);
-        return compare(step, &answer, &acted).map_err(|reason| Miss::new(reason, &answer));
+        let (response, acted) = tokio::join!(requesting, acting);
+        let (acted, response) = (acted?, response?);
+        return compare(step, &response, &acted).map_err(|reason| Mismatch::new(reason, &response));
     }
     let end = Instant::now() + seconds(&want["within"]).unwrap_or_default();
     loop {
-        let answer = send(address, &request, read, is_enough).await?;
-        match compare(step, &answer, variables) {
+        let response = send(address, &request, read, is_enough).await?;
+        match compare(step, &response, variables) {
             Ok(set) => return Ok(set),
             Err(reason) => {
-                let miss = Miss::new(reason, &answer);
-                if miss.not_built.is_some() || Instant::now() >= end {
-                    return Err(miss);
+                let mismatch = Mismatch::new(reason, &response);
+                if mismatch.not_built.is_some() || Instant::now() >= end {
+                    return Err(mismatch);
                 }
             }
         }
-        sleep(AGAIN_AFTER).await;
+        sleep(RETRY_PAUSE).await;
     }
 }
 
@@ -129,18 +133,19 @@ fn request(step: &Value, variables: &Variables, token: &str) -> Request {
     Request { method: method.to_owned(), path: path.to_owned(), headers, body: body.into() }
 }
 
-/// Compares an answer with the one that a step wants; with a quirk, we answer differently by intent.
-fn compare(step: &Value, answer: &Answer, variables: &Variables) -> Result<Variables, String> {
+/// Compares a response with the one that a step expects. A step with a quirk is accepted as it is, because we respond
+/// differently by intent.
+fn compare(step: &Value, response: &Response, variables: &Variables) -> Result<Variables, String> {
     if step.get("quirk").is_some() {
         return Ok(variables.clone());
     }
     let want = &step["want"];
     if let Some(status) = want["status"].as_u64()
-        && status != u64::from(answer.status)
+        && status != u64::from(response.status)
     {
-        return Err(format!("status: want {status}, got {}: {}", answer.status, answer.text()));
+        return Err(format!("status: want {status}, got {}: {}", response.status, response.text()));
     }
-    let mut variables = fit_body(want, answer, variables)?;
+    let mut variables = fit_body(want, response, variables)?;
     let meta = match want["meta"].as_str() {
         Some("query") => json!({
             "X-Nomad-Index": "<int>", "X-Nomad-KnownLeader": "true", "X-Nomad-LastContact": "<int>",
@@ -156,7 +161,7 @@ fn compare(step: &Value, answer: &Answer, variables: &Variables) -> Result<Varia
     let mut wanted = meta.as_object().cloned().unwrap_or_default();
     wanted.extend(want["headers"].as_object().cloned().unwrap_or_default());
     for (name, pattern) in &wanted {
-        let found = answer.headers.get(&name.to_lowercase());
+        let found = response.headers.get(&name.to_lowercase());
         if pattern.is_null() && found.is_none() {
             continue;
         }
@@ -169,7 +174,7 @@ fn compare(step: &Value, answer: &Answer, variables: &Variables) -> Result<Varia
             .map_err(|reason| format!("header {name}{reason}"))?;
     }
     if let (Some(least), Some(most)) = (want["seconds"][0].as_f64(), want["seconds"][1].as_f64()) {
-        let took = answer.took.as_secs_f64();
+        let took = response.took.as_secs_f64();
         if !(least..=most).contains(&took) {
             return Err(format!("took {took:.2} s, want {least} to {most}"));
         }
@@ -181,35 +186,35 @@ fn now_secs() -> f64 {
     telemetry::clock::now().as_secs() as f64
 }
 
-fn fit_body(want: &Value, answer: &Answer, variables: &Variables) -> Result<Variables, String> {
+fn fit_body(want: &Value, response: &Response, variables: &Variables) -> Result<Variables, String> {
     let found = |pattern: &Value, value: &Value| {
         fit(pattern, Some(value), variables, now_secs()).map_err(|reason| format!("body{reason}"))
     };
     if let Some(pattern) = want.get("json") {
-        let value: Value = serde_json::from_slice(&answer.body)
-            .map_err(|error| format!("body: not JSON ({error}): {}", answer.text()))?;
+        let value: Value = serde_json::from_slice(&response.body)
+            .map_err(|error| format!("body: not JSON ({error}): {}", response.text()))?;
         return found(pattern, &value);
     }
     if let Some(pattern) = want.get("text") {
-        return found(pattern, &json!(answer.text()));
+        return found(pattern, &json!(response.text()));
     }
     if let Some(pattern) = want["frames"].as_object() {
         let mut pattern = pattern.clone();
         pattern.insert("...".to_owned(), json!(true));
-        return found(&Value::Object(pattern), &frames(&answer.body)?);
+        return found(&Value::Object(pattern), &frames(&response.body)?);
     }
     if let Some(wanted) = want["events"].as_array() {
-        return fit_events(wanted, want["only_events"] == true, &answer.body, variables);
+        return fit_events(wanted, want["only_events"] == true, &response.body, variables);
     }
     Ok(variables.clone())
 }
 
-/// The JSON values that stand one after the other; one that is not complete is left out.
+/// The JSON values that follow each other. An incomplete one at the end is left out.
 fn documents(body: &[u8]) -> Vec<Value> {
     serde_json::Deserializer::from_slice(body).into_iter().map_while(Result::ok).collect()
 }
 
-/// What frames of a file or log say together (http-api §13.1).
+/// Combines the frames of a file or log (http-api §13.1).
 fn frames(body: &[u8]) -> Result<Value, String> {
     let documents = documents(body);
     let is_frame = |document: &&Value| document.as_object().is_some_and(|members| !members.is_empty());
@@ -231,7 +236,7 @@ fn frames(body: &[u8]) -> Result<Value, String> {
     }))
 }
 
-/// Wanted events come in this order, with others between them.
+/// Matches expected events in this order, with others allowed in between.
 fn fit_events(wanted: &[Value], only: bool, body: &[u8], variables: &Variables) -> Result<Variables, String> {
     let mut events = Vec::new();
     for document in documents(body) {
@@ -246,12 +251,12 @@ fn fit_events(wanted: &[Value], only: bool, body: &[u8], variables: &Variables) 
     }
     let (mut events, mut variables) = (events.into_iter(), variables.clone());
     for (number, pattern) in wanted.iter().enumerate() {
-        let mut why = "no event left".to_owned();
+        let mut mismatch = "no event left".to_owned();
         let found = events.by_ref().find_map(|event| {
-            fit(pattern, Some(&event), &variables, now_secs()).map_err(|reason| why = reason).ok()
+            fit(pattern, Some(&event), &variables, now_secs()).map_err(|reason| mismatch = reason).ok()
         });
         let what = || format!("event {number} {} {}", pattern["Topic"], pattern["Type"]);
-        variables = found.ok_or_else(|| format!("{} not found; last tried: {why}", what()))?;
+        variables = found.ok_or_else(|| format!("{} not found; last tried: {mismatch}", what()))?;
     }
     match events.next() {
         Some(event) if only => Err(format!("stream: more events than wanted: {event}")),

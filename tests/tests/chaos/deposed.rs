@@ -1,8 +1,9 @@
-//! Does an applier that was stopped longer than its lease, and goes on, commit anything more, or tell anybody anything but
-//! what it had committed before? Does one that is stopped hold up the next?
+//! An applier that was stopped for longer than its lease and then resumed must not commit anything more, nor answer
+//! anything except what it committed before. While it is stopped, it must not delay the next applier.
 //!
-//! It is stopped from outside, or stops itself at one of the steps of take-over, commit, check and projection. Users
-//! who know what they must be told go on asking meanwhile: for changes, for what is to be refused, and for the head.
+//! The applier is stopped from outside, or stops itself at one of the steps of take-over, commit, check and projection.
+//! Clients that know which answers are correct send requests all the time: for changes, for commands that are to be
+//! refused, and for the head.
 
 use std::time::Duration;
 
@@ -19,29 +20,29 @@ use crate::{BINARY, rounds, seed};
 
 /// The applier's lease, in milliseconds.
 const LEASE_MS: u32 = 300;
-/// How many answers are to be given before something happens, or before it is enough.
+/// How many answers clients must get before the next step of a round.
 const ANSWERS: usize = 40;
-/// The longest that a stopped applier may hold up the answers of another one, which may have to be started.
+/// The longest time that a stopped applier may delay the answers of another one, which may have to be started.
 const HELD_UP_MAX: Duration = Duration::from_secs(10);
 
-/// Where the applier stops.
+/// The point at which the applier stops.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
-    /// Anywhere.
+    /// At any point.
     Outside,
-    /// Anywhere, while only the head is asked for, and what is refused.
+    /// At any point, while clients only read the head and send commands that are refused.
     Reading,
-    /// While the database is at its commit.
+    /// While the database carries out its commit.
     InCommit,
-    /// At a step that each of its commits, checks or projections comes by.
+    /// At a step that belongs to each commit, check or projection.
     At(&'static str),
     /// At a step after a commit whose answer was lost.
     AfterLoss(&'static str),
-    /// At a step of taking over, while another applier is active.
+    /// At a step of the take-over, while another applier is active.
     StandingBy(&'static str),
 }
 
-/// The first are those that are always looked at.
+/// All stops. The first ones are tried by default.
 const STOPS: [Stop; 20] = [
     Stop::Outside,
     Stop::Reading,
@@ -64,31 +65,31 @@ const STOPS: [Stop; 20] = [
     Stop::At("take-over.caught-up"),
     Stop::StandingBy("take.raised"),
 ];
-/// How many of them are looked at where nobody has asked for more.
-const STOPS_LOOKED_AT: usize = 8;
-/// How often `make chaos` does it for each of its rounds.
-const TIMES: usize = 5;
+/// How many stops are tried unless `ROUNDS` is set.
+const STOPS_BY_DEFAULT: usize = 8;
+/// How many stops `make chaos` tries in each of its rounds.
+const STOPS_PER_ROUND: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposed_applier_says_and_writes_nothing_more() {
-    let mut chance = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed());
     let stops: Vec<Stop> = match rounds() {
-        None => STOPS[..STOPS_LOOKED_AT].to_vec(),
-        Some(rounds) => STOPS.into_iter().cycle().take(rounds * TIMES).collect(),
+        None => STOPS[..STOPS_BY_DEFAULT].to_vec(),
+        Some(rounds) => STOPS.into_iter().cycle().take(rounds * STOPS_PER_ROUND).collect(),
     };
     let lease = [("DROVER_APPLIER_LEASE_MS", LEASE_MS.to_string())];
     let mut active = name(0);
-    let mut cluster = Cluster::start_of(BINARY, &lease, &[&active]).await;
-    let mut history = History::of(&cluster).await;
+    let mut cluster = Cluster::start_processes(BINARY, &lease, &[&active]).await;
+    let mut history = History::new(&cluster).await;
     for (round, stop) in (1..).zip(&stops) {
-        let mut lineup =
-            Lineup { cluster: &mut cluster, active, stopped: name(2 * round - 1), next: name(2 * round) };
-        let held_up = lineup.round(*stop, &mut chance).await;
-        active = lineup.active;
+        let mut current =
+            Round { cluster: &mut cluster, active, stopped: name(2 * round - 1), next: name(2 * round) };
+        let held_up = current.round(*stop, &mut rng).await;
+        active = current.active;
         history.follow().await;
         history.assert_one_writer(&cluster);
-        println!("{round}/{} {stop:?}: answers again after {:.1} s", stops.len(), held_up.as_secs_f64());
-        assert!(held_up < HELD_UP_MAX, "{stop:?} held up others for {held_up:?}");
+        println!("{round}/{} {stop:?}: others answer after {:.1} s", stops.len(), held_up.as_secs_f64());
+        assert!(held_up < HELD_UP_MAX, "{stop:?} delayed others for {held_up:?}");
     }
     history.assert_tables(&cluster).await;
     cluster.assert_alive();
@@ -98,63 +99,61 @@ fn name(number: usize) -> String {
     format!("plan-applier@{number}")
 }
 
-/// Who is who in a round.
-struct Lineup<'a> {
+/// The appliers of a round.
+struct Round<'a> {
     cluster: &'a mut Cluster,
-    /// The one that is active in the beginning, and the one that is in the end.
+    /// The applier that is active at the beginning, and then the one that is active at the end.
     active: String,
-    /// The one that is stopped.
+    /// The applier that is stopped.
     stopped: String,
-    /// One that may take over then.
+    /// The applier that may take over then.
     next: String,
 }
 
-impl Lineup<'_> {
-    /// How long nobody was answered after the stop.
-    async fn round(&mut self, stop: Stop, chance: &mut StdRng) -> Duration {
+impl Round<'_> {
+    /// Plays a round. Returns how long no client was answered after the stop.
+    async fn round(&mut self, stop: Stop, rng: &mut StdRng) -> Duration {
         let witness = Witness::start(self.cluster).await;
         let point = match stop {
             Stop::Outside | Stop::Reading | Stop::InCommit => None,
-            // Who takes over at the first attempt comes by these steps but once.
+            // An applier that takes over at the first attempt reaches these steps only once.
             Stop::At(step @ ("take.raised" | "take.done" | "take-over.caught-up"))
             | Stop::AfterLoss(step) => Some(Failpoint::stop(step, 1)),
-            Stop::At(step) | Stop::StandingBy(step) => {
-                Some(Failpoint::stop(step, chance.random_range(1..=4)))
-            }
+            Stop::At(step) | Stop::StandingBy(step) => Some(Failpoint::stop(step, rng.random_range(1..=4))),
         };
         let environment = point.map(|point| (failpoints::VARIABLE, point.to_string()));
         self.cluster.spawn_with(&self.stopped, environment.as_slice());
 
         let stands_by = matches!(stop, Stop::StandingBy(_));
         if !stands_by {
-            self.cluster.until_connected(&self.stopped).await;
+            self.cluster.wait_until_connected(&self.stopped).await;
             self.cluster.kill9(&self.active);
         }
         match stop {
             Stop::Outside | Stop::Reading => {
-                self.more(&witness).await;
+                self.wait_for_answers(&witness).await;
                 if matches!(stop, Stop::Reading) {
                     witness.only_read();
-                    self.more(&witness).await;
+                    self.wait_for_answers(&witness).await;
                 }
-                tokio::time::sleep(Duration::from_millis(chance.random_range(0..100))).await;
+                tokio::time::sleep(Duration::from_millis(rng.random_range(0..100))).await;
                 self.cluster.signal(&self.stopped, Signal::SIGSTOP);
             }
             Stop::InCommit => {
-                self.more(&witness).await;
+                self.wait_for_answers(&witness).await;
                 self.stop_in_commit().await;
             }
             Stop::AfterLoss(_) => {
-                self.more(&witness).await;
+                self.wait_for_answers(&witness).await;
                 let is_lost = async |cluster: &Cluster| {
                     cluster.sql(LOSE_CONNECTIONS);
                     cluster.is_stopped(&self.stopped).then_some(())
                 };
-                self.cluster.until("a lost commit is looked for", is_lost).await;
+                self.cluster.wait_until("the outcome of a lost commit is looked up", is_lost).await;
             }
             Stop::At(_) | Stop::StandingBy(_) => {}
         }
-        self.cluster.until_stopped(&self.stopped).await;
+        self.cluster.wait_until_stopped(&self.stopped).await;
 
         let begun = clock::monotonic();
         if !stands_by {
@@ -162,14 +161,14 @@ impl Lineup<'_> {
         }
         let answers = witness.answers();
         self.cluster
-            .until("others are answered", async |_| (witness.answers() > answers).then_some(()))
+            .wait_until("others are answered", async |_| (witness.answers() > answers).then_some(()))
             .await;
         let held_up = begun.elapsed();
-        self.more(&witness).await;
-        self.cluster.until_projected().await;
+        self.wait_for_answers(&witness).await;
+        self.cluster.wait_until_projected().await;
 
         self.cluster.signal(&self.stopped, Signal::SIGCONT);
-        self.more(&witness).await;
+        self.wait_for_answers(&witness).await;
         witness.assert_truthful(self.cluster).await;
         self.cluster.assert_alive();
         self.cluster.kill9(&self.stopped);
@@ -179,28 +178,30 @@ impl Lineup<'_> {
         held_up
     }
 
-    /// Waits until some more is answered.
-    async fn more(&self, witness: &Witness) {
+    /// Waits until clients got some more answers.
+    async fn wait_for_answers(&self, witness: &Witness) {
         let enough = witness.answers() + ANSWERS;
-        self.cluster.until("more is answered", async |_| (witness.answers() >= enough).then_some(())).await;
+        self.cluster
+            .wait_until("more requests are answered", async |_| (witness.answers() >= enough).then_some(()))
+            .await;
     }
 
-    /// Stops the applier while the database does what it was told, and says so to nobody who listens.
+    /// Stops the applier while the database carries out its commit, so that nobody receives the outcome.
     async fn stop_in_commit(&self) {
         self.cluster.alter(SLOW_COMMITS).await;
-        let is_at_it = async |cluster: &Cluster| (cluster.sql(IN_COMMIT) == ["1"]).then_some(());
-        self.cluster.until("a commit is under way", is_at_it).await;
+        let is_committing = async |cluster: &Cluster| (cluster.sql(IN_COMMIT) == ["1"]).then_some(());
+        self.cluster.wait_until("a commit is under way", is_committing).await;
         self.cluster.signal(&self.stopped, Signal::SIGSTOP);
         self.cluster.alter("drop function slow cascade").await;
     }
 }
 
-/// Makes every commit take a while.
+/// Slows down every commit.
 const SLOW_COMMITS: &str = "
     create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.3); return new; end $$;
     create trigger slow before insert on changes for each row execute function slow()";
-/// How many commits are at that.
+/// Counts the commits that are being slowed down.
 const IN_COMMIT: &str = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
-/// Breaks the connections that commits go over.
+/// Breaks the connections of the commits.
 const LOSE_CONNECTIONS: &str = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
                                 where application_name = 'drover applier'";

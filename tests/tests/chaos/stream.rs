@@ -1,5 +1,5 @@
-//! Users who register, change, stop and purge jobs, each its own, one thing after the other. What was acknowledged is
-//! remembered, and has to be so from then on, whoever is asked.
+//! Users that register, change, stop and purge jobs. Each has jobs of its own, and sends one request after another.
+//! Acknowledged changes are recorded, and must be visible at every API from then on.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,35 +14,35 @@ use serde_json::{Value, json};
 use state::State;
 use telemetry::clock;
 use tests::harness::api::{Api, text};
-use tests::harness::invariants::live_of;
-use tests::harness::{PATIENCE, jobs, pause};
+use tests::harness::invariants::live_allocs;
+use tests::harness::{TIMEOUT, jobs, pause};
 use tokio::task::JoinSet;
 
-/// How many write at the same time.
+/// Number of users that write at the same time.
 const WRITERS: u64 = 4;
-/// How many jobs each has.
+/// Number of jobs of each user.
 const JOBS: usize = 3;
-/// The most allocations of a job, and the most memory of one, in MB.
+/// The highest count of a job, and the most memory of an allocation, in MB.
 const COUNT_MAX: usize = 3;
 pub(crate) const MEMORY_MB_MAX: u32 = 80;
-/// The memory that all jobs of all writers take at most, in MB.
+/// The most memory that all jobs together take, in MB.
 pub(crate) const ALL_MEMORY_MB: u32 = WRITERS as u32 * JOBS as u32 * COUNT_MAX as u32 * MEMORY_MB_MAX;
-/// One read of so many after a write makes sure that it is seen.
+/// One of this many writes is followed by a read that verifies it.
 const READ_BACK: u32 = 3;
 
-/// All writers, and what they were told. Between the rounds they rest.
+/// All writers, with the acknowledged state of their jobs. Between rounds they do not run.
 pub(crate) struct Stream {
     writers: Vec<Writer>,
 }
 
-/// The writers at work.
-pub(crate) struct Flowing {
-    said: Arc<Said>,
+/// The writers while they run.
+pub(crate) struct RunningStream {
+    progress: Arc<Progress>,
     tasks: JoinSet<Writer>,
 }
 
-/// What the writers have been told so far.
-struct Said {
+/// The progress of the running writers.
+struct Progress {
     is_enough: AtomicBool,
     acknowledged: AtomicUsize,
     failed: AtomicUsize,
@@ -50,35 +50,35 @@ struct Said {
     silence: Mutex<Duration>,
 }
 
-/// What came of a stream's round.
+/// Statistics of one round of a stream.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Flowed {
-    /// Writes that were acknowledged.
+pub(crate) struct StreamStats {
+    /// Number of acknowledged writes.
     pub(crate) acknowledged: usize,
-    /// Attempts that failed, and were made again.
+    /// Number of failed attempts, which were repeated.
     pub(crate) failed: usize,
-    /// The longest that nobody was told anything good.
+    /// The longest time without an acknowledgement.
     pub(crate) silence: Duration,
 }
 
 struct Writer {
     apis: Vec<Api>,
-    chance: StdRng,
+    rng: StdRng,
     jobs: Vec<Job>,
-    said: Arc<Said>,
+    progress: Arc<Progress>,
 }
 
-/// A job and what its writer was told last.
+/// A job and its last acknowledged state.
 struct Job {
     id: String,
-    wanted: Wanted,
-    /// Counts the registrations, to tell them apart.
+    desired: Desired,
+    /// Number of registrations, which tells them apart.
     round: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// It was purged, or never was.
+enum Desired {
+    /// Purged, or never registered.
     Gone,
     Stopped,
     Runs(Shape),
@@ -88,70 +88,71 @@ enum Wanted {
 struct Shape {
     count: usize,
     memory_mb: u32,
-    /// Stands in the environment of its task.
+    /// A value in the environment of the task.
     mark: u32,
 }
 
 impl Stream {
-    /// Writers to these APIs; what they do follows from the seed.
+    /// Creates writers for these APIs. Their choices follow from the seed.
     pub(crate) fn new(apis: &[Api], seed: u64) -> Self {
         let writer = |number| Writer {
             apis: apis.to_vec(),
-            chance: StdRng::seed_from_u64(seed ^ (number << 32)),
+            rng: StdRng::seed_from_u64(seed ^ (number << 32)),
             jobs: (0..JOBS).map(|job| Job::new(format!("job-{number}-{job}"))).collect(),
-            said: Arc::new(Said::new()),
+            progress: Arc::new(Progress::new()),
         };
         Self { writers: (1..=WRITERS).map(writer).collect() }
     }
 
-    /// Has them write.
-    pub(crate) fn flow(self) -> Flowing {
-        let said = Arc::new(Said::new());
+    /// Starts the writers.
+    pub(crate) fn start(self) -> RunningStream {
+        let progress = Arc::new(Progress::new());
         let mut tasks = JoinSet::new();
         for mut writer in self.writers {
-            writer.said = Arc::clone(&said);
+            writer.progress = Arc::clone(&progress);
             tasks.spawn(writer.write());
         }
-        Flowing { said, tasks }
+        RunningStream { progress, tasks }
     }
 
-    /// What is not yet as it was acknowledged and should therefore come to be.
-    pub(crate) fn still_wanting(&self, state: &State) -> Result<(), String> {
+    /// Checks that the state is as acknowledged. The error names the difference.
+    pub(crate) fn check_converged(&self, state: &State) -> Result<(), String> {
         for job in self.writers.iter().flat_map(|writer| &writer.jobs) {
-            job.is_so_in(state)
-                .map_err(|wrong| format!("{} {wrong}; acknowledged was {:?}", job.id, job.wanted))?;
+            job.check_in(state).map_err(|difference| {
+                format!("{} {difference}; acknowledged is {:?}", job.id, job.desired)
+            })?;
         }
         match state.live_evals().next() {
-            Some(eval) => Err(format!("an evaluation waits: {eval:?}")),
+            Some(eval) => Err(format!("an evaluation is pending: {eval:?}")),
             None => Ok(()),
         }
     }
 }
 
-impl Flowing {
+impl RunningStream {
     pub(crate) fn acknowledged(&self) -> usize {
-        self.said.acknowledged.load(Ordering::Relaxed)
+        self.progress.acknowledged.load(Ordering::Relaxed)
     }
 
-    /// Lets each bring to an end what it has begun.
-    pub(crate) async fn rest(self) -> (Stream, Flowed) {
-        let Self { said, mut tasks } = self;
-        said.is_enough.store(true, Ordering::Relaxed);
+    /// Stops the writers after their current request.
+    pub(crate) async fn finish(self) -> (Stream, StreamStats) {
+        let Self { progress, mut tasks } = self;
+        progress.is_enough.store(true, Ordering::Relaxed);
         let mut writers = Vec::new();
         while let Some(ended) = tasks.join_next().await {
-            writers.push(ended.expect("what writers were told is so"));
+            writers.push(ended.expect("writers do not panic"));
         }
         writers.sort_by(|one, other| one.jobs[0].id.cmp(&other.jobs[0].id));
-        let flowed = Flowed {
-            acknowledged: said.acknowledged.load(Ordering::Relaxed),
-            failed: said.failed.load(Ordering::Relaxed),
-            silence: *said.silence.lock().unwrap_or_else(PoisonError::into_inner),
+        let stats = StreamStats {
+            acknowledged: progress.acknowledged.load(Ordering::Relaxed),
+            failed: progress.failed.load(Ordering::Relaxed),
+            silence: *progress.silence.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        (Stream { writers }, flowed)
+        (Stream { writers }, stats)
     }
 }
 
-impl Said {
+impl Progress {
     fn new() -> Self {
         Self {
             is_enough: AtomicBool::new(false),
@@ -173,97 +174,101 @@ impl Said {
 
 impl Writer {
     async fn write(mut self) -> Self {
-        while !self.said.is_enough.load(Ordering::Relaxed) {
-            let place = self.chance.random_range(0..self.jobs.len());
-            let wanted = self.next(&self.jobs[place].wanted.clone(), self.jobs[place].round);
-            self.jobs[place].round += 1;
-            self.bring_about(place, wanted).await;
-            self.said.acknowledge();
-            self.jobs[place].wanted = wanted;
-            if self.chance.random_ratio(1, READ_BACK) {
-                self.read_back(place).await;
+        while !self.progress.is_enough.load(Ordering::Relaxed) {
+            let index = self.rng.random_range(0..self.jobs.len());
+            let desired = self.next(&self.jobs[index].desired.clone(), self.jobs[index].round);
+            self.jobs[index].round += 1;
+            self.apply_until_acknowledged(index, desired).await;
+            self.progress.acknowledge();
+            self.jobs[index].desired = desired;
+            if self.rng.random_ratio(1, READ_BACK) {
+                self.read_back(index).await;
             }
         }
         self
     }
 
-    /// What becomes of a job next.
-    fn next(&mut self, now: &Wanted, mark: u32) -> Wanted {
-        let chance = &mut self.chance;
-        let shape = |shape: Shape| Wanted::Runs(Shape { mark, ..shape });
+    /// Chooses the next state of a job.
+    fn next(&mut self, now: &Desired, mark: u32) -> Desired {
+        let rng = &mut self.rng;
+        let shape = |shape: Shape| Desired::Runs(Shape { mark, ..shape });
         let fresh = Shape {
-            count: chance.random_range(1..=COUNT_MAX),
-            memory_mb: chance.random_range(1..=4) * MEMORY_MB_MAX / 4,
+            count: rng.random_range(1..=COUNT_MAX),
+            memory_mb: rng.random_range(1..=4) * MEMORY_MB_MAX / 4,
             mark,
         };
-        match (*now, chance.random_range(0..10)) {
-            (Wanted::Gone, _) | (Wanted::Stopped, 0..=5) => shape(fresh),
-            (Wanted::Stopped, _) | (Wanted::Runs(_), 0) => Wanted::Gone,
-            (Wanted::Runs(_), 1) => Wanted::Stopped,
-            // Another count, other resources, or only another environment.
-            (Wanted::Runs(old), 2..=4) => Wanted::Runs(Shape { count: fresh.count, ..old }),
-            (Wanted::Runs(old), 5..=6) => shape(Shape { memory_mb: fresh.memory_mb, ..old }),
-            (Wanted::Runs(old), _) => shape(old),
+        match (*now, rng.random_range(0..10)) {
+            (Desired::Gone, _) | (Desired::Stopped, 0..=5) => shape(fresh),
+            (Desired::Stopped, _) | (Desired::Runs(_), 0) => Desired::Gone,
+            (Desired::Runs(_), 1) => Desired::Stopped,
+            // Changes the count, the resources, or only the environment.
+            (Desired::Runs(old), 2..=4) => Desired::Runs(Shape { count: fresh.count, ..old }),
+            (Desired::Runs(old), 5..=6) => shape(Shape { memory_mb: fresh.memory_mb, ..old }),
+            (Desired::Runs(old), _) => shape(old),
         }
     }
 
-    /// Asks for it, again and again until that is acknowledged.
-    async fn bring_about(&mut self, place: usize, wanted: Wanted) {
-        let (id, begun) = (self.jobs[place].id.clone(), clock::monotonic());
+    /// Sends the request until it is acknowledged.
+    async fn apply_until_acknowledged(&mut self, index: usize, desired: Desired) {
+        let (id, begun) = (self.jobs[index].id.clone(), clock::monotonic());
         let mut refused = String::new();
         for attempt in 0.. {
-            assert!(begun.elapsed() < PATIENCE, "in vain asked for {id} to be {wanted:?}: {refused}");
-            let api = &self.apis[self.chance.random_range(0..self.apis.len())];
-            let request = match wanted {
-                Wanted::Runs(shape) => api.ask(Method::PUT, "/v1/jobs").json(&shape.job(&id)),
-                Wanted::Stopped => api.ask(Method::DELETE, &format!("/v1/job/{id}")),
-                Wanted::Gone => api.ask(Method::DELETE, &format!("/v1/job/{id}?purge=true")),
+            assert!(begun.elapsed() < TIMEOUT, "timed out requesting {desired:?} for {id}: {refused}");
+            let api = &self.apis[self.rng.random_range(0..self.apis.len())];
+            let request = match desired {
+                Desired::Runs(shape) => api.request(Method::PUT, "/v1/jobs").json(&shape.job(&id)),
+                Desired::Stopped => api.request(Method::DELETE, &format!("/v1/job/{id}")),
+                Desired::Gone => api.request(Method::DELETE, &format!("/v1/job/{id}?purge=true")),
             };
             match request.send().await {
-                Ok(answer) if answer.status().is_success() => return,
-                // An attempt that failed may have done it.
-                Ok(answer) if wanted == Wanted::Gone && answer.status() == 404 && attempt > 0 => return,
-                Ok(answer) => {
-                    let status = answer.status();
-                    refused = format!("{status}: {}", answer.text().await.unwrap_or_default());
-                    assert!(status.is_server_error(), "{id} cannot be {wanted:?}: {refused}");
+                Ok(response) if response.status().is_success() => return,
+                // An earlier attempt that failed may have purged the job.
+                Ok(response) if desired == Desired::Gone && response.status() == 404 && attempt > 0 => return,
+                Ok(response) => {
+                    let status = response.status();
+                    refused = format!("{status}: {}", response.text().await.unwrap_or_default());
+                    assert!(status.is_server_error(), "{desired:?} was refused for {id}: {refused}");
                 }
                 Err(error) => refused = error.to_string(),
             }
-            self.said.failed.fetch_add(1, Ordering::Relaxed);
+            self.progress.failed.fetch_add(1, Ordering::Relaxed);
             pause().await;
         }
     }
 
-    /// Whoever is asked shows what was acknowledged, unless it says that it cannot tell.
-    async fn read_back(&mut self, place: usize) {
-        let api = &self.apis[self.chance.random_range(0..self.apis.len())];
-        let Job { id, wanted, .. } = &self.jobs[place];
-        let Ok(answer) = api.ask(Method::GET, &format!("/v1/job/{id}")).send().await else { return };
-        let status = answer.status();
-        let Ok(body) = answer.text().await else { return };
+    /// Asserts that an API shows the acknowledged state of a job, unless it reports an error of the server.
+    async fn read_back(&mut self, index: usize) {
+        let api = &self.apis[self.rng.random_range(0..self.apis.len())];
+        let Job { id, desired, .. } = &self.jobs[index];
+        let Ok(response) = api.request(Method::GET, &format!("/v1/job/{id}")).send().await else { return };
+        let status = response.status();
+        let Ok(body) = response.text().await else { return };
         if status.is_server_error() {
             return;
         }
         let found: Value = serde_json::from_str(&body).unwrap_or_default();
         let group = &found["TaskGroups"][0];
-        let is_so = match wanted {
-            Wanted::Gone => status == 404,
-            Wanted::Stopped => found["Stop"] == true,
-            Wanted::Runs(shape) => {
+        let is_as_acknowledged = match desired {
+            Desired::Gone => status == 404,
+            Desired::Stopped => found["Stop"] == true,
+            Desired::Runs(shape) => {
                 found["Stop"] == false
                     && group["Count"] == shape.count
                     && text(&group["Tasks"][0]["Env"], "MARK") == shape.mark.to_string()
             }
         };
-        assert!(is_so, "{} shows {id} as {status}: {body}; acknowledged was {wanted:?}", api.host());
+        assert!(
+            is_as_acknowledged,
+            "{} shows {id} as {status}: {body}; acknowledged is {desired:?}",
+            api.host()
+        );
     }
 }
 
 impl Shape {
     fn job(self, id: &str) -> Value {
-        let mut job = jobs::pretending(id, self.count);
-        // A rollout may fail where tasks and nodes do, and everything acknowledged is to come true.
+        let mut job = jobs::mock_service(id, self.count);
+        // A rollout may fail when tasks and nodes fail, but every acknowledged change must take effect.
         job["Job"]["TaskGroups"][0]["Update"] = json!({ "MaxParallel": 0 });
         let task = &mut job["Job"]["TaskGroups"][0]["Tasks"][0];
         task["Env"] = json!({ "MARK": self.mark.to_string() });
@@ -274,27 +279,27 @@ impl Shape {
 
 impl Job {
     fn new(id: String) -> Self {
-        Self { id, wanted: Wanted::Gone, round: 0 }
+        Self { id, desired: Desired::Gone, round: 0 }
     }
 
-    fn is_so_in(&self, state: &State) -> Result<(), String> {
+    fn check_in(&self, state: &State) -> Result<(), String> {
         let key = JobKey::new("default", self.id.as_str());
         let job = state.job(&key);
-        let (Wanted::Stopped | Wanted::Runs(_)) = self.wanted else {
+        let (Desired::Stopped | Desired::Runs(_)) = self.desired else {
             let is_gone = job.is_none() && state.allocs_of_job(&key).len() == 0;
-            return if is_gone { Ok(()) } else { Err(format!("is still there: {job:?}")) };
+            return if is_gone { Ok(()) } else { Err(format!("still exists: {job:?}")) };
         };
-        let job = job.ok_or("is not there")?;
-        let Wanted::Runs(shape) = self.wanted else {
+        let job = job.ok_or("does not exist")?;
+        let Desired::Runs(shape) = self.desired else {
             let ended = state.allocs_of_job(&key).all(|alloc| alloc.client_status().is_terminal());
             return if job.spec.stop && ended { Ok(()) } else { Err("is not stopped".to_owned()) };
         };
         let group = &job.spec.task_groups[0];
         let mark = group.tasks[0].env.get("MARK").map(|mark| mark.to_string());
         if job.spec.stop || group.count as usize != shape.count || mark != Some(shape.mark.to_string()) {
-            return Err(format!("is another: {job:?}"));
+            return Err(format!("differs: {job:?}"));
         }
-        let live = live_of(state, &key, &group.name);
+        let live = live_allocs(state, &key, &group.name);
         let run = live.iter().all(|alloc| {
             alloc.client_status() == ClientStatus::Running && alloc.common().job == job.version_key()
         });

@@ -1,5 +1,5 @@
-//! Users of the applier who know what they must be told, and a witness who hears every answer that anybody gives them, the
-//! ones that come late and that they do not hear themselves included.
+//! Clients of the applier that know which answers are correct, and a witness that captures every answer to them on the
+//! wire, including late ones that the clients do not receive.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,79 +19,81 @@ use wire::command::{Answer, Command, DeregisterJob, Done, EvaluateJob, RegisterJ
 use wire::feed::{AskHead, Head};
 use wire::{Inbox, Refusal, Role, Subject};
 
-/// How many ask at the same time.
-const ASKERS: usize = 8;
-/// How long somebody asks for the same.
+/// Number of clients.
+const CLIENTS: usize = 8;
+/// How long a client repeats one command.
 const WITHIN: Duration = Duration::from_secs(30);
-/// How long one question for the head is waited for.
+/// How long a client waits for one answer with the head.
 const HEAD_WITHIN: Duration = Duration::from_millis(500);
 
-/// Whoever asks, and whoever listens.
+/// The clients, and the task that captures messages.
 pub(crate) struct Witness {
-    book: Arc<Book>,
-    asking: JoinSet<()>,
-    hearing: JoinHandle<Heard>,
-    /// Ends the listening, and the following of the feed.
+    records: Arc<Records>,
+    clients: JoinSet<()>,
+    capture: JoinHandle<Captured>,
+    /// Stops capturing, and following the feed.
     end: DropGuard,
 }
 
-/// What was said on the wire.
+/// Messages that were captured.
 #[derive(Default)]
-struct Heard {
-    /// Who asked, by where the answer goes.
-    asked: HashMap<String, RequestId>,
+struct Captured {
+    /// Ids of requests by their reply subjects.
+    requests: HashMap<String, RequestId>,
     answers: Vec<Request>,
 }
 
-/// What was asked, and what is known to be acknowledged.
+/// The requests that were sent, and the known acknowledgements.
 #[derive(Default)]
-struct Book {
-    /// The highest index that anybody was told of.
+struct Records {
+    /// The highest index in any answer.
     acknowledged: AtomicU64,
-    /// The highest epoch of an applier that anybody was told of.
+    /// The highest epoch of an applier in any answer.
     epoch: AtomicU64,
     answers: AtomicUsize,
     only_reads: AtomicBool,
     is_over: AtomicBool,
-    questions: Mutex<HashMap<RequestId, Question>>,
-    /// The requests that were acknowledged, by index.
+    expectations: Mutex<HashMap<RequestId, Expectation>>,
+    /// The acknowledged requests, by index.
     written: Mutex<BTreeMap<Index, RequestId>>,
 }
 
-/// Something that was asked.
+/// The constraints on the answer to a request.
 #[derive(Debug, Clone, Copy)]
-struct Question {
-    /// What had been acknowledged before: no answer may come from an older state.
+struct Expectation {
+    /// The highest acknowledged index when the request was sent. No answer may come from an older state.
     floor: Index,
-    /// Of the applier that was known before: no older one may answer.
+    /// The epoch that was known when the request was sent. No older applier may answer.
     epoch: Epoch,
-    right: Right,
+    expected: ExpectedAnswer,
 }
 
-/// What the answer must be.
+/// The correct answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Right {
+enum ExpectedAnswer {
     Head,
     Done,
     Refused,
 }
 
 impl Witness {
-    /// Begins to listen and to ask.
+    /// Starts the clients and the capture.
     pub(crate) async fn start(cluster: &Cluster) -> Self {
-        let listener = cluster.bus().await;
-        let serve = async |subject: String| listener.serve(subject).await.expect("it can be listened to");
-        let questions =
+        let observer = cluster.bus().await;
+        let serve =
+            async |subject: String| observer.serve(subject).await.expect("the subject can be subscribed to");
+        let requests =
             [serve(Subject::EVERY_COMMAND.to_owned()).await, serve(Subject::AskHead.to_string()).await];
         let answers = serve(Inbox::EVERY.to_owned()).await;
         let end = CancellationToken::new();
-        let hearing = tokio::spawn(listen(questions, answers, end.clone()));
-        let book = Arc::<Book>::default();
-        let mut asking = JoinSet::new();
+        let capture = tokio::spawn(capture_messages(requests, answers, end.clone()));
+        let records = Arc::<Records>::default();
+        let mut clients = JoinSet::new();
         // Commands are those of an API process.
         let bus = cluster.bus_as(Role::Api).await;
-        let (replica, log) = (Arc::new(Replica::new(State::default())), Loads(cluster.database().await));
-        // Whoever hears of a new applier asks it at once.
+        let (replica, log) =
+            (Arc::new(Replica::new(State::default())), HeadOnlyLog(cluster.database().await));
+        // A client that learns of a new applier sends its requests there at once.
         tokio::spawn(bus::feed::follow(
             bus.clone(),
             replica,
@@ -100,92 +102,105 @@ impl Witness {
             Duration::ZERO,
             end.clone(),
         ));
-        for number in 0..ASKERS {
-            let asker = Asker { bus: bus.clone(), book: Arc::clone(&book), number };
-            asking.spawn(asker.ask());
+        for number in 0..CLIENTS {
+            let client = Client { bus: bus.clone(), records: Arc::clone(&records), number };
+            clients.spawn(client.run());
         }
-        Self { book, asking, hearing, end: end.drop_guard() }
+        Self { records, clients, capture, end: end.drop_guard() }
     }
 
-    /// From now on nobody asks for changes: an applier that is deposed meanwhile does not learn it from its commits.
+    /// From now on clients send no changes, so that an applier that is deposed meanwhile does not notice it by a
+    /// commit.
     pub(crate) fn only_read(&self) {
-        self.book.only_reads.store(true, Ordering::Relaxed);
+        self.records.only_reads.store(true, Ordering::Relaxed);
     }
 
-    /// How many answers have been given that askers waited for.
+    /// Number of answers that clients have received.
     pub(crate) fn answers(&self) -> usize {
-        self.book.answers.load(Ordering::Relaxed)
+        self.records.answers.load(Ordering::Relaxed)
     }
 
-    /// Asserts that nobody was ever told anything but what was so, and that what anybody was told is in the log.
+    /// Asserts that every answer was correct, and that everything that was acknowledged is in the log.
     ///
     /// # Panics
-    /// If that is not so.
+    /// If an answer was not correct.
     pub(crate) async fn assert_truthful(mut self, cluster: &Cluster) {
-        self.book.is_over.store(true, Ordering::Relaxed);
-        while let Some(ended) = self.asking.join_next().await {
-            ended.expect("askers are told what they must be");
+        self.records.is_over.store(true, Ordering::Relaxed);
+        while let Some(ended) = self.clients.join_next().await {
+            ended.expect("clients get correct answers");
         }
         drop(self.end);
-        let heard = self.hearing.await.expect("whoever listens does not panic");
+        let captured = self.capture.await.expect("the capture does not panic");
         let log = log(cluster);
-        for (index, id) in &*lock(&self.book.written) {
-            assert_eq!(log.get(index), Some(id), "what was acknowledged at index {index} is not there");
+        for (index, id) in &*lock(&self.records.written) {
+            assert_eq!(
+                log.get(index),
+                Some(id),
+                "the request that was acknowledged at index {index} is not in the log"
+            );
         }
-        let questions = lock(&self.book.questions);
+        let expectations = lock(&self.records.expectations);
         let mut done = HashMap::<RequestId, Done>::new();
         let mut seen = 0;
-        for answer in &heard.answers {
-            let Some(id) = heard.asked.get(answer.subject()) else { continue };
-            // Others ask as well, who know less.
-            let Some(Question { floor, epoch, right }) = questions.get(id).copied() else { continue };
-            let told = Told::read(answer);
+        for answer in &captured.answers {
+            let Some(id) = captured.requests.get(answer.subject()) else { continue };
+            // Requests of other processes have no expectations.
+            let Some(Expectation { floor, epoch, expected }) = expectations.get(id).copied() else {
+                continue;
+            };
+            let outcome = Outcome::read(answer);
             seen += 1;
-            match (right, told) {
-                (_, Told::Nothing) => {}
-                (Right::Head, Told::Head(head)) => {
+            match (expected, outcome) {
+                (_, Outcome::Inconclusive) => {}
+                (ExpectedAnswer::Head, Outcome::Head(head)) => {
                     let is_new = head.index >= floor && head.epoch >= epoch;
-                    assert!(is_new, "told of {head:?} after {floor} was acknowledged, and epoch {epoch}");
+                    assert!(is_new, "answered {head:?} after {floor} was acknowledged, and epoch {epoch}");
                 }
-                (Right::Done, Told::Done(told)) => {
-                    assert_eq!(log.get(&told.index), Some(id), "told of what is not in the log: {told:?}");
-                    let before = done.entry(*id).or_insert_with(|| told.clone());
-                    assert_eq!(*before, told, "told different things of one request");
+                (ExpectedAnswer::Done, Outcome::Done(answer)) => {
+                    assert_eq!(log.get(&answer.index), Some(id), "the answer is not in the log: {answer:?}");
+                    let before = done.entry(*id).or_insert_with(|| answer.clone());
+                    assert_eq!(*before, answer, "one request got different answers");
                 }
-                (Right::Refused, Told::Refused(_)) => {}
-                (right, told) => panic!("told {told:?}, which should be {right:?}; acknowledged was {floor}"),
+                (ExpectedAnswer::Refused, Outcome::Refused(_)) => {}
+                (expected, outcome) => {
+                    panic!("got {outcome:?} instead of {expected:?}; acknowledged was {floor}")
+                }
             }
         }
-        let given = self.book.answers.load(Ordering::Relaxed);
-        assert!(seen >= given, "the witness has heard {seen} of {given} answers");
+        let received = self.records.answers.load(Ordering::Relaxed);
+        assert!(seen >= received, "the witness captured {seen} of {received} answers");
     }
 }
 
-/// Takes in what is said until the end, and what is still under way then.
-async fn listen(questions: [Requests; 2], mut answers: Requests, end: CancellationToken) -> Heard {
-    /// After which nothing more is under way.
+/// Captures messages until the end, including those that are still in flight then.
+async fn capture_messages(
+    requests: [Requests; 2],
+    mut answers: Requests,
+    end: CancellationToken,
+) -> Captured {
+    /// After this much silence nothing is in flight any more.
     const SILENCE: Duration = Duration::from_millis(100);
-    let [mut commands, mut heads] = questions;
-    let mut heard = Heard::default();
+    let [mut commands, mut heads] = requests;
+    let mut captured = Captured::default();
     loop {
-        let question = tokio::select! {
-            Some(question) = commands.next() => question,
-            Some(question) = heads.next() => question,
+        let request = tokio::select! {
+            Some(request) = commands.next() => request,
+            Some(request) = heads.next() => request,
             Some(answer) = answers.next() => {
-                heard.answers.push(answer);
+                captured.answers.push(answer);
                 continue;
             }
-            () = tokio::time::sleep(SILENCE), if end.is_cancelled() => return heard,
+            () = tokio::time::sleep(SILENCE), if end.is_cancelled() => return captured,
             () = end.cancelled(), if !end.is_cancelled() => continue,
         };
-        heard.asked.insert(question.reply_subject().to_owned(), question.id());
+        captured.requests.insert(request.reply_subject().to_owned(), request.id());
     }
 }
 
-/// A log for those who only want to hear of appliers.
-struct Loads(Database);
+/// A log for clients that only need to learn of appliers.
+struct HeadOnlyLog(Database);
 
-impl Log for Loads {
+impl Log for HeadOnlyLog {
     async fn load(&self) -> Result<State, LogError> {
         Ok(self.0.load(Scope::ALL).await?.state)
     }
@@ -195,19 +210,19 @@ impl Log for Loads {
     }
 }
 
-/// What somebody was told.
+/// The outcome in an answer.
 #[derive(Debug)]
-enum Told {
+enum Outcome {
     Head(Head),
     Done(Done),
-    Refused(#[allow(dead_code, reason = "shown where it is wrong")] Refusal),
-    /// To ask again, or that nobody is there.
-    Nothing,
+    Refused(#[allow(dead_code, reason = "the field is printed if it is not expected")] Refusal),
+    /// The client is to retry, or there is no responder.
+    Inconclusive,
 }
 
-impl Told {
+impl Outcome {
     fn read(answer: &Request) -> Self {
-        let body = "an answer of its kind can be read";
+        let body = "an answer can be decoded by its kind";
         if answer.is::<Head>() {
             return Self::Head(answer.body().expect(body));
         }
@@ -216,7 +231,7 @@ impl Told {
         }
         match answer.is::<Answer>().then(|| answer.body().expect(body)) {
             Some(Answer::Done(done)) => Self::Done(done),
-            Some(Answer::Retry { .. }) | None => Self::Nothing,
+            Some(Answer::Retry { .. }) | None => Self::Inconclusive,
         }
     }
 }
@@ -228,75 +243,75 @@ fn log(cluster: &Cluster) -> BTreeMap<Index, RequestId> {
         Some((Index(index.parse().ok()?), id.parse().ok()?))
     };
     let rows = cluster.sql("select index, request_id from changes");
-    rows.iter().map(|text| row(text).expect("an index and an id")).collect()
+    rows.iter().map(|text| row(text).expect("the row has an index and an id")).collect()
 }
 
-/// Somebody with jobs of his own, one after the other.
-struct Asker {
+/// A client that uses jobs of its own, one after another.
+struct Client {
     bus: Bus,
-    book: Arc<Book>,
+    records: Arc<Records>,
     number: usize,
 }
 
-impl Asker {
-    /// Asks until it is over.
-    async fn ask(self) {
+impl Client {
+    /// Sends requests until the end.
+    async fn run(self) {
         for round in 0.. {
-            if self.book.only_reads.load(Ordering::Relaxed) {
+            if self.records.only_reads.load(Ordering::Relaxed) {
                 self.head().await;
-                self.command(evaluate("nobody's"), Right::Refused).await;
+                self.command(evaluate("unknown"), ExpectedAnswer::Refused).await;
             } else {
-                self.use_a_job(&format!("job-{}-{round}", self.number)).await;
+                self.use_job(&format!("job-{}-{round}", self.number)).await;
             }
-            if self.book.is_over.load(Ordering::Relaxed) {
+            if self.records.is_over.load(Ordering::Relaxed) {
                 return;
             }
-            // Enough is asked at any time, and not more than can be looked through.
+            // The pause bounds the number of requests.
             pause().await;
         }
     }
 
-    /// Has a job registered and looked at, asks for the head, for what cannot be, and has the job
-    /// purged; then it cannot be looked at any more.
-    async fn use_a_job(&self, id: &str) {
-        self.command(register(id), Right::Done).await;
+    /// Registers a job, evaluates it, reads the head, sends a command that must be refused, and purges the job. Then
+    /// the job cannot be evaluated any more.
+    async fn use_job(&self, id: &str) {
+        self.command(register(id), ExpectedAnswer::Done).await;
         self.head().await;
-        self.command(evaluate(id), Right::Done).await;
-        self.command(evaluate("nobody's"), Right::Refused).await;
-        self.command(purge(id), Right::Done).await;
-        self.command(evaluate(id), Right::Refused).await;
+        self.command(evaluate(id), ExpectedAnswer::Done).await;
+        self.command(evaluate("unknown"), ExpectedAnswer::Refused).await;
+        self.command(purge(id), ExpectedAnswer::Done).await;
+        self.command(evaluate(id), ExpectedAnswer::Refused).await;
     }
 
-    fn note(&self, right: Right) -> RequestId {
+    fn expect_answer(&self, expected: ExpectedAnswer) -> RequestId {
         let id = self.bus.new_request_id();
-        let floor = Index(self.book.acknowledged.load(Ordering::SeqCst));
-        let epoch = Epoch(self.book.epoch.load(Ordering::SeqCst));
-        lock(&self.book.questions).insert(id, Question { floor, epoch, right });
+        let floor = Index(self.records.acknowledged.load(Ordering::SeqCst));
+        let epoch = Epoch(self.records.epoch.load(Ordering::SeqCst));
+        lock(&self.records.expectations).insert(id, Expectation { floor, epoch, expected });
         id
     }
 
-    async fn command(&self, command: Command, right: Right) {
-        let id = self.note(right);
+    async fn command(&self, command: Command, expected: ExpectedAnswer) {
+        let id = self.expect_answer(expected);
         match self.bus.command_as(id, &command, WITHIN).await {
-            Ok(done) if right == Right::Done => {
-                lock(&self.book.written).insert(done.index, id);
-                self.book.acknowledged.fetch_max(done.index.0, Ordering::SeqCst);
+            Ok(done) if expected == ExpectedAnswer::Done => {
+                lock(&self.records.written).insert(done.index, id);
+                self.records.acknowledged.fetch_max(done.index.0, Ordering::SeqCst);
             }
-            Err(CommandError::Refused(_)) if right == Right::Refused => {}
-            told => panic!("told {told:?}, which should be {right:?}: {command:?}"),
+            Err(CommandError::Refused(_)) if expected == ExpectedAnswer::Refused => {}
+            outcome => panic!("got {outcome:?} instead of {expected:?}: {command:?}"),
         }
-        self.book.answers.fetch_add(1, Ordering::Relaxed);
+        self.records.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Default reads ask for the head like this.
+    /// Reads the head as default reads do.
     async fn head(&self) {
         loop {
-            let id = self.note(Right::Head);
+            let id = self.expect_answer(ExpectedAnswer::Head);
             let head = self.bus.request_as::<_, Head>(Subject::AskHead, id, &AskHead {}, HEAD_WITHIN).await;
             if let Ok(head) = head {
-                self.book.acknowledged.fetch_max(head.index.0, Ordering::SeqCst);
-                self.book.epoch.fetch_max(head.epoch.0, Ordering::SeqCst);
-                self.book.answers.fetch_add(1, Ordering::Relaxed);
+                self.records.acknowledged.fetch_max(head.index.0, Ordering::SeqCst);
+                self.records.epoch.fetch_max(head.epoch.0, Ordering::SeqCst);
+                self.records.answers.fetch_add(1, Ordering::Relaxed);
                 return;
             }
             pause().await;

@@ -1,4 +1,4 @@
-//! Does a change of a job read as it was recorded? The dry runs of `data/http/plan.jsonl` that ask for a diff.
+//! Compares diffs of jobs with recorded ones: the dry runs of `data/http/plan.jsonl` that request a diff.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +8,11 @@ use model::eval::DesiredUpdates;
 use model::{Map, RegistrationDefaults, Text, canonicalise_for_registration};
 use serde_json::Value;
 
-/// Scenes with a difference of ours, and why.
+/// Scenes whose diff differs by intent, and why.
 const DIFFERENT: [(&str, &str); 3] = [
     ("plan/group-fields, 22", "no constraints are added to jobs for what their tasks imply (N-17.6)"),
     ("plan/task-fields, 42", "no constraints are added to jobs for what their tasks imply (N-17.6)"),
-    ("plan/task-fields, 45", "logs that stay switched on do not start a task anew (R-10.23)"),
+    ("plan/task-fields, 45", "logs that remain enabled do not restart a task (R-10.23)"),
 ];
 
 #[test]
@@ -24,26 +24,26 @@ fn recorded_changes_read_as_they_did() {
         let scene: Value = serde_json::from_str(line).expect("each line is a scene");
         let mut registered: BTreeMap<String, api_types::Job> = BTreeMap::new();
         for step in scene["steps"].as_array().into_iter().flatten() {
-            let asks = step["do"].as_str().unwrap_or_default();
-            if let Some(job) = stopped(asks).and_then(|id| registered.get_mut(id)) {
+            let request = step["do"].as_str().unwrap_or_default();
+            if let Some(job) = stopped(request).and_then(|id| registered.get_mut(id)) {
                 job.stop = Some(true);
             }
             let Some(job) = step["body"]["Job"].as_object().map(|_| read(&step["body"]["Job"])) else {
                 continue;
             };
             let id = job.id.clone().unwrap_or_default();
-            if asks == "PUT /v1/jobs" && step["want"]["status"] == 200 {
+            if request == "PUT /v1/jobs" && step["want"]["status"] == 200 {
                 registered.insert(id, job);
                 continue;
             }
             let wanted = &step["want"]["json"];
-            if !asks.ends_with("/plan") || wanted["Diff"].is_null() {
+            if !request.ends_with("/plan") || wanted["Diff"].is_null() {
                 continue;
             }
             seen += 1;
             let mut found = diff(registered.get(&id), Some(&job));
             annotate(&mut found, &updates(&wanted["Annotations"]["DesiredTGUpdates"]));
-            let got = plain(&serde_json::to_value(found).expect("a diff is JSON"));
+            let got = plain(&serde_json::to_value(found).expect("a diff can be encoded as JSON"));
             let expected = plain(&wanted["Diff"]);
             let name = format!("{}, {seen}", scene["scene"].as_str().unwrap_or_default());
             let is_known = DIFFERENT.iter().any(|(scene, _)| *scene == name);
@@ -56,19 +56,19 @@ fn recorded_changes_read_as_they_did() {
     assert!(seen > 50, "only {seen} diffs were compared");
 }
 
-/// The job that a request stops.
-fn stopped(asks: &str) -> Option<&str> {
-    asks.strip_prefix("DELETE /v1/job/")?.split('?').next()
+/// Returns the id of the job that a request stops.
+fn stopped(request: &str) -> Option<&str> {
+    request.strip_prefix("DELETE /v1/job/")?.split('?').next()
 }
 
 fn read(json: &Value) -> api_types::Job {
     let mut job: api_types::Job =
-        api_types::decode::from_slice(json.to_string().as_bytes()).expect("a recorded job is one");
+        api_types::decode::from_slice(json.to_string().as_bytes()).expect("a recorded job can be decoded");
     let defaults = RegistrationDefaults { priority: 50, node_pool: "default" };
     job.namespace.get_or_insert_with(|| "default".to_owned());
     job.region.get_or_insert_with(|| "global".to_owned());
     canonicalise_for_registration(&mut job, defaults);
-    let spec = model::job::Job::from_api(job).expect("a recorded job makes sense");
+    let spec = model::job::Job::from_api(job).expect("a recorded job is valid");
     api_types::Job { stop: Some(spec.spec.stop), ..spec.to_api() }
 }
 
@@ -92,7 +92,7 @@ fn updates(groups: &Value) -> Map<Text, DesiredUpdates> {
         .collect()
 }
 
-/// Without what says nothing, and in an order that depends on nothing; marks of the records are left out.
+/// Drops null members and the marks of the records, and sorts lists.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

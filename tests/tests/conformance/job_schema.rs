@@ -1,4 +1,4 @@
-//! The schema of jobs for editors is kept beside the other documents, and is what the types say.
+//! The stored schema of jobs for editors is that of the types.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ fn the_kept_schema_is_that_of_the_types() {
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
         fs::write(&path, &text).unwrap();
     }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "docs/job.schema.json is out of date: run this test with UPDATE_SCHEMA=1");
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == text, "docs/job.schema.json is out of date: run this test with UPDATE_SCHEMA=1");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Does what was recorded mean the same to us?
+//! Compares our results with recorded ones.
 
 mod diff;
 mod job_schema;

@@ -1,4 +1,4 @@
-//! Would the checker notice? A plan that is right is broken in one small way after the other, and each is reported.
+//! Checks the checker: a valid plan is broken in one small way at a time, and the checker must report each.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use state::State;
 use tests::build::{self, Log};
 use tests::conformance::checker::faults;
 
-/// Two nodes that will do, and others that will not: 2 drains, 3 lacks an attribute, 4 is of another pool, 5 of another
+/// Two nodes are feasible. The others are not: 2 drains, 3 lacks an attribute, 4 is in another pool, 5 in another
 /// datacenter, 6 has no driver.
 const NODES: u8 = 7;
 
@@ -30,8 +30,8 @@ fn alloc_id(number: u8) -> AllocId {
     AllocId::from_bytes([0x80 + number; 16])
 }
 
-/// Allocations that are there: one of the job's older version on node 0; on node 1 one of a less important job and one of
-/// a job that is about as important.
+/// Existing allocations: one of the job's older version on node 0; on node 1 one of a less important job and one of a
+/// job of similar priority.
 const OLD: u8 = 0;
 const UNIMPORTANT: u8 = 1;
 const IMPORTANT: u8 = 2;
@@ -90,13 +90,13 @@ fn job() -> Job {
         dynamic_ports: vec![port("http", 0)],
         ..NetworkResource::default()
     }];
-    let asked = &mut group.tasks[0].resources;
-    asked.cores = 1;
-    asked.devices = vec![RequestedDevice { name: "gpu".into(), count: 1, ..RequestedDevice::default() }];
+    let requested = &mut group.tasks[0].resources;
+    requested.cores = 1;
+    requested.devices = vec![RequestedDevice { name: "gpu".into(), count: 1, ..RequestedDevice::default() }];
     Job { spec: Arc::new(spec), version: 1, job_modify_index: Index(3), ..job }
 }
 
-/// What a new allocation on a node gets.
+/// The resources of a new allocation on a node.
 fn resources(number: u8) -> AllocatedResources {
     let ip = format!("10.0.0.{number}");
     let port = |label: &str, value| PortMapping {
@@ -154,7 +154,7 @@ fn alloc(number: u8, job: &Job, node: u8, resources: AllocatedResources) -> Chan
 
 fn cluster() -> State {
     let mut state = State::default();
-    let mut apply = |set: ChangeSet| state.apply(&set).expect("it fits");
+    let mut apply = |set: ChangeSet| state.apply(&set).expect("the change set fits the state");
     let mut log = Log::default();
     apply(log.entry((0..NODES).map(|number| Change::Node(Box::new(node(number)))).collect()));
     let new = job();
@@ -193,7 +193,7 @@ fn cluster() -> State {
     state
 }
 
-/// A plan as loose parts.
+/// A plan that can be modified in parts.
 #[derive(Clone)]
 struct Draft {
     rows: Vec<Row>,
@@ -224,8 +224,9 @@ fn row(number: u8) -> Row {
 }
 
 impl Draft {
-    /// The old one is replaced where it was; another goes to node 1, where the less important job makes room.
-    fn right() -> Self {
+    /// The old allocation is replaced on its node. Another is placed on node 1, where the less important job is
+    /// preempted.
+    fn valid() -> Self {
         let replaced = Row { previous: Some(alloc_id(OLD)), ..row(0) };
         let beside = Row { preempted: vec![alloc_id(UNIMPORTANT)], ..row(1) };
         Self {
@@ -274,13 +275,17 @@ impl Draft {
     }
 }
 
-/// What is wrong, how the plan comes to it, and a part of what the checker must say.
+/// The description of a mutation, the mutation, and a part of the expected message.
 type Mutation = (&'static str, fn(&mut Draft), &'static str);
 
 const MUTATIONS: &[Mutation] = &[
-    ("more compute than there is", |draft| draft.rows[0].resources.tasks[0].cpu_mhz = 70_000, "cpu 70000 of"),
-    ("more memory than there is", |draft| draft.rows[0].resources.tasks[0].memory_mb = 999_999, "memory"),
-    ("more disk than there is", |draft| draft.rows[0].resources.disk_mb = 9_000_000, "disk"),
+    (
+        "more compute than available",
+        |draft| draft.rows[0].resources.tasks[0].cpu_mhz = 70_000,
+        "cpu 70000 of",
+    ),
+    ("more memory than available", |draft| draft.rows[0].resources.tasks[0].memory_mb = 999_999, "memory"),
+    ("more disk than available", |draft| draft.rows[0].resources.disk_mb = 9_000_000, "disk"),
     ("less memory than asked for", |draft| draft.rows[0].resources.tasks[0].memory_mb = 1, "other amounts"),
     (
         "a port that another has",
@@ -292,18 +297,18 @@ const MUTATIONS: &[Mutation] = &[
                 ..PortMapping::default()
             })
         },
-        "port 10.0.0.1:9090 is given twice",
+        "port 10.0.0.1:9090 is assigned twice",
     ),
     ("another static port", |draft| draft.rows[0].resources.ports[0].value = 8_081, "not open as 8080"),
     ("a dynamic port out of range", |draft| draft.rows[0].resources.ports[1].value = 80, "not within"),
     (
         "a core that another has",
         |draft| draft.rows[1].resources.tasks[0].cores = vec![2],
-        "core 2 is given twice",
+        "core 2 is assigned twice",
     ),
-    ("a core that is not there", |draft| draft.rows[0].resources.tasks[0].cores = vec![7], "core 7"),
+    ("a core that does not exist", |draft| draft.rows[0].resources.tasks[0].cores = vec![7], "core 7"),
     ("no core", |draft| draft.rows[0].resources.tasks[0].cores.clear(), "0 cores instead of 1"),
-    ("a device that another has", |draft| draft.rows[1].preempted.clear(), "a is given twice"),
+    ("a device that another has", |draft| draft.rows[1].preempted.clear(), "a is assigned twice"),
     (
         "a broken device",
         |draft| draft.rows[0].resources.tasks[0].devices[0].ids = vec!["broken".into()],
@@ -312,7 +317,7 @@ const MUTATIONS: &[Mutation] = &[
     ("no device", |draft| draft.rows[0].resources.tasks[0].devices.clear(), "0 devices instead of 1"),
     ("a missing stop", |draft| draft.stopped.clear(), "does not stop"),
     ("a stop of another job's", |draft| draft.stopped.push(alloc_id(IMPORTANT)), "is not the job's"),
-    ("a stop of nobody", |draft| draft.stopped.push(alloc_id(99)), "does not exist"),
+    ("a stop of an unknown allocation", |draft| draft.stopped.push(alloc_id(99)), "does not exist"),
     (
         "another job's predecessor",
         |draft| draft.rows[1].previous = Some(alloc_id(UNIMPORTANT)),
@@ -326,7 +331,7 @@ const MUTATIONS: &[Mutation] = &[
         |draft| {
             draft.rows.push(Row { name: 1, ..row(3) });
         },
-        "3 are meant to run",
+        "3 allocations with desired status run",
     ),
     ("a draining node", |draft| draft.rows[1].node = node_id(2), "the node is not ready"),
     ("a node without the attribute", |draft| draft.rows[1].node = node_id(3), "does not hold"),
@@ -337,32 +342,36 @@ const MUTATIONS: &[Mutation] = &[
     ("two on one node", |draft| draft.rows[1].node = node_id(0), "distinct_hosts"),
     ("two in one rack", |draft| draft.rows[1].node = node_id(0), "distinct_property"),
     (
-        "a victim that is as important",
+        "a preemption of a job of similar priority",
         |draft| draft.rows[1].preempted.push(alloc_id(IMPORTANT)),
-        "is as important",
+        "its priority is not lower",
     ),
-    ("a victim elsewhere", |draft| draft.rows[0].preempted.push(alloc_id(UNIMPORTANT)), "on another node"),
+    (
+        "a preemption on another node",
+        |draft| draft.rows[0].preempted.push(alloc_id(UNIMPORTANT)),
+        "on another node",
+    ),
     (
         "a stop and an update of one",
         |draft| draft.updates.push(Updates { ids: AllocIds(vec![alloc_id(OLD)]), change: Update::Reconnect }),
         "is stopped and updated",
     ),
-    ("canaries that nobody asked for", |draft| draft.is_canary = true, "canaries, but there should be 0"),
-    ("an id that is taken", |draft| draft.rows[1].id = alloc_id(OLD), "is there already"),
+    ("unexpected canaries", |draft| draft.is_canary = true, "canaries instead of 0"),
+    ("an id that is taken", |draft| draft.rows[1].id = alloc_id(OLD), "already exists"),
 ];
 
 #[test]
 fn the_plan_is_right_before_anything_is_done_to_it() {
-    assert_eq!(faults(&cluster(), &Draft::right().plan()), Vec::<String>::new());
+    assert_eq!(faults(&cluster(), &Draft::valid().plan()), Vec::<String>::new());
 }
 
 #[test]
 fn every_mutation_is_reported() {
     let state = cluster();
-    for (what, mutate, said) in MUTATIONS {
-        let mut draft = Draft::right();
+    for (what, mutate, message) in MUTATIONS {
+        let mut draft = Draft::valid();
         mutate(&mut draft);
         let faults = faults(&state, &draft.plan());
-        assert!(faults.iter().any(|fault| fault.contains(said)), "{what}: {faults:?}");
+        assert!(faults.iter().any(|fault| fault.contains(message)), "{what}: {faults:?}");
     }
 }

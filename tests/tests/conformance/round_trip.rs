@@ -1,5 +1,5 @@
-//! Every recorded state goes through the API's shapes, the domain, a message and the state, and comes back as JSON
-//! unchanged.
+//! Every recorded state passes through the API's types, the model, a message and the state, and is encoded as the same
+//! JSON again.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,10 @@ fn every_recorded_state_comes_back_as_it_was() {
     let mut seen = 0;
     for case in cases() {
         let changes = case.changes();
-        let message = rmp_serde::to_vec_named(&changes).expect("changes have a MessagePack form");
-        let received: ChangeSet = rmp_serde::from_slice(&message).expect("what was sent is readable");
-        assert!(received == changes, "{}: the message says something else", case.name);
+        let message = rmp_serde::to_vec_named(&changes).expect("change sets can be encoded as MessagePack");
+        let received: ChangeSet =
+            rmp_serde::from_slice(&message).expect("an encoded change set can be decoded");
+        assert!(received == changes, "{}: the decoded change set differs", case.name);
 
         let mut state = State::default();
         state.load(&received).unwrap_or_else(|error| panic!("{}: {error}", case.name));
@@ -33,7 +34,7 @@ fn every_recorded_state_comes_back_as_it_was() {
 fn the_evaluation_to_process_comes_back_as_it_was() {
     for case in cases() {
         if let Some(eval) = case.eval() {
-            let back = serde_json::to_value(eval.to_api()).expect("an evaluation is JSON");
+            let back = serde_json::to_value(eval.to_api()).expect("an evaluation can be encoded as JSON");
             assert_eq!(without_zeros(&back), without_zeros(&case.json["eval"]), "{}", case.name);
         }
     }
@@ -52,22 +53,24 @@ fn check(case: &Case, state: &State) {
 
     let mut allocs = case.objects("allocs").to_vec();
     for alloc in &mut allocs {
-        // Left out where it follows from the state, but a dump always says it.
+        // The records leave it out where it follows from the state, but a dump always has it.
         alloc["JobCreateIndex"] = case.job_of(alloc).create_index.0.into();
     }
     compare_with(case, "allocs", &allocs, state.allocs_in(..).map(|alloc| alloc.to_allocation().to_dump()));
 
-    let config =
-        state.scheduler_config().map(|config| serde_json::to_value(config.to_api()).expect("it is JSON"));
+    let config = state.scheduler_config().map(|config| {
+        serde_json::to_value(config.to_api()).expect("the configuration can be encoded as JSON")
+    });
     let recorded = case.json["state"].get("scheduler_config");
     assert_eq!(config.as_ref().map(without_zeros), recorded.map(without_zeros), "{}", case.name);
 }
 
-/// Every version of every job, those included that only allocations still know.
+/// All versions of all jobs, including those that only allocations refer to.
 fn jobs(state: &State) -> impl Iterator<Item = Job> {
-    let kept = state.jobs().flat_map(|job| state.job_versions(&job.key()));
+    let registered = state.jobs().flat_map(|job| state.job_versions(&job.key()));
     let embedded = state.allocs_in(..).map(|alloc| alloc.job());
-    let jobs: BTreeMap<_, _> = kept.chain(embedded).map(|job| (job.version_key(), Job::clone(job))).collect();
+    let jobs: BTreeMap<_, _> =
+        registered.chain(embedded).map(|job| (job.version_key(), Job::clone(job))).collect();
     jobs.into_values()
 }
 
@@ -76,7 +79,7 @@ fn compare<T: Serialize>(case: &Case, kind: &str, objects: impl Iterator<Item = 
 }
 
 fn compare_with<T: Serialize>(case: &Case, kind: &str, recorded: &[Value], objects: impl Iterator<Item = T>) {
-    let back = objects.map(|object| serde_json::to_value(object).expect("an object is JSON"));
+    let back = objects.map(|object| serde_json::to_value(object).expect("an object can be encoded as JSON"));
     let (back, recorded) = (by_name(back), by_name(recorded.iter().cloned()));
     assert!(back.keys().eq(recorded.keys()), "{}: {kind}: other objects than recorded", case.name);
     for (name, recorded) in recorded {
@@ -84,7 +87,7 @@ fn compare_with<T: Serialize>(case: &Case, kind: &str, recorded: &[Value], objec
     }
 }
 
-/// Objects by what tells them apart.
+/// Objects by their identifying members.
 fn by_name(objects: impl Iterator<Item = Value>) -> BTreeMap<(String, u64, u64), Value> {
     let named = objects.map(|object| {
         let name = object["ID"].as_str().or(object["Name"].as_str()).expect("an object has a name");

@@ -1,4 +1,4 @@
-//! Does a recorded cluster state get the plan that a correct scheduler makes?
+//! A recorded cluster state leads to the plan of a correct scheduler.
 
 use tests::conformance::{Verdict, check};
 use tests::recorded::cases;
@@ -14,5 +14,5 @@ fn recorded_cases_get_their_plans() {
         })
         .collect();
     assert!(failed.is_empty(), "{} of {seen} failed\n{}", failed.len(), failed.join("\n"));
-    assert!(seen > 1_000, "only {seen} cases were there");
+    assert!(seen > 1_000, "only {seen} cases were found");
 }

@@ -1,4 +1,4 @@
-//! The chart's own files: its version, and whether each of its values is explained and checked.
+//! Checks the chart's own files: its version, and that each of its values has an explanation and a schema.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ fn read(file: &str) -> String {
 
 fn document(file: &str) -> Value {
     let documents = yaml::documents(&read(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-    documents.into_iter().next().expect("there is a document")
+    documents.into_iter().next().expect("the file has a document")
 }
 
 fn schema() -> Value {
@@ -28,7 +28,7 @@ fn the_chart_deploys_this_version() {
     assert_eq!(text(at(&chart, "/appVersion")), env!("CARGO_PKG_VERSION"));
 }
 
-/// The chart cannot read files outside of it, so it has a copy of the alert rules.
+/// The chart cannot read files outside its directory, so it contains a copy of the alert rules.
 #[test]
 fn the_chart_has_the_alert_rules() {
     let rules = kubernetes().with_file_name("observability").join("alerts.yaml");
@@ -36,20 +36,24 @@ fn the_chart_has_the_alert_rules() {
     assert_eq!(read("files/alerts.yaml"), rules, "deploy/kubernetes/render copies the rules");
 }
 
-/// Paths of all settings by the schema, each with dots between its parts. Where the schema names no members, a value is one
-/// setting, whatever is in it.
+/// Collects the paths of all settings in the schema, with dots between the parts. If the schema lists no members, the
+/// value is one setting, whatever it contains.
 fn settings(schema: &Value, node: &Value, path: &str, found: &mut BTreeSet<String>) {
     let node = match node.get("$ref").and_then(Value::as_str) {
         Some(reference) => at(schema, reference.trim_start_matches('#')),
         None => node,
     };
     let members = at(node, "/properties");
-    // Amounts are explained where they are asked for, together.
+    // Members of resource amounts are explained together.
     if members.is_null() || path.ends_with("resources") {
         found.insert(path.to_owned());
         return;
     }
-    assert_eq!(at(node, "/additionalProperties"), false, "{path}: it takes members that it does not name");
+    assert_eq!(
+        at(node, "/additionalProperties"),
+        false,
+        "{path}: the schema allows members that it does not list"
+    );
     for name in keys(members) {
         let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         settings(schema, &members[name], &path, found);
@@ -61,7 +65,7 @@ fn the_schema_knows_the_values_and_no_others() {
     let schema = schema();
     let mut known = BTreeSet::new();
     settings(&schema, &schema, "", &mut known);
-    // Helm puts it there.
+    // Helm adds it.
     assert!(known.remove("global"));
     let values = document("values.yaml");
     let pointer = |path: &str| format!("/{}", path.replace('.', "/"));
@@ -70,7 +74,7 @@ fn the_schema_knows_the_values_and_no_others() {
     assert!(known.len() > 100, "{} settings", known.len());
 }
 
-/// The comment above each setting of values.yaml.
+/// Checks the comment above each setting of values.yaml.
 #[test]
 fn every_value_is_explained() {
     let schema = schema();
@@ -94,6 +98,6 @@ fn every_value_is_explained() {
         }
         above = line.trim_start();
     }
-    let silent: Vec<_> = known.difference(&explained).collect();
-    assert!(silent.is_empty(), "no comment stands above {silent:?} in values.yaml");
+    let unexplained: Vec<_> = known.difference(&explained).collect();
+    assert!(unexplained.is_empty(), "values.yaml has no comment above {unexplained:?}");
 }

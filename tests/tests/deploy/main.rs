@@ -1,10 +1,10 @@
-//! Is what `deploy/` installs right? Rules over the committed files, without a cluster and without other programs; whether
-//! they are valid by Kubernetes' schemas, and what the chart renders, `make manifests` asks.
+//! Rules for the committed files in `deploy/`, checked without a cluster or other programs. `make manifests` checks
+//! them against the schemas of Kubernetes, and checks the output of the chart.
 
 mod chart;
 mod objects;
 mod rules;
-#[allow(clippy::wildcard_enum_match_arm, reason = "a place in a document takes some events and no other")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "each position in a document allows only some events")]
 mod yaml;
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use objects::{Object, at, elements, text};
 /// The binary whose settings the manifests set.
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
 
-/// Variables that others than Drover's own settings read: OpenTelemetry's, and those that stand in another's value.
+/// Variables that are not settings of Drover: those of OpenTelemetry, and those that are used in the values of others.
 const OTHER_VARIABLES: [&str; 8] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_METRICS_EXPORTER",
@@ -34,8 +34,7 @@ const OTHER_VARIABLES: [&str; 8] = [
 const SETS: &[&[&str]] = &[&["10-servers.yaml", "20-agents.yaml"], &["everything/drover.yaml"]];
 
 fn kubernetes() -> PathBuf {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lives in a folder of the root");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate's directory has a parent");
     root.join("deploy/kubernetes")
 }
 
@@ -77,7 +76,7 @@ fn namespaces_are_there_and_as_strict_as_can_be() {
     assert_eq!(used, levels.into_iter().map(|(name, _)| name).collect());
 }
 
-/// Every variable that a container sets is one that its service reads; a misspelt one would do nothing, in silence.
+/// Every variable of a container must be one that its service reads. A misspelt variable would have no effect.
 #[test]
 fn services_know_their_variables() {
     for files in SETS {
@@ -85,13 +84,16 @@ fn services_know_their_variables() {
             let role = pods.owner.role();
             let output =
                 Command::new(BINARY).args([role, "--help"]).output().expect("the binary can be started");
-            let help = String::from_utf8(output.stdout).expect("help is text");
+            let help = String::from_utf8(output.stdout).expect("the help text is UTF-8");
             let mut names = BTreeSet::new();
             for variable in elements(at(pods.container(), "/env")) {
                 let name = text(at(variable, "/name"));
                 assert!(names.insert(name), "{role}: {name} is set twice");
                 let is_known = OTHER_VARIABLES.contains(&name) || help.contains(&format!("[env: {name}"));
-                assert!(is_known, "drover {role} does not read {name}; its help names what it reads");
+                assert!(
+                    is_known,
+                    "drover {role} does not read {name}; its help lists the variables that it reads"
+                );
             }
         }
     }
@@ -99,233 +101,279 @@ fn services_know_their_variables() {
 
 #[test]
 fn examples_are_yaml() {
-    let examples = std::fs::read_dir(kubernetes().join("examples")).expect("there are examples");
-    for path in examples.map(|entry| entry.expect("an entry").path()) {
+    let examples =
+        std::fs::read_dir(kubernetes().join("examples")).expect("the directory of examples can be read");
+    for path in examples.map(|entry| entry.expect("the directory can be listed").path()) {
         let documents = objects::read(&[&path]);
         assert!(!documents.is_empty(), "{} is empty", path.display());
     }
 }
 
-/// The example for NATS' own chart lets the largest command through, and keeps Go's memory below the container's limit.
+/// In the example for NATS' own chart, the largest command fits into a message, and Go's memory limit is below the
+/// container's.
 #[test]
 fn nats_takes_the_largest_command() {
     let [values] = &objects::read(&[&kubernetes().join("examples/nats-values.yaml")])[..] else {
-        panic!("one document")
+        panic!("the file has one document")
     };
     let setting = |pointer: &str| text(values.at(pointer)).trim_matches(['<', '>', ' ']).parse::<usize>();
     let largest = wire::envelope::COMMAND_BYTES_MAX;
-    let payload = setting("/config/merge/max_payload").expect("a number of bytes");
-    assert!(payload > largest, "{payload} bytes, and a command has {largest} without its headers");
-    let pending = setting("/config/merge/max_pending").expect("a number of bytes");
-    assert!(pending > payload, "one message of {payload} bytes would fill what may wait, {pending}");
+    let payload = setting("/config/merge/max_payload").expect("the payload limit is a number of bytes");
+    assert!(
+        payload > largest,
+        "messages have at most {payload} bytes, and a command has {largest} without its headers"
+    );
+    let pending = setting("/config/merge/max_pending").expect("the pending limit is a number of bytes");
+    assert!(pending > payload, "one message of {payload} bytes exceeds the pending limit of {pending}");
     let mebibytes = |pointer: &str, unit: &str| {
         text(values.at(pointer)).strip_suffix(unit).and_then(|number| number.parse::<u32>().ok())
     };
-    let soft = mebibytes("/container/env/GOMEMLIMIT", "MiB").expect("an amount in MiB");
-    let hard = mebibytes("/container/merge/resources/limits/memory", "Mi").expect("an amount in Mi");
+    let soft = mebibytes("/container/env/GOMEMLIMIT", "MiB").expect("the limit is an amount in MiB");
+    let hard =
+        mebibytes("/container/merge/resources/limits/memory", "Mi").expect("the limit is an amount in Mi");
     assert!(soft < hard, "Go may take {soft} MiB and the container {hard}");
 }
 
-/// One change that makes the manifests wrong.
-struct Slip {
+/// One change that makes the manifests invalid.
+struct Mistake {
     /// Kind and name of the object.
     object: (&'static str, &'static str),
-    /// What is changed in it; CONTAINER stands for the container of its pods.
+    /// The JSON pointer of the value to change. CONTAINER stands for the container of its pods.
     pointer: String,
-    /// To what; null takes it away.
+    /// The new value. Null removes the value.
     to: Value,
-    /// What a rule says then.
+    /// A part of the expected fault.
     fault: &'static str,
 }
 
-fn slip(object: (&'static str, &'static str), pointer: &'static str, to: Value, fault: &'static str) -> Slip {
+fn mistake(
+    object: (&'static str, &'static str),
+    pointer: &'static str,
+    to: Value,
+    fault: &'static str,
+) -> Mistake {
     let pointer = pointer.replace("CONTAINER", "/spec/template/spec/containers/0");
-    Slip { object, pointer, to, fault }
+    Mistake { object, pointer, to, fault }
 }
 
-/// Slips that the schemas let pass, each with what the rules say of it.
-fn slips() -> Vec<Slip> {
+/// Mistakes that the schemas accept, each with a part of the fault that the rules report.
+fn mistakes() -> Vec<Mistake> {
     let api = ("Deployment", "drover-api");
     let scheduler = ("Deployment", "drover-scheduler");
     let agent = ("DaemonSet", "drover-agent");
     vec![
-        slip(api, "/apiVersion", json!("apps/v1beta2"), "is not its version"),
-        slip(api, "/metadata/name", json!("drover_api"), "name \"drover_api\""),
-        slip(api, "/spec/template/metadata/labels/app.kubernetes.io~1part-of", json!("a b"), "label's value"),
-        slip(api, "/metadata/labels/app.kubernetes.io~1version", json!(1), "label's value"),
-        slip(scheduler, "/metadata/name", json!("drover-api"), "is there twice"),
-        slip(
+        mistake(api, "/apiVersion", json!("apps/v1beta2"), "is not the current API version"),
+        mistake(api, "/metadata/name", json!("drover_api"), "name \"drover_api\""),
+        mistake(
+            api,
+            "/spec/template/metadata/labels/app.kubernetes.io~1part-of",
+            json!("a b"),
+            "label's value",
+        ),
+        mistake(api, "/metadata/labels/app.kubernetes.io~1version", json!(1), "label's value"),
+        mistake(scheduler, "/metadata/name", json!("drover-api"), "exists twice"),
+        mistake(
             api,
             "/spec/selector/matchLabels/app.kubernetes.io~1component",
             json!("app"),
             "misses its own pods",
         ),
-        slip(
+        mistake(
             api,
             "/spec/selector/matchLabels/app.kubernetes.io~1component",
             Value::Null,
             "chooses another workload's pods",
         ),
-        slip(api, "/spec/selector/matchLabels/app.kubernetes.io~1version", json!("0.0.0"), "is not exactly"),
-        slip(api, "CONTAINER/args", json!(["scheduler"]), "its container is another service"),
-        slip(api, "CONTAINER/resources/limits", Value::Null, "no resources/limits/memory"),
-        slip(api, "CONTAINER/resources/requests/memory", json!("9Gi"), "requests more memory"),
-        slip(api, "CONTAINER/image", json!("drover:latest"), "has no version"),
-        slip(api, "CONTAINER/livenessProbe", Value::Null, "its livenessProbe does not ask /live"),
-        slip(api, "CONTAINER/readinessProbe/httpGet/port", json!("ready"), "a port that is not there"),
-        slip(agent, "CONTAINER/livenessProbe", json!({}), "would end tasks"),
-        slip(api, "CONTAINER/startupProbe/failureThreshold", json!(1), "less than a minute"),
-        slip(api, "/spec/template/spec/securityContext/runAsNonRoot", json!(false), "may run as root"),
-        slip(api, "/spec/template/spec/securityContext/runAsUser", json!(1000), "is not user 65532"),
-        slip(api, "/spec/template/spec/securityContext/seccompProfile", Value::Null, "no seccomp profile"),
-        slip(api, "CONTAINER/securityContext/capabilities", Value::Null, "drop all capabilities"),
-        slip(api, "CONTAINER/securityContext/readOnlyRootFilesystem", json!(false), "can be written"),
-        slip(agent, "CONTAINER/securityContext/capabilities/add", json!(["SYS_ADMIN"]), "other capabilities"),
-        slip(agent, "/spec/template/spec/hostPID", json!(true), "sees the machine's processes"),
-        slip(agent, "CONTAINER/securityContext/privileged", json!(true), "it is privileged"),
-        slip(api, "/spec/template/spec/automountServiceAccountToken", Value::Null, "gets a token"),
-        slip(
+        mistake(
+            api,
+            "/spec/selector/matchLabels/app.kubernetes.io~1version",
+            json!("0.0.0"),
+            "is not exactly",
+        ),
+        mistake(api, "CONTAINER/args", json!(["scheduler"]), "its container runs another service"),
+        mistake(api, "CONTAINER/resources/limits", Value::Null, "no resources/limits/memory"),
+        mistake(api, "CONTAINER/resources/requests/memory", json!("9Gi"), "requests more memory"),
+        mistake(api, "CONTAINER/image", json!("drover:latest"), "has no version"),
+        mistake(api, "CONTAINER/livenessProbe", Value::Null, "its livenessProbe does not request /live"),
+        mistake(api, "CONTAINER/readinessProbe/httpGet/port", json!("ready"), "a port that does not exist"),
+        mistake(agent, "CONTAINER/livenessProbe", json!({}), "would end tasks"),
+        mistake(api, "CONTAINER/startupProbe/failureThreshold", json!(1), "less than a minute"),
+        mistake(api, "/spec/template/spec/securityContext/runAsNonRoot", json!(false), "may run as root"),
+        mistake(api, "/spec/template/spec/securityContext/runAsUser", json!(1000), "is not user 65532"),
+        mistake(api, "/spec/template/spec/securityContext/seccompProfile", Value::Null, "no seccomp profile"),
+        mistake(api, "CONTAINER/securityContext/capabilities", Value::Null, "drop all capabilities"),
+        mistake(api, "CONTAINER/securityContext/readOnlyRootFilesystem", json!(false), "can be written"),
+        mistake(
+            agent,
+            "CONTAINER/securityContext/capabilities/add",
+            json!(["SYS_ADMIN"]),
+            "other capabilities",
+        ),
+        mistake(agent, "/spec/template/spec/hostPID", json!(true), "sees the machine's processes"),
+        mistake(agent, "CONTAINER/securityContext/privileged", json!(true), "it is privileged"),
+        mistake(api, "/spec/template/spec/automountServiceAccountToken", Value::Null, "gets a token"),
+        mistake(
             api,
             "/spec/template/spec/terminationGracePeriodSeconds",
             json!(15),
             "shorter than it takes to end",
         ),
-        slip(api, "CONTAINER/lifecycle", Value::Null, "before its address is withdrawn"),
-        slip(api, "/spec/strategy/rollingUpdate/maxUnavailable", json!(1), "before there is another"),
-        slip(agent, "/spec/updateStrategy/type", json!("RollingUpdate"), "ends their tasks"),
-        slip(api, "/spec/template/spec/affinity", Value::Null, "its image does not run on"),
-        slip(
+        mistake(api, "CONTAINER/lifecycle", Value::Null, "before its address is withdrawn"),
+        mistake(api, "/spec/strategy/rollingUpdate/maxUnavailable", json!(1), "before its replacement"),
+        mistake(agent, "/spec/updateStrategy/type", json!("RollingUpdate"), "ends their tasks"),
+        mistake(api, "/spec/template/spec/affinity", Value::Null, "its image does not run on"),
+        mistake(
             api,
             "/spec/template/spec/topologySpreadConstraints/0/labelSelector",
             json!({}),
             "among other pods",
         ),
-        slip(api, "CONTAINER/volumeMounts/0/name", json!("secrets"), "not those that it mounts"),
-        slip(
+        mistake(api, "CONTAINER/volumeMounts/0/name", json!("secrets"), "not those that it mounts"),
+        mistake(
             api,
             "/spec/template/spec/volumes/0/secret/items/2/path",
             json!("ca.crt"),
             "names no file of a Secret",
         ),
-        slip(api, "/spec/template/spec/volumes/0/secret/items/2/key", json!("ca.crt"), "of its Secret"),
-        slip(
+        mistake(api, "/spec/template/spec/volumes/0/secret/items/2/key", json!("ca.crt"), "of its Secret"),
+        mistake(
             api,
             "/spec/template/spec/volumes/0/secret/secretName",
             json!("drover-agent"),
             "another role's Secret",
         ),
-        slip(
+        mistake(
             ("Service", "drover-api"),
             "/spec/selector/app.kubernetes.io~1component",
             json!("web"),
             "pods of 0 workloads",
         ),
-        slip(("Service", "drover-api"), "/spec/ports/0/targetPort", json!("web"), "have no port"),
-        slip(("Service", "drover-api"), "/metadata/name", json!("drover-web"), "leads to no Service"),
-        slip(
+        mistake(("Service", "drover-api"), "/spec/ports/0/targetPort", json!("web"), "have no port"),
+        mistake(("Service", "drover-api"), "/metadata/name", json!("drover-web"), "leads to no Service"),
+        mistake(
             ("Ingress", "drover-api"),
             "/spec/tls/0/hosts",
             json!(["other.example.com"]),
             "for another host",
         ),
-        slip(("HTTPRoute", "drover-api"), "/spec/parents", json!([]), "unknown field parents"),
-        slip(
+        mistake(("HTTPRoute", "drover-api"), "/spec/parents", json!([]), "unknown field parents"),
+        mistake(
             ("HTTPRoute", "drover-api"),
             "/spec/rules/0/backendRefs/0/port",
             json!(80),
             "leads to no Service",
         ),
-        slip(api, "/spec/template/spec/serviceAccountName", json!("default"), "there is no ServiceAccount"),
-        slip(api, "/spec/template/spec/serviceAccountName", json!("drover-scheduler"), "is another role's"),
-        slip(
+        mistake(
+            api,
+            "/spec/template/spec/serviceAccountName",
+            json!("default"),
+            "there is no ServiceAccount",
+        ),
+        mistake(
+            api,
+            "/spec/template/spec/serviceAccountName",
+            json!("drover-scheduler"),
+            "is another role's",
+        ),
+        mistake(
             ("ServiceAccount", "drover-api"),
             "/automountServiceAccountToken",
             json!(true),
             "its pods get tokens",
         ),
-        slip(("PodDisruptionBudget", "drover-api"), "/spec/maxUnavailable", json!(0), "wait for it for ever"),
-        slip(
+        mistake(
+            ("PodDisruptionBudget", "drover-api"),
+            "/spec/maxUnavailable",
+            json!(0),
+            "wait for it forever",
+        ),
+        mistake(
             ("PodDisruptionBudget", "drover-api"),
             "/spec/selector/matchLabels/app.kubernetes.io~1component",
             Value::Null,
             "for the pods of its role alone",
         ),
-        slip(
+        mistake(
             ("HorizontalPodAutoscaler", "drover-scheduler"),
             "/spec/scaleTargetRef/name",
             json!("scheduler"),
-            "its target is not there",
+            "its target does not exist",
         ),
-        slip(
+        mistake(
             ("HorizontalPodAutoscaler", "drover-scheduler"),
             "/spec/scaleTargetRef/name",
             json!("drover-api"),
-            "undoes what it did",
+            "resets its replica count",
         ),
-        slip(
+        mistake(
             ("HorizontalPodAutoscaler", "drover-scheduler"),
             "/spec/scaleTargetRef/name",
             json!("drover-api"),
-            "nothing says how many pods",
+            "neither a replica count nor an autoscaler",
         ),
-        slip(
+        mistake(
             ("HorizontalPodAutoscaler", "drover-scheduler"),
             "/spec/minReplicas",
             json!(11),
             "within its bounds",
         ),
-        slip(
+        mistake(
             ("PodMonitor", "drover"),
             "/spec/namespaceSelector/matchNames",
             json!(["drover"]),
             "does not read all pods",
         ),
-        slip(
+        mistake(
             ("PodMonitor", "drover"),
             "/spec/podMetricsEndpoints/0/port",
             json!("http"),
             "not all pods have its port",
         ),
-        slip(
+        mistake(
             ("PodMonitor", "drover"),
             "/spec/podMetricsEndpoints/0/honorLabels",
             Value::Null,
             "renames labels",
         ),
-        slip(("PodMonitor", "drover"), "/spec/endpoints", json!([]), "unknown field endpoints"),
-        slip(
+        mistake(("PodMonitor", "drover"), "/spec/endpoints", json!([]), "unknown field endpoints"),
+        mistake(
             ("ServiceMonitor", "drover-api"),
             "/spec/endpoints/0/port",
             json!("metrics"),
             "has no such port",
         ),
-        slip(
+        mistake(
             ("NetworkPolicy", "drover-api"),
             "/spec/podSelector/matchLabels/app.kubernetes.io~1component",
             json!("web"),
-            "is for no pods",
+            "selects no pods",
         ),
-        slip(
+        mistake(
             ("NetworkPolicy", "drover-api"),
             "/spec/policyTypes",
             json!(["Egress"]),
-            "its rules for Ingress do not count",
+            "its rules for Ingress have no effect",
         ),
-        slip(
+        mistake(
             ("NetworkPolicy", "drover-default-deny"),
             "/spec/policyTypes",
             json!(["Egress"]),
             "no policy restricts both directions",
         ),
-        slip(
+        mistake(
             ("NetworkPolicy", "drover-api"),
             "/spec/ingress/0/ports/0/port",
             json!(4647),
-            "where nobody listens",
+            "on which no container listens",
         ),
-        slip(("NetworkPolicy", "drover-api"), "/spec/ingress/0/ports", Value::Null, "opens all ports"),
-        slip(("NetworkPolicy", "drover-servers"), "/spec/egress", json!([]), "does not reach PostgreSQL"),
-        slip(("NetworkPolicy", "drover-agent"), "/spec/egress/0/ports", Value::Null, "it reaches PostgreSQL"),
+        mistake(("NetworkPolicy", "drover-api"), "/spec/ingress/0/ports", Value::Null, "opens all ports"),
+        mistake(("NetworkPolicy", "drover-servers"), "/spec/egress", json!([]), "does not reach PostgreSQL"),
+        mistake(
+            ("NetworkPolicy", "drover-agent"),
+            "/spec/egress/0/ports",
+            Value::Null,
+            "it reaches PostgreSQL",
+        ),
     ]
 }
 
@@ -337,9 +385,11 @@ fn change(value: &mut Value, pointer: &str, to: &Value) {
     match parent {
         Value::Object(members) if to.is_null() => drop(members.remove(&name)),
         Value::Object(members) => drop(members.insert(name, to.clone())),
-        Value::Array(list) => list[name.parse::<usize>().expect("an index")] = to.clone(),
+        Value::Array(list) => {
+            list[name.parse::<usize>().expect("the last part of the pointer is an index")] = to.clone()
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            panic!("what is at {pointer} is in no map or list")
+            panic!("the parent of {pointer} is not a map or list")
         }
     }
 }
@@ -347,14 +397,14 @@ fn change(value: &mut Value, pointer: &str, to: &Value) {
 #[test]
 fn rules_find_what_the_schemas_let_pass() {
     let whole = set(&["everything/drover.yaml"]);
-    for Slip { object: (kind, name), pointer, to, fault } in slips() {
+    for Mistake { object: (kind, name), pointer, to, fault } in mistakes() {
         let mut objects = whole.clone();
-        let place = objects.iter_mut().find(|object| object.kind() == kind && object.name() == name);
-        let place = place.unwrap_or_else(|| panic!("no {kind} {name}"));
-        change(&mut place.0, &pointer, &to);
+        let found = objects.iter_mut().find(|object| object.kind() == kind && object.name() == name);
+        let object = found.unwrap_or_else(|| panic!("no {kind} {name}"));
+        change(&mut object.0, &pointer, &to);
         let faults: Vec<_> = rules::RULES.iter().flat_map(|rule| rule(&objects)).collect();
         assert!(
-            faults.iter().any(|found| found.contains(fault)),
+            faults.iter().any(|reported| reported.contains(fault)),
             "{kind} {name} with {pointer} = {to}: expected {fault:?}, found\n  {}",
             faults.join("\n  ")
         );

@@ -1,4 +1,4 @@
-//! Kubernetes objects as rules look at them: by kind, name and namespace, and the pods that workloads make.
+//! Kubernetes objects as the rules see them: by kind, name and namespace, and with the pods that workloads create.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::yaml;
 #[derive(Debug, Clone)]
 pub(crate) struct Object(pub(crate) Value);
 
-/// The pods that a workload makes.
+/// The pods that a workload creates.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pods<'a> {
     /// The workload.
@@ -32,7 +32,7 @@ pub(crate) fn read(paths: &[&Path]) -> Vec<Object> {
 }
 
 impl Object {
-    /// The value at a JSON pointer; null if there is none.
+    /// The value at a JSON pointer, or null.
     pub(crate) fn at(&self, pointer: &str) -> &Value {
         at(&self.0, pointer)
     }
@@ -49,17 +49,17 @@ impl Object {
         text(self.at("/metadata/namespace"))
     }
 
-    /// How faults name the object.
+    /// The object's name in faults.
     pub(crate) fn title(&self) -> String {
         format!("{} {}", self.kind(), self.name())
     }
 
-    /// The role whose object this is.
+    /// The role to which the object belongs.
     pub(crate) fn role(&self) -> &str {
         text(self.at("/metadata/labels/app.kubernetes.io~1component"))
     }
 
-    /// The pods that it makes, if it makes any.
+    /// The pods that the object creates, if it is a workload.
     pub(crate) fn pods(&self) -> Option<Pods<'_>> {
         let template = self.at("/spec/template");
         let is_workload = matches!(self.kind(), "Deployment" | "DaemonSet");
@@ -76,44 +76,44 @@ impl<'a> Pods<'a> {
         at(self.template, "/metadata/labels")
     }
 
-    /// The one container.
+    /// The pod's only container.
     pub(crate) fn container(self) -> &'a Value {
         at(self.spec(), "/containers/0")
     }
 
-    /// Whether a label selector of the same namespace chooses these pods.
+    /// Whether a label selector in a namespace selects these pods.
     pub(crate) fn chosen_by(self, selector: &Value, namespace: &str) -> bool {
         namespace == self.owner.namespace() && selects(selector, self.labels())
     }
 
-    /// Whether the container has a port of this name or number.
+    /// Whether the container has a port with this name or number.
     pub(crate) fn has_port(self, port: &Value) -> bool {
         let ports = elements(at(self.container(), "/ports"));
         ports.iter().any(|own| at(own, "/name") == port || at(own, "/containerPort") == port)
     }
 }
 
-/// The value at a JSON pointer; null if there is none.
+/// The value at a JSON pointer, or null.
 pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
 }
 
-/// A value's text; empty if it is none.
+/// The text of a string, or the empty string.
 pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A list's elements; none if it is no list.
+/// The elements of a list, or none.
 pub(crate) fn elements(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A map's keys.
+/// The keys of a map.
 pub(crate) fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().map(|members| members.keys().map(String::as_str).collect()).unwrap_or_default()
 }
 
-/// Whether a label selector chooses labels. An empty one chooses all.
+/// Whether a label selector matches labels. An empty selector matches all.
 pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     let equal = at(selector, "/matchLabels")
         .as_object()
@@ -126,7 +126,7 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
             "NotIn" => !listed,
             "Exists" => found.is_some(),
             "DoesNotExist" => found.is_none(),
-            other => panic!("no operator of selectors: {other:?}"),
+            other => panic!("unknown operator of a selector: {other:?}"),
         }
     };
     equal && elements(at(selector, "/matchExpressions")).iter().all(holds)

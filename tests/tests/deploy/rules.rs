@@ -1,5 +1,5 @@
-//! What no schema says of Kubernetes objects: whether what they say of one another is so. Each rule is a function from the
-//! objects to the faults that it finds.
+//! Rules between Kubernetes objects that no schema can express. Each rule is a function from the objects to the faults
+//! that it finds.
 
 mod network;
 mod pods;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::objects::{Object, at, elements, keys, text};
 
-/// A rule: its faults in the objects.
+/// A rule returns the faults that it finds in the objects.
 pub(crate) type Rule = fn(&[Object]) -> Vec<String>;
 
 /// All rules.
@@ -39,7 +39,7 @@ pub(crate) const RULES: &[Rule] = &[
     network::only_servers_reach_the_database,
 ];
 
-/// The kinds that the chart may make, each with the version that has no successor.
+/// The kinds that the chart may create, each with the newest API version.
 const VERSIONS: &[(&str, &str)] = &[
     ("DaemonSet", "apps/v1"),
     ("Deployment", "apps/v1"),
@@ -67,35 +67,37 @@ fn versions_are_current(objects: &[Object]) -> Vec<String> {
     let is_current = |object: &&Object| VERSIONS.contains(&(object.kind(), text(object.at("/apiVersion"))));
     let others = objects.iter().filter(|object| !is_current(object));
     others
-        .map(|object| format!("{}: {} is not its version", object.title(), object.at("/apiVersion")))
+        .map(|object| {
+            format!("{}: {} is not the current API version", object.title(), object.at("/apiVersion"))
+        })
         .collect()
 }
 
 fn names_are_valid(objects: &[Object]) -> Vec<String> {
     let mut faults = Vec::new();
     for object in objects {
-        let mut look = |what: &str, name: &str, is_valid: bool| {
+        let mut check = |what: &str, name: &str, is_valid: bool| {
             if !is_valid {
                 faults.push(format!("{}: {what} {name:?}", object.title()));
             }
         };
-        look("name", object.name(), is_dns_label(object.name()));
+        check("name", object.name(), is_dns_label(object.name()));
         if object.kind() != "Namespace" {
-            look("namespace", object.namespace(), is_dns_label(object.namespace()));
+            check("namespace", object.namespace(), is_dns_label(object.namespace()));
         }
         let metadata = [object.at("/metadata"), object.at("/spec/template/metadata")];
         for (key, value) in metadata.iter().filter_map(|of| at(of, "/labels").as_object()).flatten() {
-            look("label", key, is_qualified(key));
-            look("label's value", &value.to_string(), value.as_str().is_some_and(is_label_value));
+            check("label", key, is_qualified(key));
+            check("label's value", &value.to_string(), value.as_str().is_some_and(is_label_value));
         }
         for (key, value) in metadata.iter().filter_map(|of| at(of, "/annotations").as_object()).flatten() {
-            look("annotation", key, is_qualified(key));
-            look("annotation's value", &value.to_string(), value.is_string());
+            check("annotation", key, is_qualified(key));
+            check("annotation's value", &value.to_string(), value.is_string());
         }
         let container = object.at("/spec/template/spec/containers/0");
         for port in elements(at(container, "/ports")).iter().chain(elements(object.at("/spec/ports"))) {
             let name = text(at(port, "/name"));
-            look("port", name, is_dns_label(name) && name.len() <= PORT_NAME_LENGTH_MAX);
+            check("port", name, is_dns_label(name) && name.len() <= PORT_NAME_LENGTH_MAX);
         }
     }
     faults
@@ -133,10 +135,10 @@ fn nothing_is_there_twice(objects: &[Object]) -> Vec<String> {
         *counts.entry((object.kind(), object.namespace(), object.name())).or_default() += 1;
     }
     let twice = counts.into_iter().filter(|(_, count)| *count > 1);
-    twice.map(|((kind, namespace, name), _)| format!("{kind} {namespace}/{name} is there twice")).collect()
+    twice.map(|((kind, namespace, name), _)| format!("{kind} {namespace}/{name} exists twice")).collect()
 }
 
-/// Keys of an object that are not among those that are known.
+/// Reports the keys of an object that are not known.
 fn unknown_keys(title: &str, value: &Value, known: &[&str]) -> Vec<String> {
     let unknown = keys(value).into_iter().filter(|key| !known.contains(key));
     unknown.map(|key| format!("{title}: unknown field {key}")).collect()

@@ -1,14 +1,14 @@
-//! Reads YAML documents as JSON values, strictly: what two readers of YAML may take for different things is refused.
+//! Reads YAML documents as JSON values, strictly: anything that two YAML readers may interpret differently is refused.
 
 use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
-/// Words that are flags in YAML 1.1, which Kubernetes reads, and texts in YAML 1.2.
+/// Words that are booleans in YAML 1.1, which Kubernetes reads, and strings in YAML 1.2.
 const AMBIGUOUS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
 
-/// All documents of a text, empty ones left out.
+/// Returns all documents of a text except empty ones.
 pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
     let mut reader = Reader { parser: Parser::new_from_str(text), anchors: BTreeMap::new() };
     let mut found = Vec::new();
@@ -53,7 +53,11 @@ impl<'a> Reader<'a> {
             }
             Event::MappingStart(anchor, _) => (self.mapping()?, anchor),
             Event::Alias(anchor) => {
-                return self.anchors.get(&anchor).cloned().ok_or_else(|| "an alias of nothing".to_owned());
+                return self
+                    .anchors
+                    .get(&anchor)
+                    .cloned()
+                    .ok_or_else(|| "an alias of an unknown anchor".to_owned());
             }
             other => return Err(format!("a value is missing before {other:?}")),
         };
@@ -69,19 +73,19 @@ impl<'a> Reader<'a> {
             let key = match self.next()? {
                 Event::MappingEnd => break,
                 Event::Scalar(text, ..) => text.into_owned(),
-                other => return Err(format!("a key is no text but {other:?}")),
+                other => return Err(format!("a key is not a string but {other:?}")),
             };
             let event = self.next()?;
             let value = self.value(event)?;
             if members.insert(key.clone(), value).is_some() {
-                return Err(format!("the key {key} is there twice"));
+                return Err(format!("the key {key} exists twice"));
             }
         }
         Ok(Value::Object(members))
     }
 }
 
-/// What a text without quotes means.
+/// Interprets a scalar without quotes.
 fn plain(text: &str) -> Result<Value, String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -90,10 +94,10 @@ fn plain(text: &str) -> Result<Value, String> {
         "true" => Ok(Value::Bool(true)),
         "false" => Ok(Value::Bool(false)),
         _ if AMBIGUOUS.contains(&text.to_ascii_lowercase().as_str()) => {
-            Err(format!("{text} is a flag to some and a text to others: it needs quotes"))
+            Err(format!("{text} is a boolean or a string, depending on the reader: it needs quotes"))
         }
         _ if is_number && digits.len() > 1 && digits.starts_with('0') => {
-            Err(format!("{text} is octal to some and decimal to others"))
+            Err(format!("{text} is octal or decimal, depending on the reader"))
         }
         _ if is_number => text.parse::<i64>().map(Value::from).map_err(|error| format!("{text}: {error}")),
         _ => Ok(Value::String(text.to_owned())),

@@ -1,5 +1,5 @@
-//! The compose file, unchanged, from the first start to the last trace of it: a newcomer's three commands, more
-//! schedulers, every container killed in turn while jobs are registered, and nothing left behind.
+//! Runs the unchanged compose file from the first start to its removal: a newcomer's three commands, more schedulers,
+//! every container killed in turn while jobs are registered, and nothing left behind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use tests::containers::compose::{self, Project};
 use tests::containers::engine::{Engine, Network};
 use tests::containers::images::{self, Binary};
 use tests::harness::api::{Api, array, text};
-use tests::harness::until;
+use tests::harness::wait_until;
 use tests::skips::skip;
 
 use crate::registrar::Registrar;
 use crate::timeline::Timeline;
-use crate::{DOCKER, policy, released};
+use crate::{DOCKER, policy, release_binary};
 
-/// Jobs that are registered while containers are killed.
+/// Number of jobs that are registered while containers are killed.
 const JOBS: usize = 1_000;
-/// Schedulers and APIs of which all are to take part.
+/// Number of schedulers and APIs, all of which must take part.
 const SCHEDULERS: usize = 4;
 const APIS: usize = 2;
-/// How long it may take until a job is placed that is registered as a container dies.
+/// The longest time until a job is placed that is registered when a container dies.
 const PLACING_AGAIN: Duration = Duration::from_secs(10);
-/// Lines of each container's log that a failure shows.
-const LAST_WORDS: usize = 12;
-/// Where the API is published.
+/// Lines of each container's log that a failure prints.
+const LOG_TAIL_LINES: usize = 12;
+/// The published address of the API.
 const ADDRESS: &str = "127.0.0.1:4646";
-/// The port of each service's health and metrics.
+/// The port of each service's health endpoint and metrics.
 const HEALTH_PORT: u16 = 4650;
-/// The metric that says that a scheduler has placed something.
+/// The metric by which a scheduler is known to have placed something.
 const PLANS: &str = "drover_scheduler_plans_submitted_total";
 
 #[tokio::test]
@@ -40,13 +40,13 @@ async fn compose_holds_what_it_promises() {
         return skip(name, DOCKER, &cause);
     }
     let timeline = Timeline::begin();
-    make_images(&released());
+    make_images(&release_binary());
     timeline.note("images are built");
 
     let engine = Engine::start(Network::Own);
     engine.enter_network();
     let project = Project::new(&engine);
-    let explain = || engine.last_words(LAST_WORDS);
+    let explain = || engine.log_tails(LOG_TAIL_LINES);
     let faults = policy::faults(&project.resolved("*"));
     assert!(faults.is_empty(), "the compose file breaks rules: {faults:#?}");
     assert_eq!(project.run(&["config", "--quiet"]), "");
@@ -55,8 +55,8 @@ async fn compose_holds_what_it_promises() {
     project.run(&["up", "--detach", "--wait", "--no-build"]);
     timeline.note(&format!("up: {} containers are healthy", project.containers().len()));
 
-    let told = project.run(&["exec", "-T", "api", "drover", "job", "run", "/examples/hello.nomad.hcl"]);
-    assert!(told.contains("successful"), "{told}");
+    let output = project.run(&["exec", "-T", "api", "drover", "job", "run", "/examples/hello.nomad.hcl"]);
+    assert!(output.contains("successful"), "{output}");
     timeline.note("drover job run examples/hello.nomad.hcl: healthy");
 
     let schedulers = format!("scheduler={SCHEDULERS}");
@@ -69,7 +69,7 @@ async fn compose_holds_what_it_promises() {
     timeline.note(&format!("all {SCHEDULERS} schedulers have placed jobs ({PLANS})"));
 
     kill_each(&project, &engine, &mut registrar, timeline).await;
-    until(
+    wait_until(
         "every acknowledged job has run",
         async || {
             let lost = registrar.lost().await?;
@@ -79,7 +79,7 @@ async fn compose_holds_what_it_promises() {
         explain,
     )
     .await;
-    timeline.note(&format!("all {} acknowledged jobs are there, placed and have run", registrar.count()));
+    timeline.note(&format!("all {} acknowledged jobs exist, were placed and have run", registrar.count()));
     hello_runs(explain).await;
     timeline.note("the example's two tasks run");
 
@@ -93,7 +93,7 @@ async fn compose_holds_what_it_promises() {
     timeline.note("down -v: nothing is left");
 }
 
-/// All images of the compose file, under the names in it.
+/// Builds all images of the compose file, under their names in it.
 fn make_images(binary: &Binary) {
     let engine = Engine::start(Network::Host);
     images::debian(&engine);
@@ -109,9 +109,9 @@ fn make_images(binary: &Binary) {
     }
 }
 
-/// Registers jobs until each of the schedulers has had a plan taken.
+/// Registers jobs until a plan of each scheduler has been accepted.
 async fn all_schedulers_place(project: &Project<'_>, engine: &Engine, registrar: &mut Registrar) {
-    /// More than enough for each of four to get some.
+    /// Enough jobs that each of four schedulers gets some.
     const JOBS_MAX: usize = 200;
     let containers = project.containers();
     let schedulers = containers.values().filter(|container| container.service == "scheduler");
@@ -119,8 +119,8 @@ async fn all_schedulers_place(project: &Project<'_>, engine: &Engine, registrar:
     assert_eq!(schedulers.len(), SCHEDULERS);
     let mut idle = schedulers.clone();
     while !idle.is_empty() {
-        assert!(registrar.count() < JOBS_MAX, "{idle:?} place nothing\n{}", engine.last_words(LAST_WORDS));
-        registrar.place(|| engine.last_words(LAST_WORDS)).await;
+        assert!(registrar.count() < JOBS_MAX, "{idle:?} place nothing\n{}", engine.log_tails(LOG_TAIL_LINES));
+        registrar.place(|| engine.log_tails(LOG_TAIL_LINES)).await;
         let mut still = Vec::new();
         for scheduler in idle {
             if plans(engine, scheduler).await == 0.0 {
@@ -131,10 +131,10 @@ async fn all_schedulers_place(project: &Project<'_>, engine: &Engine, registrar:
     }
 }
 
-/// How many plans of a scheduler were taken as they were, as its own metrics say.
+/// How many plans of a scheduler were accepted in full, according to its own metrics.
 async fn plans(engine: &Engine, container: &str) -> f64 {
     let addresses = engine.inspect(container, "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}");
-    let address = addresses.split(' ').next().expect("a text has a first part");
+    let address = addresses.split(' ').next().expect("split yields at least one item");
     let url = format!("http://{address}:{HEALTH_PORT}/metrics");
     let response = reqwest::get(&url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
     let text = response.text().await.unwrap_or_else(|error| panic!("{url}: {error}"));
@@ -143,13 +143,13 @@ async fn plans(engine: &Engine, container: &str) -> f64 {
     values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// Kills every container once while jobs are registered, and looks how long it takes until one is placed again.
+/// Kills every container once while jobs are registered, and measures the time until a job is placed again.
 async fn kill_each(project: &Project<'_>, engine: &Engine, registrar: &mut Registrar, timeline: Timeline) {
     let victims: Vec<String> = project.containers().into_keys().collect();
-    let explain = || engine.last_words(LAST_WORDS);
-    let (mut slowest, mut whose) = (Duration::ZERO, "");
+    let explain = || engine.log_tails(LOG_TAIL_LINES);
+    let (mut slowest, mut slowest_victim) = (Duration::ZERO, "");
     for (at, victim) in victims.iter().enumerate() {
-        // Half of what it gets of the jobs comes before, half while it is gone.
+        // Half of the victim's share of the jobs is registered before the kill, half after it.
         let share = (JOBS - registrar.count()) / (victims.len() - at);
         let goal = registrar.count() + share;
         while registrar.count() < goal - share / 2 {
@@ -163,12 +163,12 @@ async fn kill_each(project: &Project<'_>, engine: &Engine, registrar: &mut Regis
         while registrar.count() < goal {
             registrar.register().await;
         }
-        until(
-            &format!("{victim} is well again"),
+        wait_until(
+            &format!("{victim} is healthy again"),
             async || {
                 let containers = project.containers();
-                let is_well = containers.get(victim).is_some_and(|container| container.healthy);
-                (is_well && restarts(engine, victim) > crashes).then_some(())
+                let is_healthy = containers.get(victim).is_some_and(|container| container.healthy);
+                (is_healthy && restarts(engine, victim) > crashes).then_some(())
             },
             explain,
         )
@@ -181,15 +181,17 @@ async fn kill_each(project: &Project<'_>, engine: &Engine, registrar: &mut Regis
         ));
         assert!(again <= PLACING_AGAIN, "after {victim} died it took {again:?} until a job was placed");
         if again > slowest {
-            (slowest, whose) = (again, victim);
+            (slowest, slowest_victim) = (again, victim);
         }
     }
     assert!(registrar.count() >= JOBS);
-    timeline
-        .note(&format!("{} containers were killed; the slowest was {whose}: {slowest:.1?}", victims.len()));
+    timeline.note(&format!(
+        "{} containers were killed; the slowest was {slowest_victim}: {slowest:.1?}",
+        victims.len()
+    ));
 }
 
-/// How often the engine has started a container again.
+/// How often the engine has restarted a container.
 fn restarts(engine: &Engine, container: &str) -> u32 {
     engine.inspect(container, "{{.RestartCount}}").parse().expect("a count is a number")
 }
@@ -197,7 +199,7 @@ fn restarts(engine: &Engine, container: &str) -> u32 {
 /// Waits until both tasks of the example run.
 async fn hello_runs(explain: impl Fn() -> String) {
     let api = Api::new(ADDRESS.to_owned());
-    until(
+    wait_until(
         "the example runs twice",
         async || {
             let allocs = api.try_get("/v1/job/hello/allocations").await.ok()?;

@@ -1,4 +1,4 @@
-//! The image by itself: what is in it, what it may do, and how it ends.
+//! Checks the image alone: its contents, its privileges, and how its services shut down.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -11,19 +11,19 @@ use tests::harness::free_address;
 use tests::skips::skip;
 
 use crate::timeline::Timeline;
-use crate::{DOCKER, released};
+use crate::{DOCKER, release_binary};
 
-/// The most that the image may take.
+/// The largest size of the image, in bytes.
 const BYTES_MAX: u64 = 90_000_000;
-/// How long a service may take to end when it is asked to.
+/// The longest time that a service may take to shut down.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// The first service of a cluster, without which the others are not ready, and the others.
+/// The first service of a cluster, on which the readiness of the others depends, and the others.
 const FIRST: &str = "plan-applier";
 const OTHERS: [&str; 5] = ["eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
 /// The user of the services.
 const USER: &str = "65532:65532";
 
-/// With the binary that `make test` tests, which is larger than a release.
+/// Uses the binary that `make test` tests, which is larger than a release.
 #[tokio::test]
 async fn a_service_in_its_image_has_no_rights_and_ends_in_order() {
     let name = "a_service_in_its_image_has_no_rights_and_ends_in_order";
@@ -40,7 +40,7 @@ async fn a_service_in_its_image_has_no_rights_and_ends_in_order() {
     assert_end_in_order(&engine, "drover:test", &[FIRST]).await;
 }
 
-/// With the release, or with what the Dockerfile compiles (`FULL=1`).
+/// Uses the release, or the binary that the Dockerfile compiles (`FULL=1`).
 #[tokio::test]
 #[ignore = "needs the release: make drill"]
 async fn the_released_image_is_small() {
@@ -50,11 +50,11 @@ async fn the_released_image_is_small() {
     }
     let engine = Engine::start(Network::Host);
     images::debian(&engine);
-    let binary = released();
+    let binary = release_binary();
     let timeline = Timeline::begin();
     if matches!(binary, Binary::Compiled) {
         images::rust(&engine);
-        timeline.note("the image with the toolchain is there");
+        timeline.note("the image with the toolchain is built");
     }
     images::drover(&engine, &binary, "server", "drover:dev");
     images::drover(&engine, &binary, "agent", "drover-agent:dev");
@@ -68,7 +68,7 @@ async fn the_released_image_is_small() {
     timeline.note("all services ended in order");
 }
 
-/// What is set in the services' image, and what is in it.
+/// Checks the settings and the contents of the services' image.
 fn assert_image(engine: &Engine, image: &str) {
     assert_eq!(engine.inspect(image, "{{.Config.User}}"), USER);
     assert_eq!(engine.inspect(image, "{{.Config.StopSignal}}"), "SIGTERM");
@@ -88,7 +88,7 @@ fn assert_image(engine: &Engine, image: &str) {
     ] {
         assert!(files.contains(file), "{file} is not in the image");
     }
-    // Beside these there are the libraries of a binary that is not static; the engine adds files of its own to etc and dev.
+    // A binary that is not static also needs its libraries. The engine adds files to etc and dev.
     let expected = |file: &str| {
         let etc = ["passwd", "group", "nsswitch.conf", "hostname", "hosts", "resolv.conf", "mtab"];
         file.ends_with('/')
@@ -99,14 +99,14 @@ fn assert_image(engine: &Engine, image: &str) {
                 .is_some_and(|name| etc.contains(&name) || name.starts_with("ssl/certs/"))
             || ["usr/local/bin/drover", "usr/share/drover/sbom.cdx.json"].contains(&file)
     };
-    let others: Vec<&String> = files.iter().filter(|file| !expected(file)).collect();
-    assert!(others.is_empty(), "the image has more than it should: {others:?}");
+    let unexpected: Vec<&String> = files.iter().filter(|file| !expected(file)).collect();
+    assert!(unexpected.is_empty(), "the image has unexpected files: {unexpected:?}");
 
     let parts = engine.run(&["run", "--rm", "--network", "none", image, "version"]);
     assert!(parts.contains("Drover") || parts.contains("drover"), "{parts}");
 }
 
-/// What tasks need around the agent.
+/// Checks that the agent's image has what tasks need.
 fn assert_agent_image(engine: &Engine, image: &str) {
     let script = "command -v sh tini && test -s /etc/ssl/certs/ca-certificates.crt && date && drover version";
     engine.run(&[
@@ -123,9 +123,9 @@ fn assert_agent_image(engine: &Engine, image: &str) {
     ]);
 }
 
-/// Runs services as compose does, until they are well, and ends them.
+/// Runs services as compose does until they are healthy, and stops them.
 async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
-    // By password: credentials are files, which containers would have to be given.
+    // With a password, because files with credentials would have to be mounted into containers.
     let options = NatsOptions { access: NatsAccess::Password, ..NatsOptions::default() };
     let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary_with(options));
     let (postgres, nats) = (postgres.expect("PostgreSQL starts"), nats.expect("nats-server starts"));
@@ -134,8 +134,8 @@ async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
         start(engine, image, service, &environment);
         let status =
             async || (engine.inspect(service, "{{.State.Health.Status}}") == "healthy").then_some(());
-        tests::harness::until(&format!("{service} is healthy"), status, || {
-            engine.last_words(20) + &engine.inspect(service, "{{json .State.Health}}")
+        tests::harness::wait_until(&format!("{service} is healthy"), status, || {
+            engine.log_tails(20) + &engine.inspect(service, "{{json .State.Health}}")
         })
         .await;
     }
@@ -143,17 +143,17 @@ async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
         let timeline = Timeline::begin();
         engine.run(&["stop", "--time", "30", service]);
         let took = timeline.elapsed();
-        timeline.note(&format!("{service} ended"));
-        assert!(took < END_WITHIN, "{service} took {took:?} to end");
+        timeline.note(&format!("{service} exited"));
+        assert!(took < END_WITHIN, "{service} took {took:?} to exit");
         let code = engine.inspect(service, "{{.State.ExitCode}}");
-        assert_eq!(code, "0", "{service} did not end in order: {}", engine.last_words(20));
+        assert_eq!(code, "0", "{service} did not shut down cleanly: {}", engine.log_tails(20));
         engine.run(&["rm", "--volumes", service]);
     }
 }
 
-/// Starts a service in a container of its name, with nothing that it need not have.
+/// Starts a service in a container of the same name, without unnecessary privileges.
 fn start(engine: &Engine, image: &str, service: &str, environment: &[(&str, String)]) {
-    // In the machine's network its ports must be free there.
+    // The container uses the machine's network, so its ports must be free there.
     let addresses = [("DROVER_HEALTH_ADDR", free_address()), ("DROVER_HTTP_ADDR", free_address())];
     let variables: Vec<String> =
         environment.iter().chain(&addresses).map(|(name, value)| format!("--env={name}={value}")).collect();
@@ -165,13 +165,13 @@ fn start(engine: &Engine, image: &str, service: &str, environment: &[(&str, Stri
     engine.run(&arguments);
 }
 
-/// The paths of all that is in an image; those of directories end with a slash.
+/// The paths of all files in an image. Those of directories end with a slash.
 fn files_of(engine: &Engine, image: &str) -> BTreeSet<String> {
     let container = engine.run(&["create", image]);
     let mut export = engine.docker(&["export", &container]);
-    let mut export = export.stdout(Stdio::piped()).spawn().expect("the client is there");
-    let archive = export.stdout.take().expect("it was asked for");
-    let listed = Command::new("tar").arg("--list").stdin(archive).output().expect("tar is there");
+    let mut export = export.stdout(Stdio::piped()).spawn().expect("the client can be started");
+    let archive = export.stdout.take().expect("the standard output is piped");
+    let listed = Command::new("tar").arg("--list").stdin(archive).output().expect("tar can be started");
     assert!(export.wait().is_ok_and(|status| status.success()), "the image cannot be read");
     engine.run(&["rm", "--volumes", &container]);
     String::from_utf8_lossy(&listed.stdout)

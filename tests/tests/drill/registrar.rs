@@ -1,4 +1,4 @@
-//! Registers jobs whatever happens, and remembers which of them were acknowledged.
+//! Registers jobs in spite of failures, and remembers which of them were acknowledged.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tests::harness::api::{Api, array, text};
 use tests::harness::pause;
 
 /// How long one request may take before it is sent again.
-const REQUEST: Duration = Duration::from_secs(5);
-/// How long a job may take until it is placed, before that is a fault.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a job may take until it is placed.
 const PLACED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Registers jobs of one short task.
 #[derive(Debug)]
 pub(crate) struct Registrar {
     api: Api,
-    /// Ids of those that were acknowledged.
+    /// Ids of the jobs that were acknowledged.
     acknowledged: Vec<String>,
 }
 
@@ -25,24 +25,24 @@ impl Registrar {
         Self { api, acknowledged: Vec::new() }
     }
 
-    /// How many were acknowledged.
+    /// Number of acknowledged jobs.
     pub(crate) fn count(&self) -> usize {
         self.acknowledged.len()
     }
 
-    /// Registers the next job, again and again until it is acknowledged.
+    /// Registers the next job. Repeats the request until it is acknowledged.
     pub(crate) async fn register(&mut self) -> String {
         let id = format!("drill-{:04}", self.acknowledged.len());
         let job = short(&id);
-        // A job that is registered twice is registered.
-        while self.ask(self.api.try_put("/v1/jobs", &job)).await.is_none() {
+        // Registering a job twice has the same effect as once.
+        while self.in_time(self.api.try_put("/v1/jobs", &job)).await.is_none() {
             pause().await;
         }
         self.acknowledged.push(id.clone());
         id
     }
 
-    /// Registers a job and waits until it is placed; answers how long both took.
+    /// Registers a job and waits until it is placed. Returns how long both took.
     ///
     /// # Panics
     /// If that takes too long.
@@ -51,7 +51,7 @@ impl Registrar {
         let id = self.register().await;
         let path = format!("/v1/job/{id}/allocations");
         loop {
-            let placed = self.ask(self.api.try_get(&path)).await;
+            let placed = self.in_time(self.api.try_get(&path)).await;
             if placed.is_some_and(|allocs| !array(&allocs).is_empty()) {
                 return now() - begun;
             }
@@ -64,8 +64,7 @@ impl Registrar {
         }
     }
 
-    /// The acknowledged jobs that are not among those that the API lists, and those that have no allocation, or one that is
-    /// not complete.
+    /// Returns acknowledged jobs that the API does not list, that have no allocation, or none that is complete.
     pub(crate) async fn lost(&self) -> Option<Lost> {
         let jobs = self.all("/v1/jobs?prefix=drill-").await?;
         let allocs = self.all("/v1/allocations").await?;
@@ -83,30 +82,30 @@ impl Registrar {
         })
     }
 
-    /// A list, all pages of it.
+    /// Reads a whole list.
     async fn all(&self, path: &str) -> Option<Vec<Value>> {
-        let list = self.ask(self.api.try_get(path)).await?;
+        let list = self.in_time(self.api.try_get(path)).await?;
         list.as_array().cloned()
     }
 
-    /// An answer, if there is one in time.
-    async fn ask(&self, request: impl Future<Output = Result<Value, String>>) -> Option<Value> {
-        tokio::time::timeout(REQUEST, request).await.ok()?.ok()
+    /// Returns the response, if it is successful and in time.
+    async fn in_time(&self, request: impl Future<Output = Result<Value, String>>) -> Option<Value> {
+        tokio::time::timeout(REQUEST_TIMEOUT, request).await.ok()?.ok()
     }
 }
 
-/// What is not there of what was acknowledged.
+/// Acknowledged jobs of which something is missing.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    /// Jobs.
+    /// Jobs that are not listed.
     pub(crate) jobs: Vec<String>,
     /// Jobs that were never placed.
     pub(crate) placements: Vec<String>,
-    /// Jobs of which no task has run to its end.
+    /// Jobs of which no task has completed.
     pub(crate) runs: Vec<String>,
 }
 
-/// A batch job of one task that ends at once.
+/// A batch job with one task that exits at once.
 fn short(id: &str) -> Value {
     json!({ "Job": {
         "ID": id,

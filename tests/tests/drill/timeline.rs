@@ -1,4 +1,4 @@
-//! What happened when, printed as it happens.
+//! Prints events with the time at which they happen.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Begins now.
+    /// Starts the clock.
     pub(crate) fn begin() -> Self {
         Self { begun: telemetry::clock::monotonic() }
     }
 
-    /// Prints what has happened.
+    /// Prints an event.
     pub(crate) fn note(&self, what: &str) {
         println!("{:7.1} s  {what}", self.elapsed().as_secs_f64());
     }
 
-    /// The time since the beginning.
+    /// The time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         telemetry::clock::monotonic() - self.begun
     }

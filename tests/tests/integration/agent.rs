@@ -1,4 +1,4 @@
-//! Do tasks outlive their agent, and does the next one find them?
+//! Tasks outlive their agent, and the next agent recovers them.
 
 use std::fs;
 
@@ -11,27 +11,32 @@ use crate::BINARY;
 async fn an_agent_finds_the_tasks_of_the_one_before() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let [pids, ticks] = ["pids", "ticks"].map(|name| cluster.path(name));
-    cluster.api.put("/v1/jobs", &jobs::service("long", &jobs::ticking(&pids, &ticks))).await;
-    let before = cluster.until_alloc("long", "running").await;
+    cluster.api.put("/v1/jobs", &jobs::service("long", &jobs::ticking_script(&pids, &ticks))).await;
+    let before = cluster.wait_for_alloc("long", "running").await;
     let pid = cluster
-        .until("the task says who it is", async |_| fs::read_to_string(&pids).ok()?.trim().parse().ok())
+        .wait_until("the task has written its process id", async |_| {
+            fs::read_to_string(&pids).ok()?.trim().parse().ok()
+        })
         .await;
 
     cluster.kill9(AGENT);
     assert!(processes::runs(pid));
     cluster.spawn(AGENT);
-    // What only an agent that runs can answer.
+    // Only a running agent answers this request.
     let files = format!("/v1/client/fs/ls/{}", text(&before, "ID"));
-    cluster.until("the agent is back", async |cluster| cluster.api.try_get(&files).await.ok()).await;
-    let after = cluster.until_alloc("long", "running").await;
+    cluster.wait_until("the agent answers", async |cluster| cluster.api.try_get(&files).await.ok()).await;
+    let after = cluster.wait_for_alloc("long", "running").await;
     assert_eq!(text(&after, "ID"), text(&before, "ID"));
     assert_eq!(after["TaskStates"]["task"]["Restarts"], 0);
     assert_eq!(after["TaskStates"]["task"]["StartedAt"], before["TaskStates"]["task"]["StartedAt"]);
-    assert_eq!(fs::read_to_string(&pids).expect("the task wrote it").trim(), pid.to_string());
+    assert_eq!(
+        fs::read_to_string(&pids).expect("the task has written its process id").trim(),
+        pid.to_string()
+    );
     assert!(processes::runs(pid));
 
     cluster.api.delete("/v1/job/long").await;
-    cluster.until_alloc("long", "complete").await;
-    cluster.until("the task is gone", async |_| (!processes::runs(pid)).then_some(())).await;
+    cluster.wait_for_alloc("long", "complete").await;
+    cluster.wait_until("the task has exited", async |_| (!processes::runs(pid)).then_some(())).await;
     cluster.assert_alive();
 }

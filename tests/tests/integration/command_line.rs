@@ -1,10 +1,10 @@
-//! Does what the first page promises work: `drover dev`, `drover job run`, `drover alloc logs`, and Ctrl-C?
+//! The commands of the README's first page: `drover dev`, `drover job run`, `drover alloc logs`, and Ctrl-C.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use tests::harness::api::{Api, array, text};
-use tests::harness::{processes, until};
+use tests::harness::{processes, wait_until};
 
 use crate::BINARY;
 use crate::dev::Dev;
@@ -23,14 +23,17 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
 
     let output = drover(&address, &["job", "run", HELLO]);
     assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains("Monitoring deployment") && told.trim_end().ends_with("successful"), "{told}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        stdout.contains("Monitoring deployment") && stdout.trim_end().ends_with("successful"),
+        "{stdout}"
+    );
     assert_eq!(drover(&address, &["job", "plan", HELLO]).status.code(), Some(0), "nothing would change");
     let listed = String::from_utf8_lossy(&drover(&address, &["deployment", "list"]).stdout).into_owned();
     assert!(listed.contains("Deployment completed successfully"), "{listed}");
-    let api = Api::new(address.strip_prefix("http://").expect("a URL").to_owned());
+    let api = Api::new(address.strip_prefix("http://").expect("the address is a URL").to_owned());
     let source = api.get("/v1/job/hello/submission?version=0").await;
-    let file = std::fs::read_to_string(HELLO).expect("it was just run");
+    let file = std::fs::read_to_string(HELLO).expect("the job file can be read");
     assert_eq!((text(&source, "Source"), text(&source, "Format")), (&*file, "hcl2"));
     let allocs = api.get("/v1/job/hello/allocations").await;
     assert_eq!(array(&allocs).len(), 2);
@@ -41,7 +44,7 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stdout).contains(&greeting).then_some(())
     };
-    until("the log says hello", logs, String::new).await;
+    wait_until("the log says hello", logs, String::new).await;
 
     let id = text(alloc, "ID");
     let commands: [(&[&str], &str); 11] = [
@@ -59,21 +62,22 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
     ];
     for (command, expected) in commands {
         let output = drover(&address, command);
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && told.contains(expected), "{command:?}: {output:?}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && stdout.contains(expected), "{command:?}: {output:?}");
     }
 
     // At least itself, PostgreSQL, nats-server, and two tasks.
-    assert!(processes::all_of(&dir).len() >= 5);
+    assert!(processes::processes_of(&dir).len() >= 5);
     dev.interrupt();
-    let gone = async || processes::all_of(&dir).is_empty().then_some(());
-    until("all processes are gone", gone, || format!("{:?}", processes::all_of(&dir))).await;
-    let left: Vec<PathBuf> =
-        dir.read_dir().expect("it is there").flatten().map(|entry| entry.path()).collect();
-    assert_eq!(left, Vec::<PathBuf>::new());
+    let have_exited = async || processes::processes_of(&dir).is_empty().then_some(());
+    wait_until("all processes have exited", have_exited, || format!("{:?}", processes::processes_of(&dir)))
+        .await;
+    let remaining: Vec<PathBuf> =
+        dir.read_dir().expect("the directory can be read").flatten().map(|entry| entry.path()).collect();
+    assert_eq!(remaining, Vec::<PathBuf>::new());
 }
 
 fn drover(address: &str, arguments: &[&str]) -> Output {
     let output = Command::new(BINARY).args(arguments).env("NOMAD_ADDR", address).output();
-    output.expect("the binary is there")
+    output.expect("the binary can be started")
 }

@@ -1,5 +1,5 @@
-//! Does every service process tell whether it lives and is ready, and why not, and does `drover health` say the same by
-//! its exit code?
+//! Every service process reports whether it is live and ready, and why not. `drover health` reports the same by its
+//! exit code.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -10,18 +10,18 @@ use tests::harness::{AGENT, Cluster, SERVICES, free_address};
 
 use crate::BINARY;
 
-/// A cluster of which every process has a health address.
-struct Healths {
+/// A cluster in which every process has a health address.
+struct HealthCluster {
     cluster: Cluster,
     addresses: BTreeMap<&'static str, String>,
 }
 
-impl Healths {
+impl HealthCluster {
     async fn start(names: &[&'static str]) -> Self {
-        let cluster = Cluster::start_of(BINARY, &[], &[]).await;
-        let mut healths = Self { cluster, addresses: BTreeMap::new() };
-        names.iter().for_each(|name| healths.spawn(name));
-        healths
+        let cluster = Cluster::start_processes(BINARY, &[], &[]).await;
+        let mut health_cluster = Self { cluster, addresses: BTreeMap::new() };
+        names.iter().for_each(|name| health_cluster.spawn(name));
+        health_cluster
     }
 
     fn spawn(&mut self, name: &'static str) {
@@ -29,129 +29,138 @@ impl Healths {
         self.cluster.spawn_with(name, &[("DROVER_HEALTH_ADDR", address.clone())]);
     }
 
-    /// What a process answers to a path, with the status; `None` if it cannot be reached.
-    async fn ask(&self, name: &str, path: &str) -> Option<(u16, String)> {
+    /// Returns the status and the body for a path, or `None` if the process cannot be reached.
+    async fn get(&self, name: &str, path: &str) -> Option<(u16, String)> {
         let response = reqwest::get(format!("http://{}{path}", self.addresses[name])).await.ok()?;
         Some((response.status().as_u16(), response.text().await.ok()?))
     }
 
-    /// Whether a process is ready, and what it says of that.
+    /// Returns whether a process is ready, and its report.
     async fn ready(&self, name: &str) -> Option<(bool, Value)> {
-        let (status, body) = self.ask(name, "/ready").await?;
-        let report: Value = serde_json::from_str(&body).expect("it is JSON");
+        let (status, body) = self.get(name, "/ready").await?;
+        let report: Value = serde_json::from_str(&body).expect("the report is JSON");
         assert_eq!(text(&report, "status") == "ready", status == 200, "{status}: {body}");
         Some((status == 200, report))
     }
 
-    async fn until_ready(&self, name: &str) -> Value {
-        let look = async |_: &Cluster| match self.ready(name).await {
+    async fn wait_until_ready(&self, name: &str) -> Value {
+        let poll = async |_: &Cluster| match self.ready(name).await {
             Some((true, report)) => Some(report),
             Some((false, _)) | None => None,
         };
-        self.cluster.until(&format!("{name} is ready"), look).await
+        self.cluster.wait_until(&format!("{name} is ready"), poll).await
     }
 
-    /// Waits until a process is not ready because of this check, and answers what it says of that.
-    async fn until_unready(&self, name: &str, check: &str) -> String {
-        let look = async |_: &Cluster| {
+    /// Waits until a process is not ready because of a check. Returns the check's message.
+    async fn wait_until_not_ready(&self, name: &str, check: &str) -> String {
+        let poll = async |_: &Cluster| {
             let (_, report) = self.ready(name).await?;
-            let is_it = |one: &&Value| text(one, "name") == check && one["ok"] == false;
-            array(&report["checks"]).iter().find(is_it).map(|bad| text(bad, "message").to_owned())
+            let is_failed_check = |one: &&Value| text(one, "name") == check && one["ok"] == false;
+            array(&report["checks"])
+                .iter()
+                .find(is_failed_check)
+                .map(|failed| text(failed, "message").to_owned())
         };
-        self.cluster.until(&format!("{name} is not ready because of {check}"), look).await
+        self.cluster.wait_until(&format!("{name} is not ready because of {check}"), poll).await
     }
 }
 
 fn health(arguments: &[&str]) -> Output {
     let mut command = Command::new(BINARY);
     command.arg("health").args(arguments).env_remove("DROVER_HEALTH_ADDR");
-    command.output().expect("the binary is there")
+    command.output().expect("the binary can be started")
 }
 
-fn told(output: &Output) -> String {
+fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_process_says_whether_it_is_ready_and_which_one_works() {
     let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();
-    let mut healths = Healths::start(&names).await;
+    let mut health_cluster = HealthCluster::start(&names).await;
     for name in names {
-        let report = healths.until_ready(name).await;
+        let report = health_cluster.wait_until_ready(name).await;
         let role = if ["api", "scheduler", AGENT].contains(&name) { "" } else { "active" };
-        let look = async |_: &Cluster| (text(&healths.ready(name).await?.1, "role") == role).then_some(());
-        healths.cluster.until(&format!("{name} is {role:?}"), look).await;
+        let poll =
+            async |_: &Cluster| (text(&health_cluster.ready(name).await?.1, "role") == role).then_some(());
+        health_cluster.cluster.wait_until(&format!("{name} is {role:?}"), poll).await;
         assert_eq!(text(&report, "service"), name);
-        assert_eq!(healths.ask(name, "/live").await.expect("it answers").0, 200);
-        let (status, metrics) = healths.ask(name, "/metrics").await.expect("it answers");
+        assert_eq!(health_cluster.get(name, "/live").await.expect("the health endpoint answers").0, 200);
+        let (status, metrics) =
+            health_cluster.get(name, "/metrics").await.expect("the health endpoint answers");
         assert_eq!(status, 200);
         let is_named = |line: &str| ["# ", "drover_", "nomad_"].iter().any(|start| line.starts_with(start));
         let are_named = metrics.lines().all(is_named);
         assert!(are_named, "{name}: {metrics}");
-        let output = health(&["-addr", &healths.addresses[name]]);
+        let output = health(&["-addr", &health_cluster.addresses[name]]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let first_line =
             if role.is_empty() { format!("{name}: ready") } else { format!("{name} (active): ready") };
-        assert_eq!(told(&output).lines().next(), Some(&*first_line));
+        assert_eq!(stdout(&output).lines().next(), Some(&*first_line));
     }
 
     for standby in ["plan-applier@2", "node-tracker@2"] {
-        healths.spawn(standby);
-        let report = healths.until_ready(standby).await;
+        health_cluster.spawn(standby);
+        let report = health_cluster.wait_until_ready(standby).await;
         assert_eq!(text(&report, "role"), "standby", "{report}");
     }
-    let metrics = healths.ask("eval-broker", "/metrics").await.expect("it answers").1;
-    assert!(!metrics.contains("drover_applier"), "of this process alone: {metrics}");
-    healths.cluster.assert_alive();
+    let metrics = health_cluster.get("eval-broker", "/metrics").await.expect("the health endpoint answers").1;
+    assert!(
+        !metrics.contains("drover_applier"),
+        "the endpoint has only metrics of its own process: {metrics}"
+    );
+    health_cluster.cluster.assert_alive();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_named_and_its_return_is_noticed() {
-    let mut healths = Healths::start(&["plan-applier", "node-tracker", "scheduler", AGENT]).await;
+    let mut health_cluster =
+        HealthCluster::start(&["plan-applier", "node-tracker", "scheduler", AGENT]).await;
     for name in ["plan-applier", "scheduler", AGENT] {
-        healths.until_ready(name).await;
+        health_cluster.wait_until_ready(name).await;
     }
-    let paused = healths.cluster.postgres.pause();
-    let why = healths.until_unready("plan-applier", "database").await;
+    let paused = health_cluster.cluster.postgres.pause();
+    let why = health_cluster.wait_until_not_ready("plan-applier", "database").await;
     assert!(why.starts_with("has not answered for "), "{why}");
     drop(paused);
-    healths.until_ready("plan-applier").await;
+    health_cluster.wait_until_ready("plan-applier").await;
 
-    healths.cluster.nats.kill9().await.expect("it runs");
-    let why = healths.until_unready("scheduler", "nats").await;
+    health_cluster.cluster.nats.kill9().await.expect("nats-server can be killed");
+    let why = health_cluster.wait_until_not_ready("scheduler", "nats").await;
     assert!(why.starts_with("the connection was lost "), "{why}");
-    let scheduler = healths.addresses["scheduler"].clone();
+    let scheduler = health_cluster.addresses["scheduler"].clone();
     let output = health(&["-addr", &scheduler]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(told(&output).contains("the connection was lost"), "{output:?}");
+    assert!(stdout(&output).contains("the connection was lost"), "{output:?}");
     let output = health(&["-live", "-addr", &scheduler, "-json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("the report is JSON");
     assert_eq!((text(&report, "status"), text(&report, "service")), ("live", "scheduler"));
-    healths.until_unready(AGENT, "nats").await;
-    healths.cluster.nats.restart().await.expect("it starts again");
+    health_cluster.wait_until_not_ready(AGENT, "nats").await;
+    health_cluster.cluster.nats.restart().await.expect("nats-server starts again");
     for name in ["plan-applier", "scheduler", AGENT] {
-        healths.until_ready(name).await;
+        health_cluster.wait_until_ready(name).await;
     }
-    healths.cluster.kill9("node-tracker");
-    let why = healths.until_unready(AGENT, "node").await;
+    health_cluster.cluster.kill9("node-tracker");
+    let why = health_cluster.wait_until_not_ready(AGENT, "node").await;
     assert!(why.starts_with("no heartbeat was answered for "), "{why}");
-    healths.spawn("node-tracker");
-    healths.until_ready(AGENT).await;
-    healths.cluster.assert_alive();
+    health_cluster.spawn("node-tracker");
+    health_cluster.wait_until_ready(AGENT).await;
+    health_cluster.cluster.assert_alive();
 }
 
 #[test]
 fn exit_codes_tell_apart_what_is_wrong() {
-    let nobody = free_address();
-    let unreachable = health(&["-addr", &nobody]);
+    let unused = free_address();
+    let unreachable = health(&["-addr", &unused]);
     assert_eq!(unreachable.status.code(), Some(3), "{unreachable:?}");
     let error = String::from_utf8_lossy(&unreachable.stderr).into_owned();
-    assert!(error.starts_with(&format!("cannot reach the health endpoint at http://{nobody}: ")), "{error}");
-    let json = health(&["-json", "-addr", &nobody]);
+    assert!(error.starts_with(&format!("cannot reach the health endpoint at http://{unused}: ")), "{error}");
+    let json = health(&["-json", "-addr", &unused]);
     assert_eq!(json.status.code(), Some(3));
-    let answer: Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
-    assert_eq!(text(&answer, "status"), "unreachable");
+    let report: Value = serde_json::from_slice(&json.stdout).expect("the report is JSON");
+    assert_eq!(text(&report, "status"), "unreachable");
     for wrong in [&["-addr", "4650"][..], &["-nonsense"], &["argument"]] {
         let output = health(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
@@ -159,5 +168,5 @@ fn exit_codes_tell_apart_what_is_wrong() {
     }
     let help = health(&["-help"]);
     assert_eq!(help.status.code(), Some(0));
-    assert!(told(&help).contains("3  it is not live, or does not answer"), "{help:?}");
+    assert!(stdout(&help).contains("3  it is not live, or does not answer"), "{help:?}");
 }

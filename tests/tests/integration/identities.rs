@@ -1,4 +1,4 @@
-//! Do processes connect to NATS as who they are, over TLS where it is to be, and say what is wrong where they cannot?
+//! Processes connect to NATS with their own identities, over TLS if configured, and log the reason if they cannot.
 
 use std::path::PathBuf;
 
@@ -22,26 +22,26 @@ fn now_secs() -> i64 {
 
 fn write(cluster: &Cluster, name: &str, text: &str) -> String {
     let path: PathBuf = cluster.path(name);
-    std::fs::write(&path, text).expect("there is room for a file");
+    std::fs::write(&path, text).expect("the file can be written");
     path.display().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_works_over_tls() {
-    let dir = tempfile::tempdir().expect("there is room for temporary files");
+    let dir = tempfile::tempdir().expect("a temporary directory can be created");
     let tls = certificates::make(dir.path());
     let options = NatsOptions { tls: Some(tls), ..NatsOptions::default() };
     let names: Vec<&str> = tests::harness::SERVICES.into_iter().chain([AGENT]).collect();
     let mut cluster = Cluster::start_with(BINARY, &[], &names, options).await;
-    cluster.api.put("/v1/jobs", &jobs::pretending("secure", 1)).await;
-    cluster.until_alloc("secure", "running").await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("secure", 1)).await;
+    cluster.wait_for_alloc("secure", "running").await;
 
-    // A process that trusts another authority says so and does not connect.
-    let other = tempfile::tempdir().expect("there is room for temporary files");
+    // A process that trusts another authority logs that and does not connect.
+    let other = tempfile::tempdir().expect("a temporary directory can be created");
     let untrusted = certificates::make(other.path()).ca.display().to_string();
     cluster.spawn_with("scheduler@untrusting", &[("DROVER_NATS_CA", untrusted.clone())]);
     let words = format!("the server's certificate was not signed by the authority in {untrusted}");
-    cluster.until_logged("scheduler@untrusting", &words).await;
+    cluster.wait_until_logged("scheduler@untrusting", &words).await;
     assert!(!cluster.log_text("scheduler@untrusting").contains("connected to NATS"));
     cluster.assert_alive();
 }
@@ -51,24 +51,30 @@ async fn who_is_not_let_in_says_as_whom_and_why() {
     let access = NatsAccess::Credentials(Purpose::Cluster);
     let options = NatsOptions { access, ..NatsOptions::default() };
     let mut cluster = Cluster::start_with(BINARY, &[], &["plan-applier"], options).await;
-    let credentials = foreign().service(Role::Scheduler, &mut rand::random, now_secs()).expect("a role");
+    let credentials =
+        foreign().service(Role::Scheduler, &mut rand::random, now_secs()).expect("the role has credentials");
     let file = write(&cluster, "foreign.creds", &credentials.text());
     cluster.spawn_with("scheduler@foreign", &[("DROVER_NATS_CREDENTIALS", file.clone())]);
     let words =
         format!("NATS refuses user scheduler ({}) with the credentials in {file}", credentials.claims.sub);
-    cluster.until_logged("scheduler@foreign", &words).await;
+    cluster.wait_until_logged("scheduler@foreign", &words).await;
 
-    // Somebody in another role is let in, and told at each subject that is not that role's.
-    let broker = cluster.nats.credentials(Role::EvalBroker).expect("a role").expect("it wants credentials");
+    // A process with credentials of another role connects, and gets an error for each subject that the role may not
+    // use.
+    let broker = cluster
+        .nats
+        .credentials(Role::EvalBroker)
+        .expect("the credentials can be written")
+        .expect("NATS uses credentials");
     cluster.spawn_with("scheduler@broker", &[("DROVER_NATS_CREDENTIALS", broker.display().to_string())]);
-    cluster.until_logged("scheduler@broker", "NATS does not permit this").await;
-    cluster.until_logged("scheduler@broker", "inbox.scheduler").await;
+    cluster.wait_until_logged("scheduler@broker", "NATS does not permit this").await;
+    cluster.wait_until_logged("scheduler@broker", "inbox.scheduler").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_the_node_that_its_credentials_name() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
-    let issuer = cluster.nats.issuer().expect("it lets in by credentials").clone();
+    let issuer = cluster.nats.issuer().expect("NATS uses credentials").clone();
     let node = |number: u8| NodeId::from_bytes([number; 16]);
     let file = |number: u8| {
         let credentials = issuer.node("worker", node(number), &mut rand::random, now_secs());
@@ -79,16 +85,16 @@ async fn an_agent_is_the_node_that_its_credentials_name() {
     cluster.spawn_with("agent@worker", &environment(&first));
     let path = format!("/v1/node/{}", node(7));
     cluster
-        .until("the node is there", async |cluster| {
+        .wait_until("the node is ready", async |cluster| {
             let node = cluster.api.try_get(&path).await.ok()?;
             (node["Status"] == "ready").then_some(())
         })
         .await;
 
-    // Its data directory is that of the first node now.
+    // The data directory belongs to the first node now.
     cluster.kill9("agent@worker");
     cluster.spawn_with("agent@worker", &environment(&second));
     let words = format!("the NATS credentials belong to node {}", node(8));
-    cluster.until_logged("agent@worker", &words).await;
-    cluster.until_logged("agent@worker", &format!("belongs to node {}", node(7))).await;
+    cluster.wait_until_logged("agent@worker", &words).await;
+    cluster.wait_until_logged("agent@worker", &format!("belongs to node {}", node(7))).await;
 }

@@ -1,4 +1,4 @@
-//! Is bad input refused, in words, with nothing stored and nobody hurt?
+//! Malformed input is refused with a message, is not stored, and harms nothing.
 
 use nats_auth::Credentials;
 use reqwest::Method;
@@ -11,17 +11,17 @@ use wire::{Inbox, Refusal, Role, Subject, Wire as _};
 
 use crate::BINARY;
 
-/// Who sends garbage: somebody whom NATS permits everything, so that services see it.
+/// The sender of malformed messages. It has all permissions at NATS, so that services receive them.
 const ROLE: Role = Role::Observer;
-/// What stands in a file that nobody may read by way of the API.
+/// The content of a file that must not be readable through the API.
 const SECRET: &str = "swordfish";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_jobs_are_refused() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let with = |member: &str, value: Value| {
-        let mut job = jobs::pretending("bad", 1);
-        *job.pointer_mut(member).expect("the job has it") = value;
+        let mut job = jobs::mock_service("bad", 1);
+        *job.pointer_mut(member).expect("the job has this member") = value;
         job.to_string()
     };
     let groups =
@@ -62,15 +62,15 @@ async fn bad_jobs_are_refused() {
 async fn paths_out_of_an_allocation_are_refused() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let secret = cluster.path("secret");
-    std::fs::write(&secret, SECRET).expect("the directory is there");
+    std::fs::write(&secret, SECRET).expect("the file can be written");
     cluster
         .api
         .put("/v1/jobs", &jobs::service("web", "ln -s / \"$NOMAD_ALLOC_DIR/root\"; echo ready; sleep 3600"))
         .await;
-    let alloc = cluster.until_alloc("web", "running").await;
+    let alloc = cluster.wait_for_alloc("web", "running").await;
     let id = text(&alloc, "ID");
     cluster
-        .until("the task has made its link", async |cluster| {
+        .wait_until("the task has created its link", async |cluster| {
             let path = format!("/v1/client/fs/logs/{id}?task=task&type=stdout&plain=true");
             cluster.api.send(Method::GET, &path, "").await.1.contains("ready").then_some(())
         })
@@ -91,7 +91,7 @@ async fn paths_out_of_an_allocation_are_refused() {
             assert!(!text.contains(SECRET), "{call} {path}: {text}");
         }
     }
-    // An absolute path begins at the allocation's directory.
+    // An absolute path is relative to the allocation's directory.
     let url = format!("/v1/client/fs/cat/{id}?path={secret}");
     assert_eq!(cluster.api.send(Method::GET, &url, "").await.0, 404);
     assert_serves(&mut cluster).await;
@@ -101,10 +101,14 @@ async fn paths_out_of_an_allocation_are_refused() {
 async fn unreadable_messages_are_refused() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let url = cluster.nats.url();
-    let credentials = cluster.nats.credentials(ROLE).expect("they can be written").expect("it wants some");
-    let credentials = std::fs::read_to_string(credentials).expect("they can be read");
-    let credentials = Credentials::read(&credentials).expect("they are credentials");
-    let node = text(&cluster.api.get("/v1/nodes").await[0], "ID").parse().expect("an id");
+    let credentials = cluster
+        .nats
+        .credentials(ROLE)
+        .expect("the credentials can be written")
+        .expect("NATS uses credentials");
+    let credentials = std::fs::read_to_string(credentials).expect("the credentials can be read");
+    let credentials = Credentials::read(&credentials).expect("the credentials can be parsed");
+    let node = text(&cluster.api.get("/v1/nodes").await[0], "ID").parse().expect("the id is valid");
     for subject in [
         Subject::Command(ROLE),
         Subject::AskHead,
@@ -118,18 +122,20 @@ async fn unreadable_messages_are_refused() {
         Subject::AgentFiles(node),
     ] {
         let (url, credentials) = (url.clone(), credentials.clone());
-        let asked = tokio::task::spawn_blocking(move || ask(&url, &credentials, subject, b"\xc1 garbage"));
-        let answer = asked.await.expect("the question is asked");
+        let answer =
+            tokio::task::spawn_blocking(move || answer_to(&url, &credentials, subject, b"\xc1 garbage"));
+        let answer = answer.await.expect("the client does not panic");
         assert!(answer.contains(&format!("{HEADER_KIND}: {}\r\n", Refusal::KIND)), "{subject}: {answer}");
     }
     assert_serves(&mut cluster).await;
 }
 
-/// What is answered to a message without headers, headers included. The client of `bus` could not send such a one.
-fn ask(url: &str, credentials: &Credentials, subject: Subject, body: &[u8]) -> String {
+/// Returns the answer to a message without headers, including its headers. The client of `bus` cannot send such a
+/// message.
+fn answer_to(url: &str, credentials: &Credentials, subject: Subject, body: &[u8]) -> String {
     let inbox = Inbox::of(ROLE, &subject).to_string() + ".garbage";
-    let mut client = RawNats::connect(url, Some(credentials)).expect("a test may do everything");
-    client.listen(&inbox, "");
+    let mut client = RawNats::connect(url, Some(credentials)).expect("the role has all permissions");
+    client.subscribe_to(&inbox, "");
     client.publish(&subject.to_string(), &inbox, "", body);
     match client.message() {
         Ok(Received::Message { text, .. }) => text,
@@ -137,9 +143,9 @@ fn ask(url: &str, credentials: &Credentials, subject: Subject, body: &[u8]) -> S
     }
 }
 
-/// Asserts that all that ran runs, and does its work.
+/// Asserts that all processes still run and that a new job runs.
 async fn assert_serves(cluster: &mut Cluster) {
-    cluster.api.put("/v1/jobs", &jobs::pretending("good", 1)).await;
-    cluster.until_alloc("good", "running").await;
+    cluster.api.put("/v1/jobs", &jobs::mock_service("good", 1)).await;
+    cluster.wait_for_alloc("good", "running").await;
     cluster.assert_alive();
 }

@@ -1,11 +1,9 @@
-//! Do real processes do together what each does in its tests? Each test starts a cluster of its own; what it proves stands
-//! at the top of its module. How services decide is tested in their crates; what happens when they are killed, in `chaos`.
+//! Real processes do together what each does in its own tests. Each test starts a cluster of its own; the head of its
+//! module says what it proves. The decisions of services are tested in their crates, and killed processes in `chaos`.
 
 mod agent;
 mod command_line;
 mod dev;
-mod ending;
-mod everywhere;
 mod go_client;
 mod health;
 mod hostile;
@@ -14,12 +12,14 @@ mod input;
 mod metrics;
 mod notify;
 mod outage;
+mod restored_database;
 mod rollouts;
 mod secrets;
+mod shutdown;
+mod system_jobs;
 mod tables;
 mod trace;
 mod units;
-mod went_back;
 
-/// The binary that is tested.
+/// The binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");

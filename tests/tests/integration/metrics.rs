@@ -1,4 +1,4 @@
-//! Do the metrics of one API tell of the whole cluster, under the names that the reference documents, in both forms?
+//! The metrics of one API cover the whole cluster, under the names that the reference documents, in both formats.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ use tests::promtool::promtool;
 
 use crate::BINARY;
 
-/// Metrics without a series in a cluster in which nothing goes wrong and nothing waits.
+/// Metrics without a series in a cluster without failures and without waiting jobs.
 const NOT_SHOWN: &[&str] = &[
-    // Only of jobs that wait.
+    // Only for jobs that wait.
     "nomad.broker.eval_waiting",
     "nomad.blocked_evals.cpu",
     "nomad.blocked_evals.memory",
     "nomad.blocked_evals.job.cpu",
     "nomad.blocked_evals.job.memory",
-    // Only of nodes that were rejected.
+    // Only for nodes that were rejected.
     "nomad.plan.node_rejected",
 ];
 
-/// The samples of a text, by name and labels as they stand there.
+/// The samples of an exposition, by name and labels as written.
 fn samples(text: &str) -> BTreeMap<&str, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -42,10 +42,11 @@ async fn scrape(api: &Api) -> String {
     text
 }
 
-/// The processes whose series of a metric are shown, by service.
+/// The processes that have series of a metric, by service.
 fn processes(text: &str, metric: &str) -> BTreeMap<String, BTreeSet<String>> {
     let label = |series: &str, name: &str| {
-        let expression = Regex::new(&format!("{name}=\"([^\"]*)\"")).expect("a label name is plain text");
+        let expression =
+            Regex::new(&format!("{name}=\"([^\"]*)\"")).expect("the regular expression is valid");
         expression.captures(series).map(|found| found[1].to_owned())
     };
     let mut processes: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
@@ -58,11 +59,11 @@ fn processes(text: &str, metric: &str) -> BTreeMap<String, BTreeSet<String>> {
     processes
 }
 
-/// Lines that promtool objects to, but for those about names that the reference prescribes.
+/// Objections of promtool, except those about names that the reference prescribes.
 fn objections(text: &str) -> Vec<String> {
     let output = promtool(&["check", "metrics"], text);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(matches!(output.status.code(), Some(0 | 3)), "promtool cannot read it: {said}");
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "promtool cannot parse the metrics: {output_text}");
     let prescribed = |line: &str| {
         let Some((name, objection)) = line.split_once(' ') else { return false };
         let is_ours = !name.starts_with("nomad_");
@@ -75,7 +76,7 @@ fn objections(text: &str) -> Vec<String> {
         ];
         !is_ours && known.iter().any(|(text, part)| objection == *text && name.contains(part))
     };
-    said.lines().filter(|line| !prescribed(line)).map(str::to_owned).collect()
+    output_text.lines().filter(|line| !prescribed(line)).map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,20 +85,20 @@ async fn one_api_tells_of_the_whole_cluster() {
     names_of_processes.extend(["scheduler@2", "api@2", "eval-broker@2"]);
     let published = ["DROVER_PUBLISH_NODE_METRICS", "DROVER_PUBLISH_ALLOCATION_METRICS"];
     let published = published.map(|name| (name, "true".to_owned()));
-    let mut cluster = Cluster::start_of(BINARY, &published, &names_of_processes).await;
-    // One with processes that can be measured.
+    let mut cluster = Cluster::start_processes(BINARY, &published, &names_of_processes).await;
+    // This job has processes whose resources can be measured.
     cluster.api.put("/v1/jobs", &jobs::service("real", "sleep 1000")).await;
     for number in 0..8 {
-        let job = jobs::pretending(&format!("measured-{number}"), 2);
+        let job = jobs::mock_service(&format!("measured-{number}"), 2);
         cluster.api.put("/v1/jobs", &job).await;
     }
     cluster.api.get("/v1/job/measured-0").await;
     cluster.api.get("/v1/node/pools").await;
 
-    // Every server process is there, and both schedulers have had work.
+    // Wait until every server process is included and both schedulers have done work.
     let servers = SERVICES.len() + 3;
     let text = cluster
-        .until("all processes have published their work", async |cluster| {
+        .wait_until("all processes have published their work", async |cluster| {
             let text = scrape(&cluster.api).await;
             let all: usize = processes(&text, "drover_build_info").values().map(BTreeSet::len).sum();
             let found = samples(&text);
@@ -107,14 +108,14 @@ async fn one_api_tells_of_the_whole_cluster() {
                 "nomad_job_summary_running{job=\"measured-7\",task_group=\"group\",namespace=\"default\"}",
             );
             let of_agents = ["nomad_client_uptime{", "nomad_client_allocs_memory_usage{job=\"real\""];
-            let are_asked =
+            let have_client_metrics =
                 of_agents.iter().all(|start| found.keys().any(|series| series.starts_with(start)));
-            (all == servers && evals >= 9.0 && running == Some(&2.0) && are_asked).then_some(text)
+            (all == servers && evals >= 9.0 && running == Some(&2.0) && have_client_metrics).then_some(text)
         })
         .await;
     let found = samples(&text);
 
-    // Every metric under a name of the reference's is there, under each of its names.
+    // Every metric with a name of the reference is included, under each of its names.
     let shown: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let mut missing = Vec::new();
@@ -127,7 +128,7 @@ async fn one_api_tells_of_the_whole_cluster() {
     assert!(missing.is_empty(), "{missing:#?} in\n{text}");
     assert_eq!(objections(&text), [""; 0]);
 
-    // Of two brokers one is active, and it alone is shown.
+    // Of two brokers only the active one is included.
     assert_eq!(processes(&text, "drover_build_info")["eval-broker"].len(), 2);
     assert_eq!(processes(&text, "drover_broker_ready")["eval-broker"].len(), 1);
     assert_eq!(found["nomad_broker_total_ready"], 0.0);
@@ -136,38 +137,38 @@ async fn one_api_tells_of_the_whole_cluster() {
     assert_eq!(found["nomad_autopilot_healthy"], 1.0);
     assert_eq!(found["nomad_heartbeat_active"], 1.0);
 
-    // The other API says the same.
-    let other = cluster.apis().pop().expect("there are two");
+    // The other API shows the same.
+    let other = cluster.apis().pop().expect("there are two APIs");
     assert_ne!(other.host(), cluster.api.host());
-    let alike = |text: &str| -> BTreeSet<String> {
+    let stable_series = |text: &str| -> BTreeSet<String> {
         let is_stable = |series: &&str| {
             series.starts_with("nomad_job_summary") || series.starts_with("drover_build_info")
         };
         samples(text).keys().copied().filter(is_stable).map(str::to_owned).collect()
     };
-    let first = alike(&text);
+    let first = stable_series(&text);
     cluster
-        .until("both APIs name the same processes and jobs", async |_| {
-            (alike(&scrape(&other).await) == first).then_some(())
+        .wait_until("both APIs name the same processes and jobs", async |_| {
+            (stable_series(&scrape(&other).await) == first).then_some(())
         })
         .await;
 
-    // A killed process disappears; what it had counted stays in the sums.
+    // A killed process disappears, but its counts remain in the sums.
     let submitted = found["nomad_nomad_worker_submit_plan_count"];
     let scheduler = processes(&text, "drover_build_info")["scheduler"].clone();
     cluster.kill9("scheduler@2");
     cluster
-        .until("the killed scheduler is not shown any more", async |cluster| {
+        .wait_until("the killed scheduler is not shown any more", async |cluster| {
             let text = scrape(&cluster.api).await;
             let left = processes(&text, "drover_build_info").remove("scheduler")?;
             assert!(samples(&text)["nomad_nomad_worker_submit_plan_count"] >= submitted);
             (left.len() == 1 && left.is_subset(&scheduler)).then_some(())
         })
         .await;
-    // One that ends in order does so at once.
+    // A process that shuts down cleanly disappears at once.
     cluster.signal("eval-broker@2", nix::sys::signal::Signal::SIGTERM);
     cluster
-        .until("the broker that has ended is not shown any more", async |cluster| {
+        .wait_until("the broker that has exited is not shown any more", async |cluster| {
             let text = scrape(&cluster.api).await;
             (processes(&text, "drover_build_info")["eval-broker"].len() == 1).then_some(())
         })
@@ -178,8 +179,8 @@ async fn one_api_tells_of_the_whole_cluster() {
 async fn the_json_form_is_the_references() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let observed = cluster
-        .until("an interval has ended in which jobs were registered", async |cluster| {
-            cluster.api.put("/v1/jobs", &jobs::pretending("measured", 1)).await;
+        .wait_until("an interval with registrations is complete", async |cluster| {
+            cluster.api.put("/v1/jobs", &jobs::mock_service("measured", 1)).await;
             let metrics = cluster.api.get("/v1/metrics").await;
             let has =
                 |list: &str, name: &str| array(&metrics[list]).iter().any(|one| text(one, "Name") == name);
@@ -213,7 +214,7 @@ async fn the_json_form_is_the_references() {
     of("Samples", &sampled);
     let tasks =
         array(&observed["Gauges"]).iter().find(|one| text(one, "Name") == "nomad.runtime.num_goroutines");
-    assert_eq!(tasks.expect("it is always there")["Labels"], serde_json::json!({}));
+    assert_eq!(tasks.expect("the gauge always exists")["Labels"], serde_json::json!({}));
     let register =
         array(&observed["Samples"]).iter().find(|one| text(one, "Name") == "nomad.nomad.job.register");
     let register = register.expect("jobs were registered");
@@ -222,9 +223,9 @@ async fn the_json_form_is_the_references() {
     assert!((number("Sum") - number("Mean") * number("Count")).abs() < 0.001, "{register}");
     assert!((number("Rate") - number("Sum") / 10.0).abs() < 0.001, "{register}");
 
-    // Whatever else is asked for is JSON.
-    let (status, answer) = cluster.api.send(Method::GET, "/v1/metrics?format=tea", "").await;
-    assert_eq!((status, answer.starts_with('{')), (200, true));
+    // Any other format is JSON.
+    let (status, body) = cluster.api.send(Method::GET, "/v1/metrics?format=tea", "").await;
+    assert_eq!((status, body.starts_with('{')), (200, true));
     assert_eq!(cluster.api.send(Method::PUT, "/v1/metrics", "").await.0, 405);
     cluster.assert_alive();
 }

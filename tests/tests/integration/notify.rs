@@ -1,5 +1,5 @@
-//! Does a process tell the service manager that started it when it is ready, what it waits for, that it runs, and that it
-//! ends? The manager's socket is the test's own.
+//! A process notifies its service manager when it is ready, what it waits for, that it is alive, and that it shuts
+//! down. The manager's socket belongs to the test.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::failpoints;
 use tests::harness::api::text;
-use tests::harness::{AGENT, Cluster, PATIENCE, free_address};
+use tests::harness::{AGENT, Cluster, TIMEOUT, free_address};
 
 use crate::BINARY;
 
 /// The time after which the manager would consider a process stuck, in microseconds.
 const WATCHDOG_USEC: &str = "2000000";
-/// Several times that long no ping comes from one that is.
+/// Several times that long. A stuck process sends no ping for this time.
 const SILENCE: Duration = Duration::from_secs(6);
 
-/// The manager's end.
+/// The manager's end of the socket.
 struct Manager {
     socket: UnixDatagram,
     path: PathBuf,
@@ -26,7 +26,7 @@ struct Manager {
 impl Manager {
     fn listen(cluster: &Cluster, name: &str) -> Self {
         let path = cluster.path(name);
-        let socket = UnixDatagram::bind(&path).expect("the directory is there");
+        let socket = UnixDatagram::bind(&path).expect("the socket can be created");
         Self { socket, path }
     }
 
@@ -35,52 +35,55 @@ impl Manager {
         vec![("NOTIFY_SOCKET", path), ("WATCHDOG_USEC", WATCHDOG_USEC.to_owned())]
     }
 
-    /// The next message; `None` if none comes within `patience`.
-    fn next(&self, patience: Duration) -> Option<String> {
-        self.socket.set_read_timeout(Some(patience)).expect("it is not zero");
+    /// Returns the next message, or `None` if none arrives within the timeout.
+    fn next(&self, timeout: Duration) -> Option<String> {
+        self.socket.set_read_timeout(Some(timeout)).expect("the timeout is not zero");
         let mut message = [0; 4096];
         let length = self.socket.recv(&mut message).ok()?;
         Some(String::from_utf8_lossy(&message[..length]).into_owned())
     }
 
-    /// Reads messages until one has a line that begins so; answers all lines until then.
+    /// Reads messages until one has a line that begins with `line`. Returns all lines up to then.
     fn until(&self, line: &str) -> Vec<String> {
         let (begun, mut lines) = (telemetry::clock::monotonic(), Vec::new());
-        while begun.elapsed() < PATIENCE {
-            let message = self.next(PATIENCE).unwrap_or_default();
+        while begun.elapsed() < TIMEOUT {
+            let message = self.next(TIMEOUT).unwrap_or_default();
             lines.extend(message.lines().map(str::to_owned));
             if lines.iter().any(|one: &String| one.starts_with(line)) {
                 return lines;
             }
         }
-        panic!("no message with {line:?} came, only {lines:?}");
+        panic!("no message with {line:?} arrived, only {lines:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_says_when_it_is_ready_and_what_it_waits_for() {
-    let mut cluster = Cluster::start_of(BINARY, &[], &[]).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &[]).await;
     let manager = Manager::listen(&cluster, "notify");
     cluster.spawn_with("eval-broker", &manager.environment());
     let waits = manager.until("STATUS=not ready: ");
-    assert!(!waits.iter().any(|line| line == "READY=1"), "it waits for the schema: {waits:?}");
+    assert!(
+        !waits.iter().any(|line| line == "READY=1"),
+        "not ready while it waits for the schema: {waits:?}"
+    );
     let before = manager.until("WATCHDOG=1");
-    assert!(!before.iter().any(|line| line == "READY=1"), "it runs meanwhile: {before:?}");
+    assert!(!before.iter().any(|line| line == "READY=1"), "not ready, but alive: {before:?}");
     cluster.spawn("plan-applier");
     let ready = manager.until("READY=1");
     if !ready.iter().any(|line| line == "STATUS=ready (active)") {
         manager.until("STATUS=ready (active)");
     }
     manager.until("WATCHDOG=1");
-    let (status, _) = cluster.end("eval-broker").await;
+    let (status, _) = cluster.terminate("eval-broker").await;
     assert!(status.success());
     let rest = manager.until("STOPPING=1");
-    assert!(!rest.iter().any(|line| line == "READY=1"), "it says so once: {rest:?}");
+    assert!(!rest.iter().any(|line| line == "READY=1"), "READY=1 is sent once: {rest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_started_without_servers() {
-    let mut cluster = Cluster::start_of(BINARY, &[], &[]).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &[]).await;
     let manager = Manager::listen(&cluster, "notify");
     cluster.spawn_with(AGENT, &manager.environment());
     let lines = manager.until("READY=1");
@@ -91,7 +94,7 @@ async fn an_agent_is_started_without_servers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stuck_process_stops_pinging_and_is_not_live_any_more() {
-    let mut cluster = Cluster::start_of(BINARY, &[], &["plan-applier"]).await;
+    let mut cluster = Cluster::start_processes(BINARY, &[], &["plan-applier"]).await;
     let manager = Manager::listen(&cluster, "notify");
     let health = free_address();
     let mut environment = manager.environment();
@@ -102,10 +105,10 @@ async fn a_stuck_process_stops_pinging_and_is_not_live_any_more() {
     while manager.next(SILENCE).is_some() {}
 
     let report = cluster
-        .until("the endpoint says that it is stuck", async |_| {
-            let answer = reqwest::get(format!("http://{health}/live")).await.ok()?;
-            let is_stuck = answer.status().as_u16() == 503;
-            let report: Value = answer.json().await.ok()?;
+        .wait_until("the endpoint reports that the process is stuck", async |_| {
+            let response = reqwest::get(format!("http://{health}/live")).await.ok()?;
+            let is_stuck = response.status().as_u16() == 503;
+            let report: Value = response.json().await.ok()?;
             is_stuck.then_some(report)
         })
         .await;
@@ -113,6 +116,6 @@ async fn a_stuck_process_stops_pinging_and_is_not_live_any_more() {
     let message = text(&report["checks"][0], "message");
     assert!(message.starts_with("has not run for "), "{message}");
     let output = std::process::Command::new(BINARY).args(["health", "-addr", &health]).output();
-    assert_eq!(output.expect("the binary is there").status.code(), Some(3));
+    assert_eq!(output.expect("the binary can be started").status.code(), Some(3));
     cluster.kill9("scheduler");
 }

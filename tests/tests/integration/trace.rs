@@ -1,5 +1,5 @@
-//! Is the way of a job, from the request that registers it to its running task, one trace through separate processes, named
-//! and attributed by OpenTelemetry's conventions? And do logs, objects and tables carry its id?
+//! A job is one trace through separate processes, from the request that registers it to its running task. Names and
+//! attributes follow OpenTelemetry's conventions. Logs, objects and tables carry the trace's id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::harness::api::{Api, array, text};
 use tests::harness::otlp::{Collector, Span};
-use tests::harness::{AGENT, Cluster, SERVICES, jobs, until, waterfall};
+use tests::harness::{AGENT, Cluster, SERVICES, jobs, wait_until, waterfall};
 use tokio::task::JoinSet;
 
 use crate::BINARY;
@@ -17,9 +17,9 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 /// Name of the applier's span of a command.
 const COMMAND: &str = "process applier.command.{role}";
-/// Names the file that the picture of the trace goes to, if it is to be drawn.
+/// Environment variable with the path of the file to which the trace is drawn, if any.
 const PICTURE: &str = "DROVER_WATERFALL";
-/// Attributes whose values differ from run to run; all others are compared.
+/// Attributes whose values differ from run to run. All others are compared.
 const REDACTED: [&str; 9] = [
     "drover.alloc.id",
     "drover.deployment.id",
@@ -37,7 +37,7 @@ const ONE_JOB: &str = include_str!("../../data/traces/one_job.txt");
 /// The trace of a registration that the applier refuses.
 const REFUSED: &str = include_str!("../../data/traces/refused.txt");
 
-/// What makes every process export its spans to a collector, and log everything as JSON.
+/// Environment variables by which every process exports its spans to a collector and logs everything as JSON.
 fn exports(collector: &Collector) -> Vec<(&'static str, String)> {
     vec![
         ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
@@ -50,28 +50,29 @@ fn exports(collector: &Collector) -> Vec<(&'static str, String)> {
 }
 
 async fn put(api: &Api, path: &str, body: &Value, trace: &str, flags: &str) -> (u16, String) {
-    let request = api.ask(Method::PUT, path).json(body);
+    let request = api.request(Method::PUT, path).json(body);
     let request =
         request.header("user-agent", "test/1").header("traceparent", format!("00-{trace}-{PARENT}-{flags}"));
-    let answer = request.send().await.expect("an answer");
-    (answer.status().as_u16(), answer.text().await.expect("a text"))
+    let response = request.send().await.expect("the API answers");
+    (response.status().as_u16(), response.text().await.expect("the body can be read"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_makes_one_trace_through_all_services() {
     let collector = Collector::start();
     let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
-    let mut job = jobs::pretending("traced", 1);
+    let mut job = jobs::mock_service("traced", 1);
     job["Job"]["Update"] = json!({ "MinHealthyTime": 1_000_000 });
     let (status, body) = put(&cluster.api, "/v1/jobs", &job, TRACE, "01").await;
     assert_eq!(status, 200, "{body}");
-    cluster.until_alloc("traced", "running").await;
+    cluster.wait_for_alloc("traced", "running").await;
 
     let found = || collector.trace(TRACE);
-    // The commit of the report comes last. Spans are sent when they have ended, and parents end after their children.
-    let whole = async || (strays(&found()).is_empty() && tree(&found()) == ONE_JOB).then_some(());
-    until("the trace is whole", whole, || {
-        format!("without their parents: {:#?}\n{}", strays(&found()), tree(&found()))
+    // The commit of the report comes last. Spans are exported when they have ended, and parents end after their
+    // children.
+    let is_complete = async || (orphans(&found()).is_empty() && tree(&found()) == ONE_JOB).then_some(());
+    wait_until("the trace is complete", is_complete, || {
+        format!("without their parents: {:#?}\n{}", orphans(&found()), tree(&found()))
     })
     .await;
     let spans = found();
@@ -91,36 +92,37 @@ async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
     let collector = Collector::start();
     let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
 
-    // The applier finds that the job has another index, which the API says as it says all that is refused.
+    // The applier finds that the job has another index. The API reports that like every refusal.
     let job = json!({
-        "Job": jobs::pretending("refused", 1)["Job"], "EnforceIndex": true, "JobModifyIndex": 7,
+        "Job": jobs::mock_service("refused", 1)["Job"], "EnforceIndex": true, "JobModifyIndex": 7,
     });
     let (status, _) = put(&cluster.api, "/v1/jobs", &job, TRACE, "01").await;
     assert_eq!(status, 500);
     let found = || collector.trace(TRACE);
-    let whole = async || (strays(&found()).is_empty() && tree(&found()) == REFUSED).then_some(());
-    until("the failed request's trace is whole", whole, || tree(&found())).await;
+    let is_complete = async || (orphans(&found()).is_empty() && tree(&found()) == REFUSED).then_some(());
+    wait_until("the failed request's trace is complete", is_complete, || tree(&found())).await;
     let spans = found();
     for span in &spans {
         let error = span.error.as_deref().unwrap_or_else(|| panic!("{span:#?} has failed"));
         assert!(error.contains("Enforcing job modify index"), "{error}");
     }
 
-    // A client that does not want to be traced is not, but its trace's id goes on.
+    // A client that does not sample its trace is not traced, but the trace's id is passed on.
     let unsampled = TRACE.replace('0', "1");
-    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::pretending("quiet", 1), &unsampled, "00").await;
+    let (status, body) =
+        put(&cluster.api, "/v1/jobs", &jobs::mock_service("quiet", 1), &unsampled, "00").await;
     assert_eq!(status, 200, "{body}");
-    let alloc = cluster.until_alloc("quiet", "running").await;
+    let alloc = cluster.wait_for_alloc("quiet", "running").await;
     let alloc = cluster.api.get(&format!("/v1/allocation/{}", text(&alloc, "ID"))).await;
     assert_eq!(text(&alloc, "TraceID"), unsampled);
 
-    // Another one that is traced, and comes after it: whatever there was of the other one would have come, too.
+    // Another request that is traced follows. Spans of the former would have arrived before.
     let last = TRACE.replace('0', "2");
-    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::pretending("last", 1), &last, "01").await;
+    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::mock_service("last", 1), &last, "01").await;
     assert_eq!(status, 200, "{body}");
-    cluster.until_alloc("last", "running").await;
+    cluster.wait_for_alloc("last", "running").await;
     let ended = async || collector.trace(&last).iter().any(|span| span.name == "start alloc").then_some(());
-    until("the last trace has come", ended, || tree(&collector.trace(&last))).await;
+    wait_until("the last trace has arrived", ended, || tree(&collector.trace(&last))).await;
     assert_eq!(collector.trace(&unsampled), []);
     cluster.assert_alive();
 }
@@ -135,14 +137,14 @@ async fn batches_link_the_traces_that_they_join() {
     for (number, trace) in traces.iter().cloned().enumerate() {
         let api = cluster.api.clone();
         registrations.spawn(async move {
-            put(&api, "/v1/jobs", &jobs::pretending(&format!("job-{number}"), 1), &trace, "01").await
+            put(&api, "/v1/jobs", &jobs::mock_service(&format!("job-{number}"), 1), &trace, "01").await
         });
     }
     for (status, body) in registrations.join_all().await {
         assert_eq!(status, 200, "{body}");
     }
-    // A command whose commit is a part of its trace, or that links to one that links to it.
-    let is_carried = |command: &Span, spans: &[Span]| {
+    // A command whose commit is a part of its trace, or is linked with it in both directions.
+    let is_committed = |command: &Span, spans: &[Span]| {
         let mut commits = spans.iter().filter(|span| span.name == "commit log");
         let own = (command.trace_id.clone(), command.span_id.clone());
         commits.any(|commit| {
@@ -160,17 +162,17 @@ async fn batches_link_the_traces_that_they_join() {
         let processed = spans.iter().filter(|span| span.name == COMMAND).filter(of);
         processed.filter(|span| traces.contains(&span.trace_id)).cloned().collect()
     };
-    let all_carried = async || {
+    let all_committed = async || {
         let spans = collector.spans();
         let commands = commands(&spans);
-        let is_whole =
-            commands.len() == traces.len() && commands.iter().all(|command| is_carried(command, &spans));
-        is_whole.then_some(spans)
+        let is_complete =
+            commands.len() == traces.len() && commands.iter().all(|command| is_committed(command, &spans));
+        is_complete.then_some(spans)
     };
-    let spans = until("all registrations are carried by commits", all_carried, || {
+    let spans = wait_until("all registrations belong to commits", all_committed, || {
         let spans = collector.spans();
-        let lost = commands(&spans).into_iter().filter(|command| !is_carried(command, &spans));
-        format!("{:#?}", lost.collect::<Vec<_>>())
+        let missing = commands(&spans).into_iter().filter(|command| !is_committed(command, &spans));
+        format!("{:#?}", missing.collect::<Vec<_>>())
     })
     .await;
     for commit in spans.iter().filter(|span| span.name == "commit log" && span.parent.is_empty()) {
@@ -180,13 +182,13 @@ async fn batches_link_the_traces_that_they_join() {
     cluster.assert_alive();
 }
 
-/// Every service says what it is.
+/// Every service identifies itself.
 fn assert_resources(spans: &[Span]) {
-    let told: BTreeSet<&str> = spans.iter().map(Span::service).collect();
-    // The watcher speaks of many jobs at once, in traces of its own.
-    let wanted = SERVICES.into_iter().filter(|service| *service != "deployment-watcher").chain([AGENT]);
-    let wanted: Vec<String> = wanted.map(|service| format!("drover-{service}")).collect();
-    assert_eq!(told, wanted.iter().map(String::as_str).collect());
+    let services: BTreeSet<&str> = spans.iter().map(Span::service).collect();
+    // The deployment watcher handles many jobs at once, in traces of its own.
+    let expected = SERVICES.into_iter().filter(|service| *service != "deployment-watcher").chain([AGENT]);
+    let expected: Vec<String> = expected.map(|service| format!("drover-{service}")).collect();
+    assert_eq!(services, expected.iter().map(String::as_str).collect());
     let mut instances: BTreeMap<&str, &str> = BTreeMap::new();
     for span in spans {
         let of = |name: &str| span.resource.get(name).map_or("", String::as_str);
@@ -196,13 +198,13 @@ fn assert_resources(spans: &[Span]) {
         assert_eq!(of("deployment.environment.name"), "test");
         assert!(!of("host.name").is_empty());
     }
-    assert_eq!(instances.len(), told.len());
+    assert_eq!(instances.len(), services.len());
 }
 
-/// Each process has logged something that carries the trace, and a span of it.
+/// Each process has logged a line with the ids of the trace and of one of its spans.
 fn assert_logs(cluster: &Cluster) {
     for name in SERVICES.into_iter().filter(|service| *service != "deployment-watcher").chain([AGENT]) {
-        let log = std::fs::read_to_string(cluster.log(name)).expect("a log");
+        let log = std::fs::read_to_string(cluster.log(name)).expect("the log can be read");
         let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let traced: Vec<&Value> = lines.iter().filter(|line| text(line, "trace_id") == TRACE).collect();
         assert!(!traced.is_empty(), "{name} has logged nothing in the trace:\n{log}");
@@ -212,7 +214,7 @@ fn assert_logs(cluster: &Cluster) {
     }
 }
 
-/// Evaluations, allocations and the deployment name the trace, in the API and in the tables.
+/// Evaluations, allocations and the deployment carry the trace's id, in the API and in the tables.
 async fn assert_objects(cluster: &Cluster) {
     let of_job = async |what: &str| cluster.api.get(&format!("/v1/job/traced/{what}")).await;
     let evals = of_job("evaluations").await;
@@ -233,14 +235,17 @@ async fn assert_objects(cluster: &Cluster) {
             where allocs.job_id = 'traced'",
     ];
     for query in queries {
-        // The tables follow right behind the log.
-        let written = async || cluster.sql(query).first().map(|row| row == TRACE);
-        until("the tables name the trace", written, || format!("{query}: {:?}", cluster.sql(query))).await;
+        // The projection follows shortly after the log.
+        let is_written = async || cluster.sql(query).first().map(|row| row == TRACE);
+        wait_until("the tables have the trace's id", is_written, || {
+            format!("{query}: {:?}", cluster.sql(query))
+        })
+        .await;
         assert!(cluster.sql(query).iter().all(|row| row == TRACE), "{query}");
     }
 }
 
-/// What becomes of the deployment is a trace of its own, which links to the one in which it began.
+/// Updates of the deployment have a trace of their own, which links to the one in which the deployment began.
 async fn assert_deployment(cluster: &Cluster, collector: &Collector) {
     let deployment = cluster.api.get("/v1/job/traced/deployment").await;
     let is_linked = |span: &Span| span.links.iter().any(|(trace, _)| trace == TRACE);
@@ -248,7 +253,7 @@ async fn assert_deployment(cluster: &Cluster, collector: &Collector) {
         let mut spans = collector.spans().into_iter();
         spans.find(|span| span.name == "update deployments" && is_linked(span))
     };
-    let root = until("the deployment goes on", root, || cluster.last_words()).await;
+    let root = wait_until("the deployment is updated", root, || cluster.log_tails()).await;
     assert_eq!((root.service(), root.parent.as_str()), ("drover-deployment-watcher", ""));
     assert_ne!(root.trace_id, TRACE);
     assert_eq!(root.attributes["drover.deployment.id"], text(&deployment, "ID"));
@@ -258,18 +263,18 @@ async fn assert_deployment(cluster: &Cluster, collector: &Collector) {
             .into_iter()
             .find(|span| span.name == COMMAND && span.attributes["drover.command"] == "UpdateDeployments")
     };
-    until("the update is applied in the same trace", applied, || cluster.last_words()).await;
+    wait_until("the update is applied in the same trace", applied, || cluster.log_tails()).await;
 }
 
-/// Spans that hang on nothing.
-fn strays(spans: &[Span]) -> Vec<&Span> {
+/// Spans whose parents are missing.
+fn orphans(spans: &[Span]) -> Vec<&Span> {
     let ids: BTreeSet<&str> = spans.iter().map(|span| span.span_id.as_str()).chain([PARENT]).collect();
     spans.iter().filter(|span| !ids.contains(span.parent.as_str())).collect()
 }
 
-/// The spans as a tree, children in the order in which they began, with what is the same in every run.
+/// The spans as a tree, children in order of their start, with everything that is the same in every run.
 ///
-/// Of siblings that look the same only the last is shown: an agent may report an allocation before it runs as well.
+/// Of equal siblings only the last is included, because an agent may report an allocation before it runs as well.
 fn tree(spans: &[Span]) -> String {
     let mut children: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in spans {

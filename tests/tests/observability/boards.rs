@@ -1,8 +1,8 @@
-//! What the dashboards show: the source that `deploy/observability/dashboards/*.json` are made from.
+//! The content of the dashboards, from which `deploy/observability/dashboards/*.json` are generated.
 
 /// A dashboard.
 pub(crate) struct Board {
-    /// The name of its file; its id in Grafana has `drover-` in front.
+    /// The name of its file. Its id in Grafana is prefixed with `drover-`.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) rows: &'static [Row],
@@ -17,40 +17,40 @@ pub(crate) struct Row {
 /// A panel.
 pub(crate) struct Panel {
     pub(crate) title: &'static str,
-    /// What it means, where the title does not say.
-    pub(crate) about: &'static str,
-    /// As Grafana calls it.
+    /// An explanation, if the title needs one.
+    pub(crate) description: &'static str,
+    /// Grafana's name of the unit.
     pub(crate) unit: &'static str,
     pub(crate) kind: Kind,
-    /// Expressions, each with what its lines are called.
-    pub(crate) lines: &'static [(&'static str, &'static str)],
+    /// Expressions, each with the legend of its series.
+    pub(crate) queries: &'static [(&'static str, &'static str)],
 }
 
-/// How a panel shows its lines.
+/// How a panel shows its series.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One figure.
-    Figure,
-    /// Over time.
+    /// A single value.
+    Stat,
+    /// A graph over time.
     Graph,
 }
 
 const fn graph(
     title: &'static str,
     unit: &'static str,
-    about: &'static str,
-    lines: &'static [(&'static str, &'static str)],
+    description: &'static str,
+    queries: &'static [(&'static str, &'static str)],
 ) -> Panel {
-    Panel { title, about, unit, kind: Kind::Graph, lines }
+    Panel { title, description, unit, kind: Kind::Graph, queries }
 }
 
-const fn figure(
+const fn stat(
     title: &'static str,
     unit: &'static str,
-    about: &'static str,
-    lines: &'static [(&'static str, &'static str)],
+    description: &'static str,
+    queries: &'static [(&'static str, &'static str)],
 ) -> Panel {
-    Panel { title, about, unit, kind: Kind::Figure, lines }
+    Panel { title, description, unit, kind: Kind::Stat, queries }
 }
 
 /// All dashboards.
@@ -63,40 +63,35 @@ const OVERVIEW: Board = Board {
         Row {
             title: "Now",
             panels: &[
-                figure(
+                stat(
                     "Nodes ready",
                     "none",
                     "Nodes that may get new work.",
                     &[("drover_cluster_nodes{status=\"ready\"}", "")],
                 ),
-                figure(
+                stat(
                     "Nodes down",
                     "none",
                     "Nodes that are down or disconnected.",
                     &[("sum(drover_cluster_nodes{status=~\"down|disconnected\"})", "")],
                 ),
-                figure(
-                    "Jobs running",
-                    "none",
-                    "Jobs of status running.",
-                    &[("nomad_job_status_running", "")],
-                ),
-                figure(
+                stat("Jobs running", "none", "Jobs of status running.", &[("nomad_job_status_running", "")]),
+                stat(
                     "Allocations running",
                     "none",
                     "Allocations of all jobs that run.",
                     &[("drover_cluster_allocations{status=\"running\"}", "")],
                 ),
-                figure(
-                    "Allocations to be placed",
+                stat(
+                    "Allocations queued",
                     "none",
-                    "Allocations that are wanted and not placed.",
+                    "Allocations that are requested but not placed.",
                     &[("drover_cluster_allocations{status=\"queued\"}", "")],
                 ),
-                figure(
+                stat(
                     "Blocked evaluations",
                     "none",
-                    "Evaluations that wait for room.",
+                    "Evaluations that wait for capacity.",
                     &[("nomad_blocked_evals_total_blocked", "")],
                 ),
             ],
@@ -123,19 +118,19 @@ const OVERVIEW: Board = Board {
                 graph(
                     "Evaluations",
                     "none",
-                    "Where evaluations are that the broker knows.",
+                    "Evaluations in the broker, by state.",
                     &[
                         ("nomad_broker_total_ready", "ready"),
-                        ("nomad_broker_total_unacked", "with workers"),
-                        ("nomad_broker_total_pending", "behind another of their job"),
-                        ("nomad_broker_total_waiting", "waiting for their time"),
+                        ("nomad_broker_total_unacked", "unacked"),
+                        ("nomad_broker_total_pending", "pending"),
+                        ("nomad_broker_total_waiting", "delayed"),
                         ("nomad_blocked_evals_total_blocked", "blocked"),
                     ],
                 ),
                 graph(
                     "Resources",
                     "percentunit",
-                    "Shares of what all nodes have that allocations hold.",
+                    "Share of all nodes' resources that allocations hold.",
                     &[
                         ("drover_cluster_cpu_mhz_held / drover_cluster_cpu_mhz", "cpu"),
                         ("drover_cluster_memory_held_bytes / drover_cluster_memory_bytes", "memory"),
@@ -155,7 +150,7 @@ const OVERVIEW: Board = Board {
                 graph(
                     "Active processes",
                     "none",
-                    "1 where some process holds the role.",
+                    "1 if a process holds the role.",
                     &[("sum by (role) (drover_active)", "{{role}}")],
                 ),
                 graph(
@@ -167,7 +162,7 @@ const OVERVIEW: Board = Board {
                 graph(
                     "Processor time",
                     "percentunit",
-                    "Seconds of processor time a second.",
+                    "Seconds of processor time per second.",
                     &[("rate(drover_process_cpu_time_seconds[$__rate_interval])", "{{service}} {{process}}")],
                 ),
                 graph(
@@ -179,7 +174,7 @@ const OVERVIEW: Board = Board {
                 graph(
                     "Commits",
                     "ops",
-                    "Change sets a second.",
+                    "Change sets per second.",
                     &[("rate(nomad_raft_apply[$__rate_interval])", "change sets")],
                 ),
             ],
@@ -197,44 +192,44 @@ const SCHEDULING: Board = Board {
                 graph(
                     "Ready",
                     "none",
-                    "Evaluations that can be handed out, by type of scheduler.",
+                    "Evaluations that are ready for a worker, by type of scheduler.",
                     &[("drover_broker_ready", "{{scheduler}}")],
                 ),
                 graph(
-                    "With workers",
+                    "Unacked",
                     "none",
-                    "Evaluations that workers have.",
+                    "Evaluations that are leased to workers.",
                     &[("drover_broker_unacked", "{{scheduler}}")],
                 ),
                 graph(
                     "Processed by each scheduler",
                     "ops",
-                    "Evaluations a second that each process finishes.",
+                    "Evaluations that each process finishes per second.",
                     &[(
                         "sum by (process) (rate(drover_scheduler_evals_processed_total[$__rate_interval]))",
                         "{{process}}",
                     )],
                 ),
                 graph(
-                    "Given back",
+                    "Returned to the broker",
                     "ops",
-                    "Evaluations a second that go back to the broker, by reason.",
+                    "Evaluations that workers return per second, by reason.",
                     &[(
                         "sum by (reason) (rate(drover_scheduler_evals_given_back_total[$__rate_interval]))",
                         "{{reason}}",
                     )],
                 ),
                 graph(
-                    "Hand-outs expired",
+                    "Expired leases",
                     "ops",
-                    "Workers that were silent for too long.",
+                    "Evaluation leases that workers did not renew in time.",
                     &[("rate(drover_broker_hand_outs_expired_total[$__rate_interval])", "expired")],
                 ),
                 graph(
-                    "Given up",
+                    "Failed",
                     "none",
-                    "Evaluations that were delivered too often.",
-                    &[("drover_broker_failed", "given up")],
+                    "Evaluations that reached the delivery limit.",
+                    &[("drover_broker_failed", "failed")],
                 ),
             ],
         },
@@ -242,7 +237,7 @@ const SCHEDULING: Board = Board {
             title: "Latency",
             panels: &[
                 graph(
-                    "From arrival to the end",
+                    "Total time of an evaluation",
                     "s",
                     "",
                     &[
@@ -266,7 +261,7 @@ const SCHEDULING: Board = Board {
                     )],
                 ),
                 graph(
-                    "One run of a scheduler",
+                    "Run time of a scheduler",
                     "s",
                     "",
                     &[(
@@ -284,7 +279,7 @@ const SCHEDULING: Board = Board {
                     )],
                 ),
                 graph(
-                    "From a plan to its answer",
+                    "Time from a plan to its answer",
                     "s",
                     "",
                     &[
@@ -301,12 +296,12 @@ const SCHEDULING: Board = Board {
             ],
         },
         Row {
-            title: "Plans and room",
+            title: "Plans and capacity",
             panels: &[
                 graph(
                     "Plans",
                     "ops",
-                    "What became of plans.",
+                    "Plans by outcome.",
                     &[(
                         "sum by (verdict) (rate(drover_applier_plans_total[$__rate_interval]))",
                         "{{verdict}}",
@@ -315,26 +310,26 @@ const SCHEDULING: Board = Board {
                 graph(
                     "Rejected nodes",
                     "ops",
-                    "Nodes of plans that had no room any more.",
+                    "Nodes in plans that had no capacity any more.",
                     &[("rate(drover_applier_plans_rejected_nodes_total[$__rate_interval])", "nodes")],
                 ),
                 graph(
                     "Placements",
                     "ops",
-                    "Allocations a second that plans propose.",
+                    "Allocations that plans propose per second.",
                     &[(
                         "sum by (process) (rate(drover_scheduler_placements_proposed_total[$__rate_interval]))",
                         "{{process}}",
                     )],
                 ),
                 graph(
-                    "CPU asked for in vain",
+                    "CPU requested by blocked evaluations",
                     "none",
-                    "MHz, by where it was looked for.",
+                    "MHz, by datacenter, node class and node pool.",
                     &[("nomad_blocked_evals_cpu", "{{datacenter}} {{node_class}} {{node_pool}}")],
                 ),
                 graph(
-                    "Memory asked for in vain",
+                    "Memory requested by blocked evaluations",
                     "decmbytes",
                     "",
                     &[("nomad_blocked_evals_memory", "{{datacenter}} {{node_class}} {{node_pool}}")],
@@ -362,7 +357,7 @@ const CONTROL_PLANE: Board = Board {
             title: "Commits to PostgreSQL",
             panels: &[
                 graph(
-                    "Time of a commit",
+                    "Commit time",
                     "s",
                     "",
                     &[
@@ -377,7 +372,7 @@ const CONTROL_PLANE: Board = Board {
                     ],
                 ),
                 graph(
-                    "Change sets of a commit",
+                    "Change sets per commit",
                     "none",
                     "",
                     &[(
@@ -398,7 +393,7 @@ const CONTROL_PLANE: Board = Board {
                     &[("drover_applier_commands_waiting", "commands"), ("nomad_plan_queue_depth", "plans")],
                 ),
                 graph(
-                    "Judging a batch",
+                    "Time to judge a batch",
                     "s",
                     "",
                     &[(
@@ -427,7 +422,7 @@ const CONTROL_PLANE: Board = Board {
             title: "Tables and log",
             panels: &[
                 graph(
-                    "From a commit to the tables",
+                    "Delay from a commit to the tables",
                     "s",
                     "",
                     &[(
@@ -476,7 +471,7 @@ const CONTROL_PLANE: Board = Board {
                     &[("sum by (service) (rate(drover_feed_gaps_total[$__rate_interval]))", "{{service}}")],
                 ),
                 graph(
-                    "Read from the log instead",
+                    "Change sets read from the log",
                     "ops",
                     "",
                     &[(
@@ -523,16 +518,16 @@ const CONTROL_PLANE: Board = Board {
                     ],
                 ),
                 graph(
-                    "Commands, as senders see them",
+                    "Command round trip",
                     "s",
-                    "Repetitions included.",
+                    "Including retries.",
                     &[(
                         "histogram_quantile(0.99, sum by (le, service) (rate(drover_bus_command_seconds_bucket[$__rate_interval])))",
                         "p99 {{service}}",
                     )],
                 ),
                 graph(
-                    "Commands sent again",
+                    "Command retries",
                     "ops",
                     "",
                     &[(
@@ -543,7 +538,7 @@ const CONTROL_PLANE: Board = Board {
                 graph(
                     "Dropped",
                     "ops",
-                    "Messages that found no room, or came too late.",
+                    "Messages dropped by full queues, or expired.",
                     &[
                         (
                             "sum by (subject) (rate(drover_bus_dropped_total[$__rate_interval]))",
@@ -578,7 +573,7 @@ const NODES: Board = Board {
                     "",
                     &[
                         ("sum(rate(drover_tracker_heartbeats_total[$__rate_interval]))", "answered"),
-                        ("nomad_heartbeat_active", "nodes that are timed"),
+                        ("nomad_heartbeat_active", "nodes with a timer"),
                     ],
                 ),
                 graph(
@@ -588,9 +583,9 @@ const NODES: Board = Board {
                     &[("increase(drover_tracker_nodes_missed_total[1h])", "missed")],
                 ),
                 graph(
-                    "Heartbeats wait",
+                    "Heartbeat delay",
                     "s",
-                    "How long heartbeats may wait that the tracker has not looked at.",
+                    "How long heartbeats may have waited that the tracker has not read.",
                     &[("drover_tracker_deaf_seconds", "")],
                 ),
                 graph(
@@ -608,7 +603,7 @@ const NODES: Board = Board {
                     "99th percentiles.",
                     &[
                         ("nomad_nomad_client_register{quantile=\"0.99\"}", "register"),
-                        ("nomad_nomad_client_get_client_allocs{quantile=\"0.99\"}", "ask for work"),
+                        ("nomad_nomad_client_get_client_allocs{quantile=\"0.99\"}", "get work"),
                         ("nomad_nomad_client_update_alloc{quantile=\"0.99\"}", "report"),
                         ("nomad_nomad_client_update_status{quantile=\"0.99\"}", "become ready"),
                     ],
@@ -633,7 +628,7 @@ const NODES: Board = Board {
                 graph(
                     "CPU held",
                     "percentunit",
-                    "Of the fullest nodes.",
+                    "On the nodes with the highest share.",
                     &[(
                         "topk(10, nomad_client_allocated_cpu / (nomad_client_allocated_cpu + nomad_client_unallocated_cpu))",
                         "{{node_id}}",
@@ -642,7 +637,7 @@ const NODES: Board = Board {
                 graph(
                     "Memory held",
                     "percentunit",
-                    "Of the fullest nodes.",
+                    "On the nodes with the highest share.",
                     &[(
                         "topk(10, nomad_client_allocated_memory / (nomad_client_allocated_memory + nomad_client_unallocated_memory))",
                         "{{node_id}}",
@@ -664,7 +659,7 @@ const NODES: Board = Board {
                     ],
                 ),
                 graph(
-                    "To be placed by job",
+                    "Queued by job",
                     "none",
                     "",
                     &[(
@@ -677,7 +672,12 @@ const NODES: Board = Board {
         Row {
             title: "Deployments",
             panels: &[
-                graph("Watched", "none", "", &[("drover_watcher_deployments_watched", "deployments")]),
+                graph(
+                    "Deployments watched",
+                    "none",
+                    "",
+                    &[("drover_watcher_deployments_watched", "deployments")],
+                ),
                 graph(
                     "Steps",
                     "ops",
@@ -688,7 +688,7 @@ const NODES: Board = Board {
                     )],
                 ),
                 graph(
-                    "Not written",
+                    "Commands not committed",
                     "ops",
                     "",
                     &[("rate(drover_watcher_not_written_total[$__rate_interval])", "commands")],
@@ -751,7 +751,7 @@ const API: Board = Board {
             ],
         },
         Row {
-            title: "Latency of requests that do not wait for changes",
+            title: "Latency of non-blocking requests",
             panels: &[
                 graph(
                     "All",
@@ -798,9 +798,9 @@ const API: Board = Board {
             ],
         },
         Row {
-            title: "Metrics themselves",
+            title: "Metrics pipeline",
             panels: &[
-                graph("Processes heard of", "none", "", &[("drover_api_processes_seen", "{{process}}")]),
+                graph("Processes with metrics", "none", "", &[("drover_api_processes_seen", "{{process}}")]),
                 graph(
                     "Snapshots refused",
                     "ops",
@@ -820,7 +820,7 @@ const API: Board = Board {
                     ],
                 ),
                 graph(
-                    "Computing from the state",
+                    "Time to compute metrics from the state",
                     "s",
                     "",
                     &[(

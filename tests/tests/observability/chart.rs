@@ -1,4 +1,4 @@
-//! The chart scrapes every process, and from the API only what it computes from the state: exactly that is kept.
+//! The chart scrapes every process. From the API it keeps exactly the series that the API computes from the state.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,16 @@ fn what_the_api_computes_is_kept_from_it_and_nothing_else() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes/chart/templates/monitoring.yaml");
     let text = fs::read_to_string(path).unwrap();
-    let (_, rest) = text.split_once("action: keep").expect("the API's series are filtered");
-    let kept =
-        rest.lines().find_map(|line| line.trim().strip_prefix("regex: ")).expect("by a regular expression");
+    let (_, rest) = text.split_once("action: keep").expect("the chart filters the API's series");
+    let kept = rest
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("regex: "))
+        .expect("the filter is a regular expression");
     let kept = Regex::new(&format!("^(?:{kept})$")).unwrap();
     for meta in catalogue::all().map(Metric::meta) {
         for name in names(meta).iter().map(|name| exposed_name(meta, name)) {
             let is_computed = meta.merge == Merge::Api;
-            // A summary has further series, none of which is computed.
+            // A summary has further series. None of them is computed.
             for series in [name.clone(), format!("{name}_sum"), format!("{name}_count")] {
                 let is_own = series == name;
                 assert_eq!(

@@ -1,5 +1,5 @@
-//! Dashboards for Grafana: made from [`boards`](crate::boards), of expressions that Prometheus can read, about metrics that
-//! there are.
+//! Checks the dashboards for Grafana: they are generated from [`boards`](crate::boards), Prometheus can parse their
+//! expressions, and their metrics exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,16 +11,16 @@ use tests::promtool::promtool;
 use crate::boards::{BOARDS, Board, Kind, Panel};
 use crate::emitted::faults;
 
-/// The width of a dashboard, and the sizes of panels on it.
+/// The width of a dashboard, and the sizes of its panels.
 const WIDTH: u32 = 24;
-const FIGURE: (u32, u32) = (4, 4);
+const STAT: (u32, u32) = (4, 4);
 const GRAPH: (u32, u32) = (8, 8);
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/observability/dashboards")
 }
 
-/// A dashboard as Grafana reads it.
+/// A dashboard in Grafana's format.
 fn board(board: &Board) -> Value {
     let mut panels = Vec::new();
     let (mut x, mut y) = (0, 0);
@@ -32,7 +32,7 @@ fn board(board: &Board) -> Value {
         y += 1;
         let mut lowest = y;
         for one in row.panels {
-            let (width, height) = if one.kind == Kind::Figure { FIGURE } else { GRAPH };
+            let (width, height) = if one.kind == Kind::Stat { STAT } else { GRAPH };
             if x + width > WIDTH {
                 (x, y) = (0, lowest);
             }
@@ -59,22 +59,22 @@ fn board(board: &Board) -> Value {
     })
 }
 
-fn panel(panel: &Panel, id: usize, place: &Value) -> Value {
+fn panel(panel: &Panel, id: usize, position: &Value) -> Value {
     let source = json!({ "type": "prometheus", "uid": "${datasource}" });
     let names = ('A'..='Z').map(String::from);
     let targets: Vec<Value> = names
-        .zip(panel.lines)
+        .zip(panel.queries)
         .map(|(name, (expression, legend))| {
-            json!({ "refId": name, "datasource": source, "expr": expression, "legendFormat": legend, "instant": panel.kind == Kind::Figure })
+            json!({ "refId": name, "datasource": source, "expr": expression, "legendFormat": legend, "instant": panel.kind == Kind::Stat })
         })
         .collect();
     let mut shown = json!({
-        "id": id, "title": panel.title, "gridPos": place, "datasource": source, "targets": targets,
-        "type": if panel.kind == Kind::Figure { "stat" } else { "timeseries" },
+        "id": id, "title": panel.title, "gridPos": position, "datasource": source, "targets": targets,
+        "type": if panel.kind == Kind::Stat { "stat" } else { "timeseries" },
         "fieldConfig": { "defaults": { "unit": panel.unit }, "overrides": [] },
     });
-    if !panel.about.is_empty() {
-        shown["description"] = json!(panel.about);
+    if !panel.description.is_empty() {
+        shown["description"] = json!(panel.description);
     }
     shown
 }
@@ -94,15 +94,15 @@ fn the_kept_files_are_made_from_the_source() {
         if update {
             fs::write(&path, &text).unwrap();
         }
-        let kept = fs::read_to_string(&path).unwrap_or_default();
-        assert!(kept == text, "{} is out of date: run this test with UPDATE_METRICS=1", path.display());
+        let stored = fs::read_to_string(&path).unwrap_or_default();
+        assert!(stored == text, "{} is out of date: run this test with UPDATE_METRICS=1", path.display());
     }
-    let kept: BTreeSet<_> = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name()).collect();
-    let made: BTreeSet<_> = BOARDS.iter().map(|one| format!("{}.json", one.name).into()).collect();
-    assert_eq!(kept, made);
+    let stored: BTreeSet<_> = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    let generated: BTreeSet<_> = BOARDS.iter().map(|one| format!("{}.json", one.name).into()).collect();
+    assert_eq!(stored, generated);
 }
 
-/// The files are looked at, not their source: what is loaded into Grafana must be right.
+/// Checks the files and not their source, because Grafana loads the files.
 #[test]
 fn every_panel_names_metrics_that_there_are() {
     let (mut wrong, mut expressions) = (Vec::new(), 0);
@@ -123,16 +123,16 @@ fn every_panel_names_metrics_that_there_are() {
     assert!(expressions > 80, "{expressions}");
 }
 
-/// As rules, for promtool reads no dashboards.
+/// The expressions are checked as rules, because promtool does not read dashboards.
 #[test]
 fn prometheus_can_read_every_expression() {
     let rules: Vec<Value> = panels()
-        .flat_map(|(_, panel)| panel.lines)
+        .flat_map(|(_, panel)| panel.queries)
         .enumerate()
         .map(|(number, (expression, _))| json!({ "record": format!("panel:{number}"), "expr": expression.replace("$__rate_interval", "1m") }))
         .collect();
     let file = tempfile::NamedTempFile::new().unwrap();
-    // YAML takes JSON.
+    // YAML is a superset of JSON.
     fs::write(file.path(), json!({ "groups": [{ "name": "panels", "rules": rules }] }).to_string()).unwrap();
     let output = promtool(&["check", "rules", &file.path().display().to_string()], "");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
@@ -142,7 +142,7 @@ fn prometheus_can_read_every_expression() {
 fn panels_have_a_title_of_their_own() {
     let mut titles = BTreeSet::new();
     for (board, panel) in panels() {
-        assert!(titles.insert((board.name, panel.title)), "{}: {} is there twice", board.title, panel.title);
-        assert!(!panel.lines.is_empty(), "{}", panel.title);
+        assert!(titles.insert((board.name, panel.title)), "{}: {} exists twice", board.title, panel.title);
+        assert!(!panel.queries.is_empty(), "{}", panel.title);
     }
 }

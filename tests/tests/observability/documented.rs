@@ -1,4 +1,4 @@
-//! `docs/metrics.md` names every metric there is, and no other; and every metric that the reference documents.
+//! `docs/metrics.md` documents exactly the metrics that exist, and explains every metric that the reference documents.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use telemetry::metrics::prometheus::{exposed_name, names};
 use telemetry::metrics::{Kind, Merge, Meta, Metric, catalogue};
 
-/// The metrics that the reference documents (http-api §30), without the `nomad.` in front.
+/// The metrics that the reference documents (http-api §30), without the prefix `nomad.`.
 const DOCUMENTED: &[&str] = &[
     "job_summary.queued",
     "job_summary.complete",
@@ -169,7 +169,7 @@ const DOCUMENTED: &[&str] = &[
     "client.allocs.cpu.allocated",
 ];
 
-/// Where the tables of metrics begin and end in the document.
+/// The markers around the generated tables in the document.
 const BEGIN: &str = "<!-- Made from the catalogue of metrics: UPDATE_METRICS=1 cargo test -p tests --test observability -->\n";
 const END: &str = "<!-- End of what is made. -->\n";
 
@@ -183,18 +183,18 @@ fn metas() -> impl Iterator<Item = &'static Meta> {
 
 #[test]
 fn the_document_names_what_there_is() {
-    let kept = fs::read_to_string(path()).unwrap();
-    let (before, rest) = kept.split_once(BEGIN).expect("the document has a place for the tables");
-    let (_, after) = rest.split_once(END).expect("and an end of it");
+    let stored = fs::read_to_string(path()).unwrap();
+    let (before, rest) = stored.split_once(BEGIN).expect("the document has a marker before the tables");
+    let (_, after) = rest.split_once(END).expect("the document has a marker after the tables");
     let text = format!("{before}{BEGIN}\n{}\n{END}{after}", tables());
     if std::env::var_os("UPDATE_METRICS").is_some() {
         fs::write(path(), &text).unwrap();
     }
-    let kept = fs::read_to_string(path()).unwrap();
-    assert!(kept == text, "docs/metrics.md is out of date: run this test with UPDATE_METRICS=1");
+    let stored = fs::read_to_string(path()).unwrap();
+    assert!(stored == text, "docs/metrics.md is out of date: run this test with UPDATE_METRICS=1");
 }
 
-/// A table of each part.
+/// A table for each group of metrics.
 fn tables() -> String {
     let mut text = String::new();
     let mut part = String::new();
@@ -252,7 +252,7 @@ fn what_the_reference_documents_is_built_or_explained() {
             None => all.contains(&full),
         };
         let explained = text.lines().filter(|line| line.starts_with(&format!("| `{full}` | "))).count();
-        // Those that are built stand in the made tables as well, once.
+        // The generated tables also have one line for each metric that is built.
         let in_tables = usize::from(metas().any(|meta| meta.name == full));
         assert_eq!(explained, usize::from(!is_built) + in_tables, "{full}: built: {is_built}");
     }

@@ -1,43 +1,43 @@
-//! What an expression names, looked for among the series that processes emit.
+//! Checks the metrics and labels of an expression against the series that processes emit.
 
 use std::collections::BTreeSet;
 
 use telemetry::metrics::prometheus::{exposed_name, names};
 use telemetry::metrics::{Kind, Meta, Metric, catalogue};
 
-use crate::promql::named;
+use crate::promql::names_in;
 
 /// Labels that Prometheus adds, or that the API adds to series of each process.
 const ADDED: &[&str] = &["instance", "job", "service", "process", "alertname"];
 
-/// What is wrong with an expression; nothing if every metric and label that it names is emitted.
+/// Returns the faults of an expression: metrics and labels that no process emits.
 pub(crate) fn faults(expression: &str) -> Vec<String> {
-    let named = named(expression);
+    let found = names_in(expression);
     let mut faults = Vec::new();
     let mut labels: BTreeSet<&str> = ADDED.iter().copied().collect();
-    if named.metrics.is_empty() {
+    if found.metrics.is_empty() {
         faults.push(format!("no metric in {expression}"));
     }
-    for name in &named.metrics {
+    for name in &found.metrics {
         match find(name) {
             Some((meta, more)) => {
                 labels.extend(meta.labels);
                 labels.extend(more);
             }
-            None => faults.push(format!("nobody emits {name}")),
+            None => faults.push(format!("no process emits {name}")),
         }
     }
-    let unknown = named.labels.iter().filter(|label| !labels.contains(label.as_str()));
+    let unknown = found.labels.iter().filter(|label| !labels.contains(label.as_str()));
     faults.extend(unknown.map(|label| format!("no metric of {expression} has the label {label}")));
     faults
 }
 
-/// Whether processes emit a metric of this name, or a series of one.
+/// Returns whether processes emit a metric of this name, or a series of one.
 pub(crate) fn is_emitted(name: &str) -> bool {
     find(name).is_some() || find(&format!("{name}_bucket")).is_some()
 }
 
-/// The metric of which a series has this name, and the labels that its form adds.
+/// Returns the metric that has a series of this name, and the labels that its type adds.
 fn find(series: &str) -> Option<(&'static Meta, &'static [&'static str])> {
     catalogue::all().map(Metric::meta).find_map(|meta| {
         names(meta).iter().find_map(|name| {
@@ -58,9 +58,9 @@ fn what_nobody_emits_is_found() {
     let ok =
         "sum by (le, service) (rate(drover_applier_commit_seconds_bucket[5m])) > nomad_raft_commitTime_sum";
     assert_eq!(faults(ok), [""; 0]);
-    assert_eq!(faults("rate(drover_applier_plans[5m])"), ["nobody emits drover_applier_plans"]);
-    assert_eq!(faults("drover_applier_commit_seconds"), ["nobody emits drover_applier_commit_seconds"]);
-    assert_eq!(faults("drover_feed_index_bucket"), ["nobody emits drover_feed_index_bucket"]);
+    assert_eq!(faults("rate(drover_applier_plans[5m])"), ["no process emits drover_applier_plans"]);
+    assert_eq!(faults("drover_applier_commit_seconds"), ["no process emits drover_applier_commit_seconds"]);
+    assert_eq!(faults("drover_feed_index_bucket"), ["no process emits drover_feed_index_bucket"]);
     let roll = "drover_active{roll=\"b\"}";
     assert_eq!(faults(roll), [format!("no metric of {roll} has the label roll")]);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What people look at is what processes emit: the documentation of metrics, dashboards and alert rules against the
-//! catalogue of metrics. Nothing is started here; what a cluster really emits is looked at in `integration`.
+//! Documentation of metrics, dashboards and alert rules name only metrics that processes emit, according to the
+//! catalogue of metrics. These tests start no process. `integration` checks what a cluster really emits.
 
 mod boards;
 mod chart;

@@ -1,18 +1,18 @@
-//! The metrics and the labels that a PromQL expression names. Enough of the language to tell names from functions, labels,
-//! durations and keywords.
+//! Finds the metrics and the labels in a PromQL expression. Parses enough of the language to distinguish names from
+//! functions, labels, durations and keywords.
 
 use std::collections::BTreeSet;
 
-/// What an expression names.
+/// The names in an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct Names {
     pub(crate) metrics: BTreeSet<String>,
     pub(crate) labels: BTreeSet<String>,
 }
 
-/// Words that stand between expressions.
+/// Keywords that may follow an expression.
 const KEYWORDS: &[&str] = &["and", "or", "unless", "bool", "offset", "inf", "nan", "atan2", "start", "end"];
-/// Words that a list of labels follows.
+/// Keywords before a list of labels.
 const BEFORE_LABELS: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -22,10 +22,10 @@ enum Token {
     Symbol(char),
 }
 
-/// Reads an expression.
-pub(crate) fn named(expression: &str) -> Named {
+/// Returns the names in an expression.
+pub(crate) fn names_in(expression: &str) -> Names {
     let tokens = tokens(expression);
-    let mut named = Named::default();
+    let mut names = Names::default();
     let mut at = 0;
     while at < tokens.len() {
         let next = tokens.get(at + 1);
@@ -35,23 +35,23 @@ pub(crate) fn named(expression: &str) -> Named {
                     at += 2;
                     while tokens.get(at).is_some_and(|token| *token != Token::Symbol(')')) {
                         if let Token::Word(label) = &tokens[at] {
-                            named.labels.insert(label.clone());
+                            names.labels.insert(label.clone());
                         }
                         at += 1;
                     }
                 }
             }
             Token::Word(word) if next == Some(&Token::Symbol('(')) || KEYWORDS.contains(&word.as_str()) => {}
-            // An aggregation may name its labels before what it aggregates.
+            // An aggregation may have its labels before its operand.
             Token::Word(_)
                 if matches!(next, Some(Token::Word(word)) if BEFORE_LABELS.contains(&word.as_str()))
                     && matches!(tokens.get(at + 2), Some(Token::Symbol('(')))
                     && is_aggregation(&tokens[at]) => {}
-            Token::Word(word) => drop(named.metrics.insert(word.clone())),
+            Token::Word(word) => drop(names.metrics.insert(word.clone())),
             Token::Symbol('{') => {
                 while tokens.get(at).is_some_and(|token| *token != Token::Symbol('}')) {
                     if let Token::Word(label) = &tokens[at] {
-                        named.labels.insert(label.clone());
+                        names.labels.insert(label.clone());
                     }
                     at += 1;
                 }
@@ -60,7 +60,7 @@ pub(crate) fn named(expression: &str) -> Named {
         }
         at += 1;
     }
-    named
+    names
 }
 
 fn is_aggregation(token: &Token) -> bool {
@@ -97,7 +97,7 @@ fn tokens(expression: &str) -> Vec<Token> {
                 tokens.push(Token::Text);
                 end.map_or(rest.len(), |end| end + 2)
             }
-            // Variables of dashboards stand for durations and texts.
+            // Variables of dashboards stand for durations and strings.
             '$' => 1 + rest[1..].find(|c| !is_word(c)).unwrap_or(rest.len() - 1),
             // Durations of subqueries and ranges.
             '[' => rest.find(']').map_or(rest.len(), |end| end + 1),
@@ -123,7 +123,7 @@ fn tokens(expression: &str) -> Vec<Token> {
 #[test]
 fn names_are_told_from_everything_else() {
     let found = |expression: &str| {
-        let Named { metrics, labels } = named(expression);
+        let Names { metrics, labels } = names_in(expression);
         let list = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join(" ");
         format!("{} | {}", list(metrics), list(labels))
     };

@@ -1,4 +1,5 @@
-//! Alert rules: good for Prometheus, about metrics that there are, explained, and doing what they should.
+//! Checks the alert rules: Prometheus accepts them, their metrics exist, they have explanations, and they pass their
+//! own tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +12,16 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/observability")
 }
 
-/// A rule, as far as it is looked at.
+/// The parts of a rule that are checked.
 #[derive(Debug, Default)]
 struct Rule {
     alert: String,
     expression: String,
-    /// What stands in it beside that, by name.
+    /// All other fields of the rule, by name.
     fields: Vec<(String, String)>,
 }
 
-/// Reads the rules of a file of the form that ours has: one field a line, and expressions that may be folded (`>-`).
+/// Parses the rules of a file in the format of ours: one field per line, and expressions that may be folded (`>-`).
 fn rules(text: &str) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut folded = None;
@@ -61,7 +62,7 @@ fn rules_name_metrics_that_there_are_and_explain_themselves() {
             |name: &str| rule.fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
         for name in ["summary", "description"] {
             if field(name).is_none_or(|text| !text.trim_end_matches('\'').ends_with('.')) {
-                fault(format!("its {name} is no sentence"));
+                fault(format!("its {name} is not a sentence"));
             }
         }
         if !matches!(field("severity"), Some("warning" | "critical")) {
@@ -74,9 +75,9 @@ fn rules_name_metrics_that_there_are_and_explain_themselves() {
         };
         let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file))
             .unwrap_or_default();
-        let is_there = page.lines().any(|line| line.to_lowercase() == format!("### {heading}"));
-        if !is_there || heading != rule.alert.to_lowercase() {
-            fault(format!("its runbook {file}#{heading} is not there"));
+        let exists = page.lines().any(|line| line.to_lowercase() == format!("### {heading}"));
+        if !exists || heading != rule.alert.to_lowercase() {
+            fault(format!("its runbook {file}#{heading} does not exist"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -88,8 +89,8 @@ fn prometheus_takes_the_rules_and_they_do_what_they_should() {
     let tests = folder().join("alerts.test.yaml").display().to_string();
     for args in [["check", "rules", &rules], ["test", "rules", &tests]] {
         let output = promtool(&args, "");
-        let said = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said));
+        let text = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&text));
     }
 }
 

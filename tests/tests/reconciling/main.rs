@@ -1,5 +1,6 @@
-//! Does a job come to where it should be, whatever happened to it before? Random histories of versions, nodes, allocations
-//! and time: after every step the plan is right in itself, and solving again changes nothing; in the end all of it runs.
+//! A job reaches its desired state, whatever happened to it before. Random histories of versions, nodes, allocations
+//! and time: after every step the plan is valid in itself, and solving again changes nothing. In the end every
+//! allocation runs.
 
 #![allow(clippy::unwrap_used, reason = "a history that cannot be played fails the test")]
 
@@ -30,23 +31,23 @@ fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
         (0u32..6).prop_map(Event::Count),
         Just(Event::Restart),
-        Just(Event::Light),
+        Just(Event::InPlace),
         any::<u8>().prop_map(Event::Down),
         any::<u8>().prop_map(Event::Disconnect),
-        any::<u8>().prop_map(Event::Back),
+        any::<u8>().prop_map(Event::Recover),
         any::<u8>().prop_map(Event::Drain),
         any::<u8>().prop_map(Event::Fail),
         Just(Event::Run),
         any::<u8>().prop_map(Event::Healthy),
         any::<u8>().prop_map(Event::Unhealthy),
         Just(Event::Promote),
-        (1i64..90).prop_map(Event::Pass),
+        (1i64..90).prop_map(Event::AdvanceTime),
         Just(Event::Nothing),
     ]
 }
 
 proptest! {
-    // The same histories each time: what others found is below.
+    // The same histories in each run. Cases that were found otherwise are tested below.
     #![proptest_config(ProptestConfig { cases: 1_000, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
@@ -54,7 +55,7 @@ proptest! {
         let mut world = World::new(shape);
         world.solve()?;
         for event in history {
-            world.happen(event);
+            world.apply_event(event);
             world.solve()?;
         }
         world.settle()?;
@@ -66,7 +67,7 @@ fn play(shape: Shape, history: Vec<Event>) -> World {
     let mut world = World::new(shape);
     world.solve().unwrap();
     for event in history {
-        world.happen(event);
+        world.apply_event(event);
         world.solve().unwrap();
     }
     world.settle().unwrap();
@@ -77,9 +78,9 @@ fn play(shape: Shape, history: Vec<Event>) -> World {
 fn that_a_deployment_waits_for_health_or_is_done_is_seen_at_a_glance() {
     let shape =
         Shape { kind: JobType::Service, count: 3, update: Some((1, 0)), disconnect: None, reschedules: true };
-    // The last two are healthy together.
+    // The last two allocations become healthy together.
     let healthy = [Event::Run, Event::Healthy(0), Event::Nothing];
-    let [waiting, done] = play(shape, healthy.into()).glances;
+    let [waiting, done] = play(shape, healthy.into()).rollout_checks;
     assert!(waiting >= 3 && done >= 1, "{waiting} {done}");
 }
 
@@ -92,7 +93,7 @@ fn an_allocation_is_not_stopped_and_updated_by_one_plan() {
         disconnect: Some((1, false)),
         reschedules: false,
     };
-    let history = [Event::Run, Event::Light, Event::Restart, Event::Run, Event::Drain(69), Event::Run];
+    let history = [Event::Run, Event::InPlace, Event::Restart, Event::Run, Event::Drain(69), Event::Run];
     play(shape, history.into_iter().chain([Event::Disconnect(46)]).collect());
 }
 
@@ -112,10 +113,10 @@ fn what_is_out_of_sight_does_not_stop_in_place_of_what_runs() {
         disconnect: Some((1, false)),
         reschedules: false,
     };
-    let out_of_sight = [Event::Run, Event::Down(24), Event::Restart];
-    let fewer = |events: [Event; 2]| play(shape.clone(), [&out_of_sight[..], &events].concat());
+    let unknown = [Event::Run, Event::Down(24), Event::Restart];
+    let fewer = |events: [Event; 2]| play(shape.clone(), [&unknown[..], &events].concat());
     fewer([Event::Count(1), Event::Count(0)]);
-    // Nor is it updated when there are enough without it.
-    fewer([Event::Count(2), Event::Light]);
+    // It is not updated either if there are enough others.
+    fewer([Event::Count(2), Event::InPlace]);
     fewer([Event::Count(2), Event::Restart]);
 }

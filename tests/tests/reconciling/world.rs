@@ -1,4 +1,5 @@
-//! A small cluster with one job, to which things happen, and what an applier and a deployment watcher would make of them.
+//! A small cluster with one job, to which events are applied, with simplified versions of an applier and a deployment
+//! watcher.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,49 +18,49 @@ use proptest::test_runner::TestCaseError;
 use scheduling::{Attempt, schedule};
 use state::{AllocRef, Rollout, State};
 use tests::build::{self, Ids, NOW};
+use tests::conformance::apply_plan_at;
 use tests::conformance::checker::faults;
-use tests::conformance::taken;
 
 const NODES: u64 = 5;
-/// Rounds in which everything must have come to rest.
+/// Rounds within which the job must have settled.
 const ROUNDS_MAX: u32 = 60;
-/// Plans that one evaluation may take to come to rest.
+/// Plans within which one evaluation must have settled.
 const PLANS_MAX: u32 = 2;
 
-/// What the job is like.
+/// The properties of the job.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) kind: JobType,
     pub(crate) count: u32,
-    /// How many at once, and how many canaries.
+    /// The number of parallel updates, and of canaries.
     pub(crate) update: Option<(u32, u32)>,
-    /// After how many seconds out of sight they are lost, and whether others take their places meanwhile.
+    /// After how many seconds disconnected allocations are lost, and whether they are replaced meanwhile.
     pub(crate) disconnect: Option<(i64, bool)>,
     pub(crate) reschedules: bool,
 }
 
-/// What happens; numbers choose a node or an allocation.
+/// An event. Its number chooses a node or an allocation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Event {
-    /// The job is to have another count.
+    /// The job gets another count.
     Count(u32),
     /// A version that needs a restart.
     Restart,
-    /// A version that does not.
-    Light,
+    /// A version that is updated in place.
+    InPlace,
     Down(u8),
     Disconnect(u8),
-    /// A node is back, with whatever still runs there.
-    Back(u8),
+    /// A node is ready again, with the allocations that still run on it.
+    Recover(u8),
     Drain(u8),
     Fail(u8),
-    /// All that was placed comes to run.
+    /// All allocations that were placed start to run.
     Run,
     Healthy(u8),
     Unhealthy(u8),
     Promote,
-    /// Seconds go by.
-    Pass(i64),
+    /// A number of seconds passes.
+    AdvanceTime(i64),
     Nothing,
 }
 
@@ -71,8 +72,8 @@ pub(crate) struct World {
     nodes: Vec<NodeId>,
     now: Timestamp,
     ids: Ids,
-    /// How often a deployment was seen to wait for health only, and to be done.
-    pub(crate) glances: [u32; 2],
+    /// How often a deployment was found to wait only for health, and to be done.
+    pub(crate) rollout_checks: [u32; 2],
 }
 
 impl World {
@@ -80,7 +81,8 @@ impl World {
         let mut ids = Ids::default();
         let nodes: Vec<NodeId> = (0..NODES).map(|_| NodeId::from_bytes(ids.bytes())).collect();
         let job = job(&shape);
-        let mut world = Self { shape, state: State::default(), job, nodes, now: NOW, ids, glances: [0; 2] };
+        let mut world =
+            Self { shape, state: State::default(), job, nodes, now: NOW, ids, rollout_checks: [0; 2] };
         let registered = world.nodes.iter().zip(0..).map(|(id, number)| {
             let mut node = build::node(*id, number);
             Arc::make_mut(&mut node.spec).computed_class = "v1:1".into();
@@ -95,10 +97,10 @@ impl World {
     fn apply(&mut self, changes: Vec<Change>) {
         let index = self.state.index().next();
         let set = model::change::ChangeSet { at: self.now, ..build::change_set(index, changes) };
-        self.state.apply(&set).expect("what happens fits the state");
+        self.state.apply(&set).expect("the changes fit the state");
     }
 
-    /// A new version.
+    /// Registers a new version.
     fn register(&mut self, edit: impl FnOnce(&mut JobSpec)) {
         let index = self.state.index().next();
         let mut spec = JobSpec::clone(&self.job.spec);
@@ -131,7 +133,7 @@ impl World {
         ids
     }
 
-    pub(crate) fn happen(&mut self, event: Event) {
+    pub(crate) fn apply_event(&mut self, event: Event) {
         match event {
             Event::Nothing => {}
             Event::Count(count) => self.register(|spec| spec.task_groups[0].count = count),
@@ -139,7 +141,7 @@ impl World {
                 let version = spec.meta.len();
                 spec.meta.insert(format!("version-{version}").into(), "x".into());
             }),
-            Event::Light => self.register(|spec| spec.priority = spec.priority % 50 + 1),
+            Event::InPlace => self.register(|spec| spec.priority = spec.priority % 50 + 1),
             Event::Down(number) => {
                 let id = self.node(number);
                 self.server_side(id, |server| server.status = NodeStatus::Down);
@@ -152,7 +154,7 @@ impl World {
                     }
                 });
             }
-            Event::Back(number) => self.come_back(self.node(number)),
+            Event::Recover(number) => self.recover(self.node(number)),
             Event::Drain(number) => self.drain(self.node(number)),
             Event::Fail(number) => {
                 self.report(Some(number), ClientStatus::Failed, |alloc| {
@@ -160,23 +162,23 @@ impl World {
                 });
             }
             Event::Run => self.run(),
-            Event::Healthy(number) => self.verdict(Some(number), true),
-            Event::Unhealthy(number) => self.verdict(Some(number), false),
+            Event::Healthy(number) => self.set_health(Some(number), true),
+            Event::Unhealthy(number) => self.set_health(Some(number), false),
             Event::Promote => self.promote(),
-            Event::Pass(seconds) => self.now = self.now + Nanos::from_secs(seconds),
+            Event::AdvanceTime(seconds) => self.now = self.now + Nanos::from_secs(seconds),
         }
-        self.watch();
+        self.update_deployment();
     }
 
     fn server_side(&mut self, id: NodeId, edit: impl FnOnce(&mut model::node::NodeServerSide)) {
-        let node = self.state.node(id).expect("it is known");
+        let node = self.state.node(id).expect("the node is registered");
         let mut server = node.server().clone();
         edit(&mut server);
         self.apply(vec![Change::NodeServerSide { id, server: Box::new(server) }]);
     }
 
-    /// What was out of sight runs again; what the servers gave up has ended.
-    fn come_back(&mut self, id: NodeId) {
+    /// Unknown allocations run again, and stopped ones have completed.
+    fn recover(&mut self, id: NodeId) {
         self.server_side(id, |server| {
             server.status = NodeStatus::Ready;
             server.drain = None;
@@ -217,7 +219,7 @@ impl World {
         self.change(ids, change);
     }
 
-    fn verdict(&mut self, number: Option<u8>, healthy: bool) {
+    fn set_health(&mut self, number: Option<u8>, healthy: bool) {
         let open = |alloc: AllocRef<'_>| {
             alloc.client_status() == ClientStatus::Running
                 && alloc.deployment_id().is_some()
@@ -241,7 +243,7 @@ impl World {
         (!latest.status.is_terminal()).then(|| Deployment::clone(latest))
     }
 
-    /// if enough canaries are healthy.
+    /// Promotes the deployment if enough canaries are healthy.
     fn promote(&mut self) {
         let Some(mut deployment) = self.current_deployment() else { return };
         let mut canaries = Vec::new();
@@ -265,8 +267,8 @@ impl World {
         }
     }
 
-    /// What an applier counts of a deployment, and a watcher decides.
-    fn watch(&mut self) {
+    /// Updates the deployment's counts as the applier does, and fails it as the watcher does.
+    fn update_deployment(&mut self) {
         let Some(mut deployment) = self.current_deployment() else { return };
         for (name, part) in deployment.groups.iter_mut() {
             let of_part = |alloc: &AllocRef<'_>| {
@@ -309,7 +311,7 @@ impl World {
         schedule(&attempt, &mut || self.ids.bytes()).plan
     }
 
-    /// A system job whose deployment failed goes on with every evaluation, a few allocations at a time.
+    /// A system job whose deployment failed continues with every evaluation, with a few allocations at a time.
     fn plans_max(&self) -> u32 {
         match self.shape.kind {
             JobType::System => PLANS_MAX + NODES as u32 * self.group().count,
@@ -317,47 +319,47 @@ impl World {
         }
     }
 
-    /// Solves and takes the plan until nothing more is to be done.
+    /// Solves and applies plans until there is nothing more to do.
     pub(crate) fn solve(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..self.plans_max() {
             let plan = self.plan();
-            self.glance(&plan)?;
+            self.check_rollout(&plan)?;
             if plan.is_noop() {
                 return Ok(());
             }
             let mut found = faults(&self.state, &plan);
-            if self.tries_canaries(&plan) {
-                // They have the names of those whose places they are to take, and the rest begin again at 0. In the
-                // end each must have its own.
+            if self.has_unpromoted_canaries(&plan) {
+                // Canaries have the names of the allocations that they are to replace, and the other names begin again
+                // at 0. After the rollout each allocation must have its own.
                 found.retain(|fault| !fault.ends_with("the name is given twice"));
             }
             prop_assert!(found.is_empty(), "{found:#?}\n{}", self.describe(&plan));
             let deployments = plan.deployment_updates.clone();
-            self.state = taken(&self.state, &plan, self.now);
+            self.state = apply_plan_at(&self.state, &plan, self.now);
             for update in deployments {
                 let Some(known) = self.state.deployment(update.id) else { continue };
                 let deployment = Deployment { status: update.status, ..Deployment::clone(known) };
                 self.apply(vec![Change::Deployment(Arc::new(deployment))]);
             }
-            self.watch();
+            self.update_deployment();
         }
         let plan = self.plan();
         prop_assert!(plan.is_noop(), "solving again changes something: {}", self.describe(&plan));
         Ok(())
     }
 
-    /// What can be told of the deployment without reconciling must be what reconciling comes to.
-    fn glance(&mut self, plan: &Plan) -> Result<(), TestCaseError> {
+    /// Checks that the shortcut for the rollout agrees with the plan of the reconciler.
+    fn check_rollout(&mut self, plan: &Plan) -> Result<(), TestCaseError> {
         let Some(deployment) = self.current_deployment() else { return Ok(()) };
         let rollout = self.state.rollout(&deployment);
         match rollout {
             Rollout::Open => return Ok(()),
             Rollout::Waiting => {
-                self.glances[0] += 1;
+                self.rollout_checks[0] += 1;
                 prop_assert!(plan.is_noop(), "{rollout:?}: {}", self.describe(plan));
             }
             Rollout::Done => {
-                self.glances[1] += 1;
+                self.rollout_checks[1] += 1;
                 let [update] = &plan.deployment_updates[..] else {
                     return Err(TestCaseError::fail(format!("{rollout:?}: {}", self.describe(plan))));
                 };
@@ -369,15 +371,15 @@ impl World {
         Ok(())
     }
 
-    /// Whether canaries that are not promoted are there, or come with a plan.
-    fn tries_canaries(&self, plan: &Plan) -> bool {
+    /// Whether the state or the plan has canaries that are not promoted.
+    fn has_unpromoted_canaries(&self, plan: &Plan) -> bool {
         let stored = self.current_deployment();
         let deployments = stored.iter().chain(plan.deployment.as_deref());
         let mut parts = deployments.flat_map(|deployment| deployment.groups.values());
         parts.any(|part| part.desired_canaries > 0 && !part.promoted)
     }
 
-    /// The allocations that there are, and what a plan does about them.
+    /// The live allocations, and the changes of a plan, for messages.
     fn describe(&self, plan: &Plan) -> String {
         let mut lines: Vec<String> = Vec::new();
         let name = |id: AllocId| self.state.alloc(id).map_or(String::new(), |alloc| alloc.name().to_string());
@@ -407,47 +409,47 @@ impl World {
         lines.join("\n")
     }
 
-    /// Everything is well from now on: what is wanted must come to run, all of the newest version.
+    /// Ends all failures. From then on every desired allocation must come to run, all of the newest version.
     pub(crate) fn settle(&mut self) -> Result<(), TestCaseError> {
         for number in 0..NODES as u8 {
-            self.happen(Event::Back(number));
+            self.apply_event(Event::Recover(number));
         }
-        self.happen(Event::Restart);
-        let mut found = Err(TestCaseError::fail("nothing was tried"));
+        self.apply_event(Event::Restart);
+        let mut found = Err(TestCaseError::fail("no round was played"));
         for _ in 0..ROUNDS_MAX {
             self.solve()?;
             found = self.is_settled();
             if found.is_ok() {
                 return Ok(());
             }
-            self.happen(Event::Run);
-            self.verdict(None, true);
-            self.watch();
-            self.happen(Event::Promote);
-            self.happen(Event::Pass(600));
+            self.apply_event(Event::Run);
+            self.set_health(None, true);
+            self.update_deployment();
+            self.apply_event(Event::Promote);
+            self.apply_event(Event::AdvanceTime(600));
         }
         found
     }
 
-    /// Whether as many run as should, all of the newest version, each with a name of its own.
+    /// Whether as many allocations run as desired, all of the newest version, each with its own name.
     fn is_settled(&self) -> Result<(), TestCaseError> {
         let is_per_node = self.shape.kind == JobType::System;
         let version = self.job.version_key();
         let live = self.allocs(|alloc| !alloc.is_terminal());
         let runs: Vec<AllocRef<'_>> = live.iter().filter_map(|id| self.state.alloc(*id)).collect();
-        let wanted = self.group().count as usize * if is_per_node { self.nodes.len() } else { 1 };
-        prop_assert_eq!(runs.len(), wanted, "as many as the count");
+        let expected = self.group().count as usize * if is_per_node { self.nodes.len() } else { 1 };
+        prop_assert_eq!(runs.len(), expected, "as many as the count");
         let is_current = |alloc: &AllocRef<'_>| alloc.common().job == version;
         prop_assert!(runs.iter().all(is_current), "all of the newest version");
         let name = |alloc: &AllocRef<'_>| (alloc.name(), is_per_node.then(|| alloc.node_id()));
         let names: BTreeSet<_> = runs.iter().map(name).collect();
-        prop_assert_eq!(names.len(), wanted, "each with a name of its own");
+        prop_assert_eq!(names.len(), expected, "each with a name of its own");
         prop_assert!(self.current_deployment().is_none(), "the deployment is done");
         Ok(())
     }
 }
 
-/// All of them, or the one that a number chooses.
+/// All ids, or the one that the number chooses.
 fn one_of(ids: Vec<AllocId>, number: Option<u8>) -> Vec<AllocId> {
     match number {
         Some(_) if ids.is_empty() => ids,

@@ -1,7 +1,7 @@
-//! Random commands. What each does to a cluster as it stands is said in `effects`.
+//! Random commands. `effects` turns each into a change of the current cluster.
 //!
-//! They name objects by small numbers, so that they meet: an id that was deleted comes back, a node that is gone still
-//! has allocations, a job is purged and registered again.
+//! Commands name objects by small numbers, so that they often refer to the same ones: a deleted id comes back, a
+//! deleted node still has allocations, a job is purged and registered again.
 
 use model::alloc::{AllocState, ClientStatus, DesiredStatus, DesiredTransition, Health, RescheduleOutcome};
 use model::change::{
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index as Pick, select};
 
 use crate::pool::{ALLOCS, DEPLOYMENTS, EVALS, JOBS, NODES, alloc_id, deployment_id, eval_id};
-use crate::wants::{self, Got, Want};
+use crate::requests::{self, Granted, ResourceRequest};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Command {
@@ -45,23 +45,23 @@ pub(crate) enum Command {
         description: Text,
     },
     ForgetOldVersions(u8),
-    /// A version is told its source.
+    /// Stores the source of a version.
     Submit {
         version: Pick,
         source: Text,
         is_copy: bool,
     },
-    /// Of a version that may have none.
+    /// The version may have no source.
     CopySubmission {
         from: Pick,
         to: Pick,
     },
     ForgetOldSubmissions(u8),
     PurgeJob(u8),
-    Summarise(u8),
+    WriteSummary(u8),
     Place {
         version: Pick,
-        want: Want,
+        request: ResourceRequest,
         canary: bool,
         rows: Vec<PlacedRow>,
     },
@@ -75,8 +75,8 @@ pub(crate) enum Command {
         alloc: u8,
         node: u8,
         version: Pick,
-        want: Want,
-        got: Got,
+        request: ResourceRequest,
+        granted: Granted,
         named: bool,
         as_changed: AllocsChanged,
     },
@@ -90,10 +90,10 @@ pub(crate) enum Command {
         job: u8,
         status: EvalStatus,
         is_outcome: bool,
-        /// As if it had been forgotten in between.
-        anew: bool,
+        /// Writes the evaluation as if it had been deleted in between.
+        recreated: bool,
     },
-    /// Of evaluations that may be gone.
+    /// The evaluations may have been deleted.
     ChangeEvals(EvalsChanged),
     ApplyPlan {
         eval: u8,
@@ -104,14 +104,14 @@ pub(crate) enum Command {
         deployment: u8,
         version: Pick,
         status: DeploymentStatus,
-        /// As if it had been forgotten in between.
-        anew: bool,
+        /// Writes the deployment as if it had been deleted in between.
+        recreated: bool,
     },
-    /// Of a deployment that may be gone.
+    /// The deployment may have been deleted.
     ChangeDeployment(DeploymentFields),
     DeleteDeployments(Vec<u8>),
-    GainRoom(Unblocked),
-    ForgetRoom {
+    RecordUnblocked(Unblocked),
+    ForgetUnblocked {
         age: u64,
     },
 }
@@ -120,7 +120,7 @@ pub(crate) enum Command {
 pub(crate) struct PlacedRow {
     pub(crate) alloc: u8,
     pub(crate) node: u8,
-    pub(crate) got: Got,
+    pub(crate) granted: Granted,
     pub(crate) previous: Option<u8>,
     pub(crate) reschedules: u8,
     pub(crate) preempted: Vec<u8>,
@@ -129,13 +129,13 @@ pub(crate) struct PlacedRow {
 #[derive(Debug, Clone)]
 pub(crate) struct ChangedRow {
     pub(crate) alloc: u8,
-    pub(crate) got: Got,
+    pub(crate) granted: Granted,
     pub(crate) tasks: u8,
     pub(crate) verdict: Option<(bool, Timestamp)>,
     pub(crate) address: Option<u8>,
 }
 
-/// Which of the columns a change of allocations has.
+/// The columns that a change of allocations has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Columns {
     pub(crate) reports: bool,
@@ -144,16 +144,16 @@ pub(crate) struct Columns {
     pub(crate) network: bool,
 }
 
-/// What becomes of the resources of changed allocations.
+/// How the resources of changed allocations change.
 #[derive(Debug, Clone)]
 pub(crate) enum Update {
     Nothing,
-    /// Other ports, other cores.
+    /// Other ports and other cores.
     Reassign,
-    /// Another version of their job, which wants something else.
+    /// Another version of their job, with another request.
     InPlace {
         version: Pick,
-        want: Want,
+        request: ResourceRequest,
     },
 }
 
@@ -175,43 +175,43 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
         1 => (version(), version()).prop_map(|(from, to)| Command::CopySubmission { from, to }),
         1 => (0..JOBS).prop_map(Command::ForgetOldSubmissions),
         1 => (0..JOBS).prop_map(Command::PurgeJob),
-        1 => (0..JOBS).prop_map(Command::Summarise),
-        6 => (version(), wants::want(), any::<bool>(), vec(placed_row(), 1..6))
-            .prop_map(|(version, want, canary, rows)| Command::Place { version, want, canary, rows }),
+        1 => (0..JOBS).prop_map(Command::WriteSummary),
+        6 => (version(), requests::request(), any::<bool>(), vec(placed_row(), 1..6))
+            .prop_map(|(version, request, canary, rows)| Command::Place { version, request, canary, rows }),
         8 => (allocs_changed(), columns(), update(), vec(changed_row(), 1..6))
             .prop_map(|(change, columns, update, rows)| {
                 Command::ChangeAllocs { change, columns, update, rows }
             }),
-        2 => (0..ALLOCS, 0..NODES, version(), wants::want(), wants::got(), any::<bool>(), allocs_changed())
-            .prop_map(|(alloc, node, version, want, got, named, as_changed)| {
-                Command::WriteAlloc { alloc, node, version, want, got, named, as_changed }
+        2 => (0..ALLOCS, 0..NODES, version(), requests::request(), requests::granted(), any::<bool>(), allocs_changed())
+            .prop_map(|(alloc, node, version, request, granted, named, as_changed)| {
+                Command::WriteAlloc { alloc, node, version, request, granted, named, as_changed }
             }),
         1 => (0..ALLOCS, allocs_changed())
             .prop_map(|(alloc, as_changed)| Command::RewriteAlloc { alloc, as_changed }),
         2 => vec(0..ALLOCS, 1..5).prop_map(Command::DeleteAllocs),
-        2 => (0..EVALS, 0..JOBS, select(EvalStatus::ALL), any::<bool>(), seldom()).prop_map(
-            |(eval, job, status, is_outcome, anew)| Command::WriteEval { eval, job, status, is_outcome, anew }
+        2 => (0..EVALS, 0..JOBS, select(EvalStatus::ALL), any::<bool>(), rarely()).prop_map(
+            |(eval, job, status, is_outcome, recreated)| Command::WriteEval { eval, job, status, is_outcome, recreated }
         ),
         2 => evals_changed().prop_map(Command::ChangeEvals),
         1 => (0..EVALS, 0..JOBS).prop_map(|(eval, job)| Command::ApplyPlan { eval, job }),
         1 => vec(0..EVALS, 1..3).prop_map(Command::DeleteEvals),
-        2 => (0..DEPLOYMENTS, version(), select(DeploymentStatus::ALL), seldom()).prop_map(
-            |(deployment, version, status, anew)| {
-                Command::WriteDeployment { deployment, version, status, anew }
+        2 => (0..DEPLOYMENTS, version(), select(DeploymentStatus::ALL), rarely()).prop_map(
+            |(deployment, version, status, recreated)| {
+                Command::WriteDeployment { deployment, version, status, recreated }
             }
         ),
         2 => deployment_fields().prop_map(Command::ChangeDeployment),
         1 => vec(0..DEPLOYMENTS, 1..3).prop_map(Command::DeleteDeployments),
         1 => (vec(name(), 0..2), vec(name(), 0..2), vec(name(), 0..2)).prop_map(
             |(classes, quotas, resources)| {
-                Command::GainRoom(Unblocked { classes, quotas, nodes: Vec::new(), resources })
+                Command::RecordUnblocked(Unblocked { classes, quotas, nodes: Vec::new(), resources })
             }
         ),
-        1 => (0..10u64).prop_map(|age| Command::ForgetRoom { age }),
+        1 => (0..10u64).prop_map(|age| Command::ForgetUnblocked { age }),
     ]
 }
 
-fn seldom() -> impl Strategy<Value = bool> {
+fn rarely() -> impl Strategy<Value = bool> {
     prop::bool::weighted(0.1)
 }
 
@@ -285,11 +285,11 @@ fn deployment_fields() -> impl Strategy<Value = DeploymentFields> {
 }
 
 fn placed_row() -> impl Strategy<Value = PlacedRow> {
-    (0..ALLOCS, 0..NODES, wants::got(), option::of(0..ALLOCS), 0..2u8, vec(0..ALLOCS, 0..2)).prop_map(
-        |(alloc, node, got, previous, reschedules, preempted)| PlacedRow {
+    (0..ALLOCS, 0..NODES, requests::granted(), option::of(0..ALLOCS), 0..2u8, vec(0..ALLOCS, 0..2)).prop_map(
+        |(alloc, node, granted, previous, reschedules, preempted)| PlacedRow {
             alloc,
             node,
-            got,
+            granted,
             previous,
             reschedules,
             preempted,
@@ -299,8 +299,9 @@ fn placed_row() -> impl Strategy<Value = PlacedRow> {
 
 fn changed_row() -> impl Strategy<Value = ChangedRow> {
     let verdict = option::of((any::<bool>(), (0..3i64).prop_map(Timestamp::from_secs)));
-    (0..ALLOCS, wants::got(), 0..3u8, verdict, option::of(0..3u8))
-        .prop_map(|(alloc, got, tasks, verdict, address)| ChangedRow { alloc, got, tasks, verdict, address })
+    (0..ALLOCS, requests::granted(), 0..3u8, verdict, option::of(0..3u8)).prop_map(
+        |(alloc, granted, tasks, verdict, address)| ChangedRow { alloc, granted, tasks, verdict, address },
+    )
 }
 
 fn columns() -> impl Strategy<Value = Columns> {
@@ -317,7 +318,7 @@ fn update() -> impl Strategy<Value = Update> {
     prop_oneof![
         3 => Just(Update::Nothing),
         1 => Just(Update::Reassign),
-        2 => (any::<Pick>(), wants::want()).prop_map(|(version, want)| Update::InPlace { version, want }),
+        2 => (any::<Pick>(), requests::request()).prop_map(|(version, request)| Update::InPlace { version, request }),
     ]
 }
 

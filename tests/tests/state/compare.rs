@@ -1,5 +1,5 @@
-//! Does a state say what the plain maps say? Everything that can be asked of it is asked, and everything that it
-//! counts is counted again from whole allocations.
+//! Compares a state with the naive model. Every query is made, and everything that the state counts is counted again
+//! from whole allocations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use model::{Index, JobKey, JobVersionKey, NodeId, Text};
 use state::{AllocRef, NodePage, NodePorts, PAGE, State, Table, View};
 
 use crate::naive::Naive;
-use crate::{pool, wants};
+use crate::{pool, requests};
 
 pub(crate) fn assert_same(state: &State, naive: &Naive) {
     assert_eq!((state.index(), state.at()), (naive.index, naive.at));
@@ -37,8 +37,8 @@ pub(crate) fn assert_same(state: &State, naive: &Naive) {
     assert_same_nodes(state, naive);
 }
 
-/// Does a state that keeps a part say of it what the whole one says?
-pub(crate) fn assert_part(part: &State, entire: &State) {
+/// Asserts that a state with a smaller scope agrees with the entire state in that scope.
+pub(crate) fn assert_scoped(part: &State, entire: &State) {
     assert_eq!((part.index(), part.at()), (entire.index(), entire.at()));
     for table in Table::ALL.into_iter().filter(|table| part.scope().has(*table)) {
         assert_eq!(part.table_index(table), entire.table_index(table), "index of {table:?}");
@@ -68,7 +68,7 @@ pub(crate) fn assert_part(part: &State, entire: &State) {
     if scope.has(Table::Allocs) {
         let mut of_part: Vec<AllocRef<'_>> = part.allocs().collect();
         of_part.sort_by_key(|alloc| alloc.id());
-        assert_eq!(whole(of_part.into_iter()), whole(entire.allocs_in(..)));
+        assert_eq!(to_allocations(of_part.into_iter()), to_allocations(entire.allocs_in(..)));
         for job in pool::job_keys() {
             assert_eq!(by_id(part.allocs_of_job(&job)), by_id(entire.allocs_of_job(&job)), "of {job}");
         }
@@ -84,7 +84,7 @@ pub(crate) fn assert_part(part: &State, entire: &State) {
 
 fn assert_same_allocs(state: &State, naive: &Naive) {
     assert_eq!(state.alloc_count(), naive.allocs.len());
-    assert_eq!(whole(state.allocs_in(..)), naive.allocs.values().cloned().collect::<Vec<_>>());
+    assert_eq!(to_allocations(state.allocs_in(..)), naive.allocs.values().cloned().collect::<Vec<_>>());
     for id in pool::alloc_ids() {
         let expected = naive.allocs.get(&id);
         assert_eq!(state.alloc(id).map(AllocRef::to_allocation).as_ref(), expected);
@@ -118,7 +118,7 @@ fn assert_same_allocs(state: &State, naive: &Naive) {
     }
 }
 
-/// What a view works out rather than reads.
+/// Compares values that a view derives.
 fn assert_derived(alloc: AllocRef<'_>, expected: &Allocation, naive: &Naive) {
     assert_eq!(alloc.name(), expected.name());
     assert_eq!(alloc.resources(), expected.resources());
@@ -132,19 +132,19 @@ fn assert_derived(alloc: AllocRef<'_>, expected: &Allocation, naive: &Naive) {
 
 fn assert_same_jobs(state: &State, naive: &Naive) {
     let current: BTreeMap<JobKey, &Job> = naive.jobs.values().map(|job| (job.key(), job)).collect();
-    assert_eq!(plain(state.jobs()), current.values().copied().collect::<Vec<_>>());
+    assert_eq!(derefs(state.jobs()), current.values().copied().collect::<Vec<_>>());
     assert_eq!(state.job_count(), current.len());
     let system = |job: &&Job| job.spec.kind == JobType::System && !job.spec.stop;
-    assert_eq!(plain(state.system_jobs()), current.values().copied().filter(system).collect::<Vec<_>>());
+    assert_eq!(derefs(state.system_jobs()), current.values().copied().filter(system).collect::<Vec<_>>());
     let mut by_change: Vec<_> = current.values().map(|job| (job.modify_index, job.key())).collect();
     by_change.sort();
     assert!(state.jobs_by_change(..).map(|job| (job.modify_index, job.key())).eq(by_change));
     for key in pool::job_keys() {
         assert_eq!(state.job(&key).map(Arc::as_ref), current.get(&key).copied());
-        assert_eq!(plain(state.job_versions(&key)), naive.versions(&key));
+        assert_eq!(derefs(state.job_versions(&key)), naive.versions(&key));
         assert_eq!(state.job_summary(&key).map(Arc::as_ref), naive.summaries.get(&key));
         let submissions = naive.submissions.values().filter(|submission| submission.version.job == key);
-        assert_eq!(plain(state.job_submissions(&key)), submissions.collect::<Vec<&JobSubmission>>());
+        assert_eq!(derefs(state.job_submissions(&key)), submissions.collect::<Vec<&JobSubmission>>());
     }
     for (key, submission) in &naive.submissions {
         assert_eq!(state.job_submission(key).map(Arc::as_ref), Some(submission));
@@ -155,7 +155,7 @@ fn assert_same_jobs(state: &State, naive: &Naive) {
 }
 
 fn assert_same_evals(state: &State, naive: &Naive) {
-    assert_eq!(plain(state.evals()), naive.evals.values().collect::<Vec<_>>());
+    assert_eq!(derefs(state.evals()), naive.evals.values().collect::<Vec<_>>());
     for (id, eval) in &naive.evals {
         assert_eq!(state.eval(*id).map(Arc::as_ref), Some(eval));
     }
@@ -166,14 +166,14 @@ fn assert_same_evals(state: &State, naive: &Naive) {
     }
     for key in pool::job_keys() {
         let mut evals: Vec<&Evaluation> = naive.evals.values().filter(|eval| eval.job == key).collect();
-        assert_eq!(plain(state.evals_of_job(&key)), evals);
+        assert_eq!(derefs(state.evals_of_job(&key)), evals);
         evals.retain(|eval| !eval.status.is_terminal());
-        assert_eq!(plain(state.live_evals_of_job(&key)), evals);
+        assert_eq!(derefs(state.live_evals_of_job(&key)), evals);
     }
 }
 
 fn assert_same_deployments(state: &State, naive: &Naive) {
-    assert_eq!(plain(state.deployments()), naive.deployments.values().collect::<Vec<_>>());
+    assert_eq!(derefs(state.deployments()), naive.deployments.values().collect::<Vec<_>>());
     for (id, deployment) in &naive.deployments {
         assert_eq!(state.deployment(*id).map(Arc::as_ref), Some(deployment));
     }
@@ -187,7 +187,7 @@ fn assert_same_deployments(state: &State, naive: &Naive) {
     for key in pool::job_keys() {
         let deployments = naive.deployments.values().filter(|deployment| deployment.job.job == key);
         let deployments: Vec<&Deployment> = deployments.collect();
-        assert_eq!(plain(state.deployments_of_job(&key)), deployments);
+        assert_eq!(derefs(state.deployments_of_job(&key)), deployments);
         let latest =
             deployments.into_iter().max_by_key(|deployment| (deployment.create_index, deployment.id));
         assert_eq!(state.latest_deployment(&key).map(Arc::as_ref), latest);
@@ -200,8 +200,8 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
     let pages: Vec<&NodePage> = state.node_pages().collect();
     for (number, page) in pages.iter().enumerate() {
         assert!(state.node_page(number).is_some_and(|numbered| std::ptr::eq(numbered, *page)));
-        let limits = |place| (page.capacity(place), page.max_allocs[place]);
-        assert_eq!(page.is_even(), (1..PAGE).all(|place| limits(place) == limits(0)));
+        let limits = |bit| (page.capacity(bit), page.max_allocs[bit]);
+        assert_eq!(page.is_even(), (1..PAGE).all(|bit| limits(bit) == limits(0)));
         for usage in [&page.held, &page.live] {
             assert_eq!(usage.is_empty(), usage.allocs == [0; PAGE]);
         }
@@ -213,17 +213,17 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
         let known = state.node(id);
         let slot = known.map(|node| node.slot());
         let slot = slot.or_else(|| state.allocs_of_node(id).next().map(AllocRef::node_slot));
-        let slot = slot.expect("a node that is known or has allocations has a place") as usize;
-        assert!(taken.insert(slot), "two nodes share place {slot}");
-        assert_page_place(state, pages[slot / PAGE], slot % PAGE, naive.nodes.get(&id));
+        let slot = slot.expect("a node that is known or has allocations has a slot") as usize;
+        assert!(taken.insert(slot), "two nodes share slot {slot}");
+        assert_page_bit(state, pages[slot / PAGE], slot % PAGE, naive.nodes.get(&id));
         let work = naive.work.get(&id).copied().unwrap_or_default();
         assert_eq!(pages[slot / PAGE].work[slot % PAGE], work, "work of {id}");
         let allocs = naive.allocs_of_node(id);
         assert_usage(pages[slot / PAGE], slot % PAGE, &allocs);
         if let Some(node) = known {
             assert_eq!(state.node_at(node.slot()).map(|node| node.id()), Some(id));
-            let (page, place) = node.page();
-            assert!(std::ptr::eq(page, pages[slot / PAGE]) && place == slot % PAGE);
+            let (page, bit) = node.page();
+            assert!(std::ptr::eq(page, pages[slot / PAGE]) && bit == slot % PAGE);
             assert_eq!(node.work_index(), work);
             assert_eq!(node.usage(View::Held), pages[slot / PAGE].held.at(slot % PAGE));
             assert_eq!(node.usage(View::Live), pages[slot / PAGE].live.at(slot % PAGE));
@@ -232,14 +232,14 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
     }
     assert_kinds(state, naive);
     for slot in (0..pages.len() * PAGE).filter(|slot| !taken.contains(slot)) {
-        assert_page_place(state, pages[slot / PAGE], slot % PAGE, None);
+        assert_page_bit(state, pages[slot / PAGE], slot % PAGE, None);
         assert_eq!(pages[slot / PAGE].work[slot % PAGE], Index::ZERO);
         assert_usage(pages[slot / PAGE], slot % PAGE, &[]);
         assert!(state.node_at(slot as u32).is_none());
     }
 }
 
-/// Nodes have the same kind exactly if a scheduler can tell them apart only by what is unique to them.
+/// Asserts that nodes have the same kind exactly if a scheduler can distinguish them only by unique attributes.
 fn assert_kinds(state: &State, naive: &Naive) {
     let mut kinds: BTreeMap<_, u32> = BTreeMap::new();
     for node in state.nodes() {
@@ -254,25 +254,25 @@ fn assert_kinds(state: &State, naive: &Naive) {
             (&spec.computed_class, &spec.datacenter, &spec.node_pool, &spec.node_class),
             (drivers.collect::<Vec<_>>(), networks.collect::<Vec<_>>(), older.collect::<Vec<_>>()),
         );
-        let (page, place) = node.page();
-        let kind = page.kind[place];
+        let (page, bit) = node.page();
+        let kind = page.kind[bit];
         assert_eq!(*kinds.entry(what).or_insert(kind), kind);
     }
     let numbers: BTreeSet<u32> = kinds.values().copied().collect();
-    assert_eq!(numbers.len(), kinds.len(), "different nodes have the same kind");
+    assert_eq!(numbers.len(), kinds.len(), "nodes that differ have the same kind");
 }
 
-/// One place of a page against the node that stands there; `None` where none is known.
-fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<&Node>) {
+/// Compares one bit of a page with the node in that slot, or `None` if the slot is free.
+fn assert_page_bit(state: &State, page: &NodePage, bit: usize, node: Option<&Node>) {
     let sets = [page.known, page.ready, page.down, page.disconnected, page.draining, page.garbled_ports];
-    let bits = sets.map(|set| set >> place & 1 == 1);
-    let capacity = page.capacity(place);
-    let (id, max_allocs) = (page.ids[place], page.max_allocs[place]);
-    let numbers = [page.class[place], page.datacenter[place], page.pool[place]];
+    let bits = sets.map(|set| set >> bit & 1 == 1);
+    let capacity = page.capacity(bit);
+    let (id, max_allocs) = (page.ids[bit], page.max_allocs[bit]);
+    let numbers = [page.class[bit], page.datacenter[bit], page.pool[bit]];
     let Some(node) = node else {
         assert_eq!((bits, id), ([false; 6], NodeId::from_bytes([0; 16])));
         assert_eq!((capacity, max_allocs, numbers), (Demand::default(), 0, [0; 3]));
-        assert_eq!(page.kind[place], 0);
+        assert_eq!(page.kind[bit], 0);
         return;
     };
     let status = node.server.status;
@@ -290,10 +290,10 @@ fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<
     for ((names, name), number) in named.into_iter().zip(numbers) {
         assert_eq!((names.name(number), names.number(name)), (Some(name), Some(number)));
     }
-    assert!((page.kind[place] as usize) < state.node_kinds());
+    assert!((page.kind[bit] as usize) < state.node_kinds());
 }
 
-fn assert_usage(page: &NodePage, place: usize, allocs: &[&Allocation]) {
+fn assert_usage(page: &NodePage, bit: usize, allocs: &[&Allocation]) {
     for view in [View::Held, View::Live] {
         let counted = allocs.iter().filter(|alloc| counts(alloc, view));
         let mut sum = (Demand::default(), 0);
@@ -304,10 +304,10 @@ fn assert_usage(page: &NodePage, place: usize, allocs: &[&Allocation]) {
             sum.1 += 1;
         }
         let usage = page.usage(view);
-        assert_eq!((usage.at(place), usage.allocs[place]), sum, "{view:?} on place {place}");
+        assert_eq!((usage.at(bit), usage.allocs[bit]), sum, "{view:?} on bit {bit}");
     }
     let special = allocs.iter().any(|alloc| counts(alloc, View::Held) && is_special(alloc));
-    assert_eq!(page.special >> place & 1 == 1, special);
+    assert_eq!(page.special >> bit & 1 == 1, special);
 }
 
 fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
@@ -327,7 +327,7 @@ fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
             twice,
             "{view:?}"
         );
-        for (address, port) in wants::addresses_and_ports() {
+        for (address, port) in requests::addresses_and_ports() {
             let counted = ports.map_or(0, |ports| ports.holders(&address, port, view));
             let is_used = ports.is_some_and(|ports| ports.is_used(&address, port, view));
             let expected = holders.get(&(address, port)).copied().unwrap_or_default();
@@ -339,7 +339,7 @@ fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
     }
 }
 
-/// Whether an allocation counts (`spec/scheduling.md` ).
+/// Whether an allocation counts in a view (`spec/scheduling.md` ).
 fn counts(alloc: &Allocation, view: View) -> bool {
     let held = !alloc.client_status.is_terminal();
     match view {
@@ -348,37 +348,37 @@ fn counts(alloc: &Allocation, view: View) -> bool {
     }
 }
 
-/// Whether it has ports, devices or cores of its own.
+/// Whether an allocation has ports, devices or cores of its own.
 fn is_special(alloc: &Allocation) -> bool {
     let resources = alloc.resources();
     let owns = |task: &model::alloc::TaskResources| !task.cores.is_empty() || !task.devices.is_empty();
     resources.has_networks() || resources.tasks.iter().any(owns)
 }
 
-/// Objects in the order of their creation, and by id where that is the same.
+/// Objects in the order of their creation, and then by id.
 fn created<Id: Ord + Copy>(objects: impl Iterator<Item = (Index, Id)>) -> BTreeSet<(Index, Id)> {
     objects.collect()
 }
 
-/// Where a list may begin: at the first, in the middle, at the last.
+/// Objects at which a list may begin: the first, the middle and the last.
 fn starts<Id: Copy>(created: &BTreeSet<(Index, Id)>) -> Vec<(Index, Id)> {
-    let places = [0, created.len() / 2, created.len().saturating_sub(1)];
-    places.into_iter().filter_map(|place| created.iter().nth(place).copied()).collect()
+    let positions = [0, created.len() / 2, created.len().saturating_sub(1)];
+    positions.into_iter().filter_map(|position| created.iter().nth(position).copied()).collect()
 }
 
-fn whole<'a>(allocs: impl Iterator<Item = AllocRef<'a>>) -> Vec<Allocation> {
+fn to_allocations<'a>(allocs: impl Iterator<Item = AllocRef<'a>>) -> Vec<Allocation> {
     allocs.map(AllocRef::to_allocation).collect()
 }
 
 fn by_id<'a>(allocs: impl ExactSizeIterator<Item = AllocRef<'a>>) -> Vec<Allocation> {
     let expected = allocs.len();
-    let mut allocs = whole(allocs);
+    let mut allocs = to_allocations(allocs);
     assert_eq!(allocs.len(), expected);
     allocs.sort_by_key(|alloc| alloc.id);
     allocs
 }
 
-fn plain<'a, T>(objects: impl Iterator<Item = &'a Arc<T>>) -> Vec<&'a T> {
+fn derefs<'a, T>(objects: impl Iterator<Item = &'a Arc<T>>) -> Vec<&'a T> {
     objects.map(Arc::as_ref).collect()
 }
 

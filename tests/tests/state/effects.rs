@@ -1,4 +1,4 @@
-//! The valid change that a command makes of a cluster as it stands. One that cannot be done makes none.
+//! Turns a command into a valid change of the current cluster, or into none if the command cannot be carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use tests::build;
 use crate::commands::{ChangedRow, Columns, Command, PlacedRow, Update};
 use crate::naive::Naive;
 use crate::pool::{BYSTANDERS, NODES, alloc_id, deployment_id, eval_id, job_key, node_id};
-use crate::wants::{self, Want};
+use crate::requests::{self, ResourceRequest};
 
-/// A node's name as an allocation brings it; it counts only where nobody knows the node better.
+/// The node's name in a written allocation. It is only used if the node is not registered.
 const FORMER_NAME: &str = "former name";
 
-/// The cluster that every history begins with: two nodes and two jobs of the pool, and the bystanders.
-pub(crate) fn opening(naive: &Naive) -> Vec<Change> {
+/// The changes with which every history begins: two nodes and two jobs of the pool, and the bystanders.
+pub(crate) fn initial_changes(naive: &Naive) -> Vec<Change> {
     let bystanders = (0..BYSTANDERS).map(|number| NODES + number);
     let nodes = bystanders
         .chain(0..2)
@@ -38,7 +38,7 @@ pub(crate) fn opening(naive: &Naive) -> Vec<Change> {
 }
 
 impl Command {
-    /// What the command changes under `index`; `None` where what it is about is not there.
+    /// Returns the change that the command makes at `index`, or `None` if its objects do not exist.
     pub(crate) fn change(&self, naive: &Naive, index: Index) -> Option<Change> {
         let change = match self {
             Self::RegisterNode { node, shape } => {
@@ -86,22 +86,22 @@ impl Command {
                 Change::JobSubmissionsDeleted(old.to_vec())
             }
             Self::PurgeJob(job) => Change::JobDeleted(job_key(*job)),
-            Self::Summarise(job) => Change::JobSummary(Arc::new(JobSummary {
+            Self::WriteSummary(job) => Change::JobSummary(Arc::new(JobSummary {
                 job: job_key(*job),
                 groups: Map::default(),
                 children: None,
                 create_index: index,
                 modify_index: index,
             })),
-            Self::Place { version, want, canary, rows } => {
+            Self::Place { version, request, canary, rows } => {
                 let version = pick_version(version, naive)?;
-                Change::AllocsPlaced(Box::new(placements(version, want, *canary, rows, naive)?))
+                Change::AllocsPlaced(Box::new(placements(version, request, *canary, rows, naive)?))
             }
             Self::ChangeAllocs { change, columns, update, rows } => {
                 Change::AllocsChanged(Box::new(changed(change, *columns, update, rows, naive)?))
             }
-            Self::WriteAlloc { alloc, node, version, want, got, named, as_changed } => {
-                let (resources, assigned) = want.split(*got);
+            Self::WriteAlloc { alloc, node, version, request, granted, named, as_changed } => {
+                let (resources, assigned) = request.split(*granted);
                 let alloc = Allocation {
                     name_index: named.then_some(7),
                     assigned,
@@ -112,20 +112,20 @@ impl Command {
                         index,
                     )
                 };
-                Change::Alloc(Box::new(written(alloc, as_changed)))
+                Change::Alloc(Box::new(with_change(alloc, as_changed)))
             }
             Self::RewriteAlloc { alloc, as_changed } => {
                 let alloc = naive.allocs.get(&alloc_id(*alloc))?.clone();
                 naive.jobs.get(&alloc.common.job)?;
                 let alloc = Allocation { node_name: FORMER_NAME.into(), ..alloc };
-                Change::Alloc(Box::new(written(alloc, as_changed)))
+                Change::Alloc(Box::new(with_change(alloc, as_changed)))
             }
             Self::DeleteAllocs(allocs) => {
                 Change::AllocsDeleted(allocs.iter().copied().map(alloc_id).collect())
             }
-            Self::WriteEval { eval, job, status, is_outcome, anew } => {
+            Self::WriteEval { eval, job, status, is_outcome, recreated } => {
                 let id = eval_id(*eval);
-                let known = naive.evals.get(&id).filter(|_| !anew).cloned();
+                let known = naive.evals.get(&id).filter(|_| !recreated).cloned();
                 let eval = known.unwrap_or_else(|| Evaluation {
                     create_index: index,
                     ..Evaluation::new(id, job_key(*job), JobType::Service, 50, EvalTrigger::JobRegister)
@@ -138,9 +138,9 @@ impl Command {
                 Change::PlanApplied { job: job_of_eval(*eval, *job, naive), eval_id: eval_id(*eval) }
             }
             Self::DeleteEvals(evals) => Change::EvalsDeleted(evals.iter().copied().map(eval_id).collect()),
-            Self::WriteDeployment { deployment, version, status, anew } => {
+            Self::WriteDeployment { deployment, version, status, recreated } => {
                 let id = deployment_id(*deployment);
-                let known = naive.deployments.get(&id).filter(|_| !anew);
+                let known = naive.deployments.get(&id).filter(|_| !recreated);
                 let deployment = match known {
                     Some(known) => known.clone(),
                     None => build::deployment(id, pick_version(version, naive)?, index),
@@ -155,8 +155,8 @@ impl Command {
             Self::DeleteDeployments(deployments) => {
                 Change::DeploymentsDeleted(deployments.iter().copied().map(deployment_id).collect())
             }
-            Self::GainRoom(unblocked) => Change::Unblocked(unblocked.clone()),
-            Self::ForgetRoom { age } => Change::UnblockedForgotten(Index(index.0.saturating_sub(*age))),
+            Self::RecordUnblocked(unblocked) => Change::Unblocked(unblocked.clone()),
+            Self::ForgetUnblocked { age } => Change::UnblockedForgotten(Index(index.0.saturating_sub(*age))),
         };
         Some(change)
     }
@@ -166,7 +166,7 @@ fn registered_node(node: u8, shape: u8, naive: &Naive) -> Node {
     let id = node_id(node);
     let mhz = 4000 + u32::from(shape) * 100;
     let spec = NodeSpec {
-        // Now and then a machine gets another name.
+        // A machine sometimes gets another name.
         name: format!("node-{node}-{}", shape / 8).into(),
         datacenter: format!("dc{}", shape % 2).into(),
         node_pool: format!("pool{}", shape % 3).into(),
@@ -204,13 +204,13 @@ fn registered_job(job: u8, kind: JobType, stop: bool, naive: &Naive, index: Inde
     }
 }
 
-/// One of all versions of all jobs.
+/// Chooses one of all versions of all jobs.
 fn pick_version(version: &Pick, naive: &Naive) -> Option<JobVersionKey> {
     let versions: Vec<JobVersionKey> = naive.jobs.keys().cloned().collect();
     (!versions.is_empty()).then(|| version.get(&versions).clone())
 }
 
-/// The job of an evaluation that is known; else `job`.
+/// The job of an existing evaluation, or else `job`.
 fn job_of_eval(eval: u8, job: u8, naive: &Naive) -> JobKey {
     naive.evals.get(&eval_id(eval)).map_or_else(|| job_key(job), |eval| eval.job.clone())
 }
@@ -230,7 +230,7 @@ fn common(job: JobVersionKey, resources: AllocatedResources) -> AllocCommon {
 
 fn placements(
     version: JobVersionKey,
-    want: &Want,
+    request: &ResourceRequest,
     canary: bool,
     rows: &[PlacedRow],
     naive: &Naive,
@@ -239,23 +239,23 @@ fn placements(
     let on_known = |row: &&PlacedRow| naive.nodes.contains_key(&node_id(row.node));
     let rows: BTreeMap<u8, &PlacedRow> =
         rows.iter().filter(free).filter(on_known).map(|row| (row.alloc, row)).collect();
-    let (resources, _) = want.split(rows.values().next()?.got);
-    // Allocations that are gone may be replaced, too, but only by one of the same job.
+    let (resources, _) = request.split(rows.values().next()?.granted);
+    // An allocation may also replace a deleted one, but only one of the same job.
     let is_replaceable =
         |id: &AllocId| naive.allocs.get(id).is_none_or(|replaced| replaced.common.job.job == version.job);
     let mut placements = Placements::new(Arc::new(common(version.clone(), resources)));
     placements.canary = canary;
-    let mut places = BTreeMap::new();
-    // Not in the order of their ids: columns need not be sorted.
+    let mut slots = BTreeMap::new();
+    // In descending order of ids, because columns need not be sorted.
     for row in rows.into_values().rev() {
         let node = node_id(row.node);
-        let node = *places.entry(node).or_insert_with(|| placements.add_node(node));
+        let node = *slots.entry(node).or_insert_with(|| placements.add_node(node));
         placements.push(Placement {
             id: alloc_id(row.alloc),
             node,
             name_index: u32::from(row.alloc),
             previous: row.previous.map(alloc_id).filter(is_replaceable),
-            assigned: want.split(row.got).1,
+            assigned: request.split(row.granted).1,
             reschedule: (row.reschedules > 0).then(|| tracker(row.reschedules)),
             preempted: row.preempted.iter().copied().map(alloc_id).collect(),
         });
@@ -281,23 +281,23 @@ fn changed(
                 .iter()
                 .map(|(id, row)| {
                     let mut whole = naive.allocs[id].resources();
-                    wants::give(&mut whole, row.got);
+                    requests::set_granted(&mut whole, row.granted);
                     PackedAssigned::pack(&whole.split().1)
                 })
                 .collect();
         }
-        Update::InPlace { version: pick_of, want } => {
+        Update::InPlace { version: pick_of, request } => {
             let (first, row) = rows.first_key_value()?;
-            let (resources, job) = (want.split(row.got).0, naive.allocs[first].common.job.job.clone());
+            let (resources, job) = (request.split(row.granted).0, naive.allocs[first].common.job.job.clone());
             rows.retain(|id, _| naive.allocs[id].common.job.job == job);
             let versions = naive.versions(&job);
             if versions.is_empty() {
                 return None;
             }
             change.common = Some(Arc::new(common(pick_of.get(&versions).version_key(), resources)));
-            change.assigned = rows.values().map(|row| want.split(row.got).1).collect();
-            let had_nothing = rows.keys().all(|id| naive.allocs[id].assigned.is_empty());
-            if had_nothing && change.assigned.iter().all(PackedAssigned::is_empty) {
+            change.assigned = rows.values().map(|row| request.split(row.granted).1).collect();
+            let had_none = rows.keys().all(|id| naive.allocs[id].assigned.is_empty());
+            if had_none && change.assigned.iter().all(PackedAssigned::is_empty) {
                 change.assigned.clear();
             }
         }
@@ -345,8 +345,8 @@ fn pending(id: AllocId, common: AllocCommon, node_id: NodeId, index: Index) -> A
     }
 }
 
-/// `alloc` with the values that `change` has for it.
-fn written(mut alloc: Allocation, change: &AllocsChanged) -> Allocation {
+/// Returns `alloc` with the values of `change`.
+fn with_change(mut alloc: Allocation, change: &AllocsChanged) -> Allocation {
     if let Some((status, description)) = &change.desired {
         (alloc.desired_status, alloc.desired_description) = (*status, description.clone());
     }

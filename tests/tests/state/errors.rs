@@ -1,4 +1,4 @@
-//! Change sets that do not fit are refused with the right word, and a replica that is given one stays as it was.
+//! Change sets that do not fit are refused with the right error, and leave the replica unchanged.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ fn a_node_must_be_there() {
     };
     assert_refused(&scene, together(&[one.node.id, unknown]), Inconsistent::NoNode(unknown));
 
-    // One that is gone is not there either, although an allocation is still on it.
+    // A deleted node is not found either, although it still has an allocation.
     scene.apply(vec![Change::NodesDeleted(vec![one.node.id])]);
     let placed = scene.placed(one.common(), one.node.id);
     assert_refused(&scene, placed, Inconsistent::NoNode(one.node.id));
@@ -139,7 +139,9 @@ fn columns_must_fit_each_other() {
     let one = scene.halves[0].clone();
     let ids = [(); 2].map(|()| AllocId::from_bytes(scene.unused_id()));
     let uneven = |change: fn(&mut Placements)| {
-        let Change::AllocsPlaced(mut placements) = placements(&one, ids) else { unreachable!("a placement") };
+        let Change::AllocsPlaced(mut placements) = placements(&one, ids) else {
+            unreachable!("placements() returns a placement")
+        };
         change(&mut placements);
         Change::AllocsPlaced(placements)
     };
@@ -153,7 +155,8 @@ fn columns_must_fit_each_other() {
         (uneven(|placements| placements.nodes.clear()), "nodes", 0),
     ];
     for (change, column, found) in refused {
-        // A row that points outside the nodes says how many there should be; the others, how many rows.
+        // For a row that points outside the nodes, the error has the number of nodes that would be needed. For the
+        // others it has the number of rows.
         let expected = if column == "nodes" { 1 } else { 2 };
         assert_refused(&scene, change, Inconsistent::Uneven(Uneven { column, found, expected }));
     }
@@ -189,7 +192,7 @@ fn what_is_not_there_can_be_deleted() {
     assert_eq!((after.allocs, after.nodes), (before.allocs, before.nodes));
 }
 
-/// Their owners may forget them at any time; what comes too late does no harm.
+/// Their owners may delete them at any time, so a later change of them has no effect.
 #[test]
 fn evaluations_and_deployments_that_are_gone_can_be_changed() {
     let mut scene = Scene::new();
@@ -222,36 +225,36 @@ fn an_overlay_is_adopted_where_it_leads_on() {
     let gap = |state, found| Err(Inconsistent::Gap { state: Index(state), found: Index(found) });
 
     assert_eq!(adopt(&sets[1..], &states[2]), gap(1, 3), "a change set is missing");
-    assert_eq!(adopt(&sets[..1], &states[1]), gap(2, 3), "further than the change sets say");
-    assert_eq!(adopt(&sets[..2], &states[0]), gap(3, 2), "not as far as they say");
+    assert_eq!(adopt(&sets[..1], &states[1]), gap(2, 3), "the state is further than the change sets");
+    assert_eq!(adopt(&sets[..2], &states[0]), gap(3, 2), "the state is not as far as the change sets");
     assert!(Arc::ptr_eq(&before, &scene.replica.snapshot()));
 
     assert_eq!(adopt(&sets[..2], &states[1]), Ok(()));
     assert_eq!(describe(&scene.replica.snapshot()), describe(&states[1]));
-    assert_eq!(adopt(&sets, &overlay), Ok(()), "those that are adopted already are passed over");
+    assert_eq!(adopt(&sets, &overlay), Ok(()), "change sets that are adopted already are skipped");
     assert_eq!(describe(&scene.replica.snapshot()), describe(&overlay));
-    assert_eq!(adopt(&sets, &overlay), Ok(()), "also where that is all of them");
+    assert_eq!(adopt(&sets, &overlay), Ok(()), "all change sets may be adopted already");
     scene.apply(harmless(&scene));
 }
 
-/// Gives the replica a batch that begins well and ends with `change`, and then the good part of it.
+/// Applies a batch that begins with a valid change set and ends with `change`, and then only the valid change set.
 fn assert_refused(scene: &Scene, change: Change, expected: Inconsistent) {
     let before = scene.replica.snapshot();
-    let as_it_was = describe(&before);
+    let description_before = describe(&before);
     let good = scene.next(harmless(scene));
     let bad = build::change_set(good.index.next(), [harmless(scene), vec![change]].concat());
     let refused = scene.replica.apply(build::shared([good.clone(), bad]));
     assert_eq!(refused, Err(expected));
     assert!(Arc::ptr_eq(&before, &scene.replica.snapshot()), "nothing was published");
-    assert_eq!(describe(&before), as_it_was, "nothing was written into what is shared");
+    assert_eq!(describe(&before), description_before, "the shared state was not modified");
 
     let mut after = State::clone(&before);
-    after.apply(&good).expect("the good part fits");
-    scene.replica.apply(build::shared([good])).expect("the replica goes on");
+    after.apply(&good).expect("the valid change set fits");
+    scene.replica.apply(build::shared([good])).expect("the replica accepts the valid change set");
     assert_eq!(describe(&scene.replica.snapshot()), describe(&after));
 }
 
-/// Changes that fit any number of times, in each of the larger tables.
+/// Changes that are valid any number of times, in each of the larger tables.
 fn harmless(scene: &Scene) -> Vec<Change> {
     let [_, two] = &scene.halves;
     vec![
@@ -277,7 +280,7 @@ fn no_version(key: &JobVersionKey) -> Inconsistent {
     Inconsistent::NoJobVersion(Box::new(key.clone()))
 }
 
-/// What a state says, taken out of it.
+/// The content of a state.
 #[derive(Debug, PartialEq)]
 struct Description {
     index: Index,

@@ -1,4 +1,5 @@
-//! Followers hear of every change in order, with the states around those that came together, or begin anew.
+//! Followers receive every change in order, with the states before and after each batch, or start again from the newest
+//! state.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -8,7 +9,7 @@ use model::{HistoryId, Index};
 use state::{Followed, Follower, Replica, Scope, State};
 use tests::build;
 
-/// More than any follower may be behind.
+/// More change sets than a follower may be behind.
 const TOO_MANY: u64 = 10_000;
 
 fn sets(indexes: impl IntoIterator<Item = u64>) -> Vec<Arc<ChangeSet>> {
@@ -17,25 +18,25 @@ fn sets(indexes: impl IntoIterator<Item = u64>) -> Vec<Arc<ChangeSet>> {
 
 fn loaded(index: u64) -> State {
     let mut state = State::default();
-    state.load(&build::change_set(Index(index), Vec::new())).expect("nothing is in it that might not fit");
+    state.load(&build::change_set(Index(index), Vec::new())).expect("an empty change set always fits");
     state
 }
 
-/// What the follower is told so far: `reset 1`, `1 to 2`.
-fn told(follower: &mut Follower) -> Vec<String> {
-    told_by(follower, async |follower| follower.next().await)
+/// The changes that the follower receives until it has to wait, in the form `reset 1` or `1 to 2`.
+fn received(follower: &mut Follower) -> Vec<String> {
+    received_by(follower, async |follower| follower.next().await)
 }
 
-/// The same, where all that has come is one.
-fn told_together(follower: &mut Follower) -> Vec<String> {
-    told_by(follower, async |follower| follower.next_all().await)
+/// The same with `next_all`, which joins everything that has arrived.
+fn received_together(follower: &mut Follower) -> Vec<String> {
+    received_by(follower, async |follower| follower.next_all().await)
 }
 
-fn told_by(follower: &mut Follower, next: impl AsyncFn(&mut Follower) -> Followed) -> Vec<String> {
+fn received_by(follower: &mut Follower, next: impl AsyncFn(&mut Follower) -> Followed) -> Vec<String> {
     let mut context = Context::from_waker(Waker::noop());
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Poll::Ready(followed) = Box::pin(next(follower)).as_mut().poll(&mut context) {
-        told.push(match followed {
+        received.push(match followed {
             Followed::Reset(state) => format!("reset {}", state.index()),
             Followed::Step(step) => {
                 let one_by_one = step.one_by_one();
@@ -50,7 +51,7 @@ fn told_by(follower: &mut Follower, next: impl AsyncFn(&mut Follower) -> Followe
             }
         });
     }
-    told
+    received
 }
 
 #[test]
@@ -58,16 +59,16 @@ fn steps_come_in_order_whoever_brings_them() {
     let replica = Replica::new(State::default());
     replica.apply(sets([1])).unwrap();
     let mut follower = replica.follow();
-    assert_eq!(told(&mut follower), ["reset 1"]);
+    assert_eq!(received(&mut follower), ["reset 1"]);
     replica.apply(sets([1, 2, 3])).unwrap();
-    assert_eq!(told(&mut follower), ["1 to 3"]);
-    assert_eq!(told(&mut follower), [""; 0]);
+    assert_eq!(received(&mut follower), ["1 to 3"]);
+    assert_eq!(received(&mut follower), [""; 0]);
 
     let mut overlay = State::clone(&replica.snapshot());
     sets([4, 5]).iter().for_each(|set| overlay.apply(set).unwrap());
     replica.adopt(sets([3, 4, 5]), overlay.into()).unwrap();
     replica.apply(sets([4, 5, 6])).unwrap();
-    assert_eq!(told(&mut follower), ["3 to 5", "5 to 6"]);
+    assert_eq!(received(&mut follower), ["3 to 5", "5 to 6"]);
 }
 
 #[test]
@@ -75,18 +76,18 @@ fn following_begins_at_the_first_look() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
     replica.apply(sets([1, 2])).unwrap();
-    assert_eq!(told(&mut follower), ["reset 2"]);
+    assert_eq!(received(&mut follower), ["reset 2"]);
 }
 
 #[test]
 fn nothing_is_told_of_what_is_refused_or_known() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
-    assert_eq!(told(&mut follower), ["reset 0"]);
+    assert_eq!(received(&mut follower), ["reset 0"]);
     replica.apply(sets([1, 2, 2])).unwrap_err();
     replica.apply(sets([2])).unwrap_err();
     replica.apply(Vec::new()).unwrap();
-    assert_eq!(told(&mut follower), [""; 0]);
+    assert_eq!(received(&mut follower), [""; 0]);
 }
 
 #[test]
@@ -94,14 +95,14 @@ fn a_loaded_state_is_a_new_beginning() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
     replica.apply(sets([1])).unwrap();
-    assert_eq!(told(&mut follower), ["reset 1"]);
+    assert_eq!(received(&mut follower), ["reset 1"]);
     replica.apply(sets([2])).unwrap();
     assert!(replica.catch_up(loaded(7)));
     replica.apply(sets([8])).unwrap();
-    assert_eq!(told(&mut follower), ["1 to 2", "reset 7", "7 to 8"]);
-    assert!(!replica.catch_up(loaded(8)), "it is as far already");
+    assert_eq!(received(&mut follower), ["1 to 2", "reset 7", "7 to 8"]);
+    assert!(!replica.catch_up(loaded(8)), "the replica is not behind");
     replica.reset(loaded(3));
-    assert_eq!(told(&mut follower), ["reset 3"]);
+    assert_eq!(received(&mut follower), ["reset 3"]);
 }
 
 #[test]
@@ -110,11 +111,11 @@ fn a_replica_without_anything_takes_the_empty_state_of_a_history() {
     let history = HistoryId::from_bytes([7; 16]);
     assert!(replica.catch_up(State::new(history, Scope::ALL)));
     assert_eq!(replica.snapshot().history(), history);
-    assert!(!replica.catch_up(State::new(history, Scope::ALL)), "it is as far already");
+    assert!(!replica.catch_up(State::new(history, Scope::ALL)), "the replica is not behind");
     replica.apply(sets([1])).unwrap();
     assert!(
         !replica.catch_up(State::new(HistoryId::from_bytes([8; 16]), Scope::ALL)),
-        "only one that has nothing"
+        "only a replica without a state is replaced"
     );
     assert_eq!(replica.snapshot().history(), history);
 }
@@ -123,43 +124,46 @@ fn a_replica_without_anything_takes_the_empty_state_of_a_history() {
 fn whoever_falls_behind_begins_anew_beside_those_who_do_not() {
     let replica = Replica::new(State::default());
     let (mut quick, mut slow) = (replica.follow(), replica.follow());
-    assert_eq!((told(&mut quick), told(&mut slow)), (vec!["reset 0".to_owned()], vec!["reset 0".to_owned()]));
+    assert_eq!(
+        (received(&mut quick), received(&mut slow)),
+        (vec!["reset 0".to_owned()], vec!["reset 0".to_owned()])
+    );
     for index in 1..=TOO_MANY {
         replica.apply(sets([index])).unwrap();
-        assert_eq!(told(&mut quick).len(), 1);
+        assert_eq!(received(&mut quick).len(), 1);
     }
-    assert_eq!(told(&mut slow), [format!("reset {TOO_MANY}")]);
+    assert_eq!(received(&mut slow), [format!("reset {TOO_MANY}")]);
     replica.apply(sets([TOO_MANY + 1])).unwrap();
     let last = [format!("{TOO_MANY} to {}", TOO_MANY + 1)];
-    assert_eq!(told(&mut slow), last);
-    assert_eq!(told(&mut quick), last);
+    assert_eq!(received(&mut slow), last);
+    assert_eq!(received(&mut quick), last);
 }
 
 #[test]
 fn what_has_come_is_told_together_where_that_is_asked() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
-    assert_eq!(told_together(&mut follower), ["reset 0"]);
+    assert_eq!(received_together(&mut follower), ["reset 0"]);
     for index in 1..=5 {
         replica.apply(sets([index])).unwrap();
     }
-    assert_eq!(told_together(&mut follower), ["0 to 5"]);
+    assert_eq!(received_together(&mut follower), ["0 to 5"]);
     replica.apply(sets([6])).unwrap();
-    assert_eq!(told_together(&mut follower), ["5 to 6"]);
+    assert_eq!(received_together(&mut follower), ["5 to 6"]);
     replica.apply(sets([7])).unwrap();
     assert!(replica.catch_up(loaded(9)));
     replica.apply(sets([10])).unwrap();
-    assert_eq!(told_together(&mut follower), ["reset 10"], "what came before a new beginning is over");
+    assert_eq!(received_together(&mut follower), ["reset 10"], "steps before a reset are skipped");
     for index in 11..=TOO_MANY {
         replica.apply(sets([index])).unwrap();
     }
-    assert_eq!(told_together(&mut follower), [format!("reset {TOO_MANY}")]);
+    assert_eq!(received_together(&mut follower), [format!("reset {TOO_MANY}")]);
     replica.apply(sets([TOO_MANY + 1])).unwrap();
-    assert_eq!(told_together(&mut follower), [format!("{TOO_MANY} to {}", TOO_MANY + 1)]);
+    assert_eq!(received_together(&mut follower), [format!("{TOO_MANY} to {}", TOO_MANY + 1)]);
 }
 
 #[test]
 fn a_follower_may_outlive_its_replica() {
     let mut follower = Replica::new(State::default()).follow();
-    assert_eq!(told(&mut follower), ["reset 0"]);
+    assert_eq!(received(&mut follower), ["reset 0"]);
 }

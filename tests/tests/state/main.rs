@@ -1,10 +1,10 @@
-//! Do the state's indexes and counts always say what its objects say?
+//! The state's indexes and counts always agree with its objects.
 //!
-//! - `properties` asks it of random histories, in which every change is also made to plain maps of whole objects
-//!   (`naive`): `commands`, `effects`, `wants` and `pool` make the histories, `compare` counts again.
-//! - `errors` asks what becomes of change sets that do not fit.
-//! - `watches` asks who is told of what, `follow` what those are told who want to hear everything.
-//! - `threads` asks all of it of many readers beside a writer.
+//! - `properties` checks this for random histories, in which every change is also made to plain maps of whole objects
+//!   (`naive`). `commands`, `effects`, `requests` and `pool` make the histories, and `compare` counts again.
+//! - `errors` checks change sets that do not fit.
+//! - `watches` checks which watches wake, and `follow` what followers receive.
+//! - `threads` checks all of this with many readers and a concurrent writer.
 
 mod commands;
 mod compare;
@@ -14,7 +14,7 @@ mod follow;
 mod naive;
 mod pool;
 mod properties;
+mod requests;
 mod scene;
 mod threads;
-mod wants;
 mod watches;

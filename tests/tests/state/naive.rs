@@ -1,7 +1,7 @@
-//! The cluster as plain maps of whole objects, moved on in the obvious way: what the real state is compared with.
+//! A naive model of the cluster, with which the real state is compared: plain maps of whole objects, updated in the
+//! obvious way.
 //!
-//! No columns, no counts, no shared parts, no indexes. It takes valid change sets only; what does not fit is asked in
-//! `errors`.
+//! It has no columns, counts, shared parts or indexes. It accepts only valid change sets; `errors` tests the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,9 +36,10 @@ pub(crate) struct Naive {
     pub(crate) evals: BTreeMap<EvalId, Evaluation>,
     pub(crate) deployments: BTreeMap<DeploymentId, Deployment>,
     pub(crate) unblocked: BTreeMap<UnblockKey, Index>,
-    /// The last index at which the servers changed a node's work; of nodes that are known or have allocations.
+    /// The last index at which the servers changed a node's work, for nodes that are registered or have allocations.
     pub(crate) work: BTreeMap<NodeId, Index>,
-    /// The last index at which a job's versions, evaluations, allocations or deployments changed, came or went.
+    /// The last index at which a job's versions, evaluations, allocations or deployments changed, were added or were
+    /// deleted.
     marks: BTreeMap<(Table, JobKey), Index>,
 }
 
@@ -48,7 +49,8 @@ impl Naive {
         self.jobs.values().filter(|version| version.key() == *job).collect()
     }
 
-    /// The last index at which what a table holds of a job changed; that of the table where nothing is known of it.
+    /// The last index at which a job's part of a table changed, or that of the table if nothing is recorded for the
+    /// job.
     pub(crate) fn job_index(&self, table: Table, job: &JobKey) -> Index {
         let own = if table == Table::JobSummaries {
             self.summaries.get(job).map(|summary| summary.modify_index)
@@ -62,7 +64,7 @@ impl Naive {
         self.allocs.values().filter(|alloc| alloc.node_id == node).collect()
     }
 
-    /// One change of `set`, whose other changes may come before and after.
+    /// Makes one change of `set`. Other changes of the set may precede or follow it.
     pub(crate) fn change(&mut self, change: &Change, set: &ChangeSet) {
         (self.index, self.at) = (set.index, set.at);
         let touched = match change {
@@ -72,7 +74,7 @@ impl Naive {
                 Table::Jobs
             }
             Change::JobFields(fields) => {
-                let job = self.jobs.get_mut(&fields.key).expect("commands speak of what is there");
+                let job = self.jobs.get_mut(&fields.key).expect("commands refer to existing objects");
                 job.status = fields.status;
                 job.status_description = fields.status_description.clone();
                 job.stable = fields.stable;
@@ -119,7 +121,7 @@ impl Naive {
                 Table::JobSummaries
             }
             Change::Eval(eval) | Change::EvalOutcome(eval) => {
-                // It may have been another job's.
+                // The evaluation may have belonged to another job.
                 self.touch_evals(&[eval.id]);
                 self.evals.insert(eval.id, Evaluation::clone(eval));
                 self.touch_evals(&[eval.id]);
@@ -170,7 +172,8 @@ impl Naive {
                 Table::Nodes
             }
             Change::NodeServerSide { id, server } => {
-                self.nodes.get_mut(id).expect("commands speak of what is there").server = (**server).clone();
+                self.nodes.get_mut(id).expect("commands refer to existing objects").server =
+                    (**server).clone();
                 Table::Nodes
             }
             Change::NodesChanged(change) => {
@@ -191,7 +194,7 @@ impl Naive {
                 Table::Allocs
             }
             Change::Alloc(alloc) => {
-                // It may have been another job's, and on another node.
+                // The allocation may have belonged to another job, and been on another node.
                 self.touch_allocs(&[alloc.id], true);
                 self.allocs.remove(&alloc.id);
                 let node_name = self.node_name(alloc.node_id).unwrap_or_else(|| alloc.node_name.clone());
@@ -227,10 +230,12 @@ impl Naive {
             | Change::VolumeClaim(_)
             | Change::VolumeClaimDeleted(_)
             | Change::RootKey(_)
-            | Change::Lease(_) => unreachable!("no command makes it: these are maps in the real state too"),
+            | Change::Lease(_) => unreachable!(
+                "no command makes this change, because these tables are plain maps in the real state, too"
+            ),
         };
         self.tables.insert(touched, set.index);
-        self.forget_what_left();
+        self.drop_unused_marks();
     }
 
     fn touch_evals(&mut self, ids: &[EvalId]) {
@@ -249,7 +254,7 @@ impl Naive {
         }
     }
 
-    /// Of a job that is not registered nothing is noted.
+    /// Records the index of a job, unless the job is not registered.
     fn mark_registered(&mut self, table: Table, job: JobKey) {
         if !self.versions(&job).is_empty() {
             self.marks.insert((table, job), self.index);
@@ -265,8 +270,8 @@ impl Naive {
         }
     }
 
-    /// Nothing is noted of nodes that are gone with their allocations, nor of allocations where a job has none.
-    fn forget_what_left(&mut self) {
+    /// Drops the index of nodes that are deleted and have no allocations, and of jobs without allocations.
+    fn drop_unused_marks(&mut self) {
         let allocs = &self.allocs;
         self.work
             .retain(|id, _| self.nodes.contains_key(id) || allocs.values().any(|alloc| alloc.node_id == *id));
@@ -309,12 +314,12 @@ impl Naive {
 
     fn change_nodes(&mut self, change: &NodesChanged, set: &ChangeSet) {
         for id in &change.ids {
-            let server = &mut self.nodes.get_mut(id).expect("commands speak of what is there").server;
+            let server = &mut self.nodes.get_mut(id).expect("commands refer to existing objects").server;
             if let Some(status) = change.status {
                 (server.status, server.status_updated_at) = (status, set.at);
             }
             server.events.extend(change.event.clone());
-            // Only a new one drives the oldest out.
+            // Only a new event removes the oldest.
             while change.event.is_some() && server.events.len() > EVENTS_MAX {
                 server.events.remove(0);
             }
@@ -372,7 +377,7 @@ impl Naive {
 
     fn change_allocs(&mut self, change: &AllocsChanged, set: &ChangeSet) {
         for (row, id) in change.ids.0.iter().enumerate() {
-            let alloc = self.allocs.get_mut(id).expect("commands speak of what is there");
+            let alloc = self.allocs.get_mut(id).expect("commands refer to existing objects");
             if let Some(common) = &change.common {
                 alloc.common = Arc::clone(common);
             }
@@ -426,15 +431,15 @@ impl Naive {
         }
     }
 
-    /// A node's name, also of one that is gone but still has allocations.
+    /// A node's name, even if the node is deleted but still has allocations.
     fn node_name(&self, id: NodeId) -> Option<Text> {
         let known = self.nodes.get(&id).map(|node| node.spec.name.clone());
         known.or_else(|| self.allocs_of_node(id).first().map(|alloc| alloc.node_name.clone()))
     }
 
-    /// All of it as a database would hold it, for a state that is built anew. Allocations of purged versions are left
-    /// out, and so is what only change sets tell: which attempts were taken, what gained room, and when something of a
-    /// table, a job or a node changed last, for which the load itself then stands.
+    /// The content as a database would hold it, for a state that is loaded. Allocations of purged versions are left
+    /// out, and so is what only change sets contain: the indexes of accepted plans, unblock records, and the last
+    /// indexes of tables, jobs and nodes, which are then the index of the load.
     pub(crate) fn as_loaded(&self) -> (Self, ChangeSet) {
         let mut loaded = self.clone();
         loaded.plans.clear();
@@ -451,7 +456,7 @@ impl Naive {
         let evals = loaded.evals.values().cloned().map(|eval| Change::Eval(Arc::new(eval)));
         let deployments = loaded.deployments.values().cloned();
         let allocs = loaded.allocs.values().cloned().map(|alloc| Change::Alloc(Box::new(alloc)));
-        // The newest version first: which one is current must not depend on the order.
+        // The newest version comes first: the current version must not depend on the order.
         let changes = jobs
             .rev()
             .chain(submissions.map(|submission| Change::JobSubmission(Box::new(submission))))

@@ -1,4 +1,4 @@
-//! The names of a history's objects: few, so that they meet.
+//! The ids of a history's objects. There are few of each kind, so that commands often refer to the same objects.
 
 use model::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 
@@ -8,7 +8,7 @@ pub(crate) const ALLOCS: u8 = 16;
 pub(crate) const EVALS: u8 = 6;
 pub(crate) const DEPLOYMENTS: u8 = 4;
 
-/// Nodes that nobody touches: so many that those of the pool stand on both sides of a page's end.
+/// Nodes that no command changes. Their number makes the nodes of the pool lie on both sides of a page boundary.
 pub(crate) const BYSTANDERS: u8 = 62;
 
 /// Every id of the pool.
@@ -26,7 +26,7 @@ pub(crate) fn job_keys() -> impl Iterator<Item = JobKey> {
     (0..JOBS).map(job_key)
 }
 
-/// An id is a number, spread so that ids do not sort as their numbers do.
+/// Makes an id from a number. Ids do not sort like their numbers.
 fn spread(number: u8) -> [u8; 16] {
     [(number + 1).wrapping_mul(97); 16]
 }
@@ -48,7 +48,7 @@ pub(crate) fn deployment_id(number: u8) -> DeploymentId {
 }
 
 pub(crate) fn job_key(number: u8) -> JobKey {
-    // One namespace's job ids begin with another's, so that ranges of keys have something to mix up.
+    // Job ids of one namespace are prefixes of another's, to test ranges of keys.
     let namespace = if number == 0 { "default" } else { "default-too" };
     JobKey::new(namespace, format!("job-{number}"))
 }

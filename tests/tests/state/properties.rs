@@ -1,4 +1,4 @@
-//! Whatever happens to a cluster, its state says what plain maps of the same objects say, in whichever way it got there.
+//! After any history, a state agrees with plain maps of the same objects, whichever way it was built.
 
 use model::HistoryId;
 use model::change::{Change, ChangeSet};
@@ -9,23 +9,23 @@ use state::{Scope, Stamp, State, Table};
 use tests::build::Log;
 
 use crate::commands::{self, Command};
-use crate::compare::{assert_part, assert_same};
+use crate::compare::{assert_same, assert_scoped};
 use crate::effects;
 use crate::naive::Naive;
 
-/// One change set: the commands that it is made of, and whether the state after it is kept as a snapshot.
+/// One change set: its commands, and whether the state after it is kept as a snapshot.
 #[derive(Debug, Clone)]
 struct Step {
     commands: Vec<Command>,
-    kept: bool,
+    is_kept: bool,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     (vec(commands::command(), 1..4), prop::bool::weighted(0.2))
-        .prop_map(|(commands, kept)| Step { commands, kept })
+        .prop_map(|(commands, is_kept)| Step { commands, is_kept })
 }
 
-/// Any part of the state that a process may keep.
+/// Any scope that a process may keep.
 fn scope() -> impl Strategy<Value = Scope> {
     let whole = subsequence(Table::ALL.to_vec(), 0..=3)
         .prop_map(|left_out| Scope::ALL.without(&left_out))
@@ -33,23 +33,24 @@ fn scope() -> impl Strategy<Value = Scope> {
     (whole, any::<bool>()).prop_map(|(scope, lists)| if lists { scope } else { scope.without_lists() })
 }
 
+/// A state and the naive model, which get the same changes.
 #[derive(Default)]
-struct Twins {
+struct Pair {
     log: Log,
     state: State,
     naive: Naive,
 }
 
-impl Twins {
-    /// The cluster that every history begins with.
+impl Pair {
+    /// Creates the pair with the initial cluster.
     fn open() -> Self {
-        let mut twins = Self::default();
-        twins.advance([effects::opening]);
-        twins
+        let mut pair = Self::default();
+        pair.advance([effects::initial_changes]);
+        pair
     }
 
-    /// Both move on by the step's commands.
-    fn take(&mut self, step: &Step) -> ChangeSet {
+    /// Applies the commands of a step to both.
+    fn apply_step(&mut self, step: &Step) -> ChangeSet {
         let index = self.log.next_index();
         self.advance(
             step.commands
@@ -58,7 +59,7 @@ impl Twins {
         )
     }
 
-    /// Both move on by one change set; each part of it sees what the parts before it did.
+    /// Applies one change set to both. Each part of it is made from the result of the parts before.
     fn advance<F: FnOnce(&Naive) -> Vec<Change>>(&mut self, parts: impl IntoIterator<Item = F>) -> ChangeSet {
         let mut set: ChangeSet = self.log.entry(Vec::new());
         for part in parts {
@@ -67,7 +68,7 @@ impl Twins {
             set.changes.extend(changes);
         }
         (self.naive.index, self.naive.at) = (set.index, set.at);
-        self.state.apply(&set).expect("commands make change sets that fit");
+        self.state.apply(&set).expect("commands make valid change sets");
         assert_same(&self.state, &self.naive);
         set
     }
@@ -78,18 +79,18 @@ proptest! {
 
     #[test]
     fn a_state_says_what_its_objects_say(steps in vec(step(), 1..50)) {
-        let mut twins = Twins::open();
+        let mut pair = Pair::open();
         let mut snapshots = Vec::new();
         for step in steps {
-            twins.take(&step);
-            if step.kept {
-                snapshots.push((twins.state.clone(), twins.naive.clone()));
+            pair.apply_step(&step);
+            if step.is_kept {
+                snapshots.push((pair.state.clone(), pair.naive.clone()));
             }
         }
         for (snapshot, naive) in &snapshots {
             assert_same(snapshot, naive);
         }
-        let (naive, set) = twins.naive.as_loaded();
+        let (naive, set) = pair.naive.as_loaded();
         let mut loaded = State::default();
         loaded.load(&set).expect("whole objects fit an empty state");
         assert_same(&loaded, &naive);
@@ -97,34 +98,34 @@ proptest! {
 
     #[test]
     fn a_part_of_a_state_says_what_the_whole_one_says(scope in scope(), steps in vec(step(), 1..30)) {
-        let mut twins = Twins::default();
+        let mut pair = Pair::default();
         let mut part = State::new(HistoryId::default(), scope);
-        let opening = twins.advance([effects::opening]);
-        part.apply(&opening).expect("what is out of scope is passed over");
+        let initial = pair.advance([effects::initial_changes]);
+        part.apply(&initial).expect("changes out of scope are skipped");
         for step in steps {
-            part.apply(&twins.take(&step)).expect("what is out of scope is passed over");
-            assert_part(&part, &twins.state);
+            part.apply(&pair.apply_step(&step)).expect("changes out of scope are skipped");
+            assert_scoped(&part, &pair.state);
         }
-        let (_, set) = twins.naive.as_loaded();
+        let (_, set) = pair.naive.as_loaded();
         let (mut loaded, mut whole) = (State::new(HistoryId::default(), scope), State::default());
-        loaded.load(&set).expect("what is out of scope is passed over");
+        loaded.load(&set).expect("changes out of scope are skipped");
         whole.load(&set).expect("whole objects fit an empty state");
-        assert_part(&loaded, &whole);
+        assert_scoped(&loaded, &whole);
     }
 
     #[test]
     fn a_change_set_does_the_same_change_by_change(steps in vec(step(), 1..20)) {
-        let mut twins = Twins::open();
-        let mut stepwise = twins.state.clone();
+        let mut pair = Pair::open();
+        let mut stepwise = pair.state.clone();
         for step in steps {
-            let set = twins.take(&step);
+            let set = pair.apply_step(&step);
             let (stamp, before) = (Stamp::from(&set), (stepwise.index(), stepwise.at()));
             for change in &set.changes {
-                stepwise.apply_change(change, stamp).expect("commands make change sets that fit");
+                stepwise.apply_change(change, stamp).expect("commands make valid change sets");
             }
-            assert_eq!((stepwise.index(), stepwise.at()), before, "it is not at the next index yet");
+            assert_eq!((stepwise.index(), stepwise.at()), before, "the state is not at the next index yet");
             stepwise.advance(stamp);
-            assert_same(&stepwise, &twins.naive);
+            assert_same(&stepwise, &pair.naive);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A small cluster for tests that say what happens to it: two of each kind of object, which have nothing to do with
-//! each other.
+//! A small cluster for tests of single changes. It has two halves that are independent of each other, with one object
+//! of each kind.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Scene {
     ids: Ids,
 }
 
-/// A node, a job, and one of each that belongs to a job; the allocation is on the node.
+/// A node, a job, and one of each object that belongs to a job. The allocation is on the node.
 #[derive(Debug, Clone)]
 pub(crate) struct Half {
     pub(crate) node: Node,
@@ -47,39 +47,39 @@ impl Scene {
             half
         });
         let scene = Self { replica: Replica::new(State::default()), halves, ids };
-        scene.replica.apply(build::shared([scene.next(changes)])).expect("the scene fits together");
+        scene.replica.apply(build::shared([scene.next(changes)])).expect("the initial changes are valid");
         scene
     }
 
-    /// The change set that comes next.
+    /// The next change set.
     pub(crate) fn next(&self, changes: Vec<Change>) -> ChangeSet {
         build::change_set(self.replica.snapshot().index().next(), changes)
     }
 
     pub(crate) fn apply(&self, changes: Vec<Change>) {
-        self.replica.apply(build::shared([self.next(changes)])).expect("the change fits");
+        self.replica.apply(build::shared([self.next(changes)])).expect("the change is valid");
     }
 
-    /// An id that nothing has.
+    /// An unused id.
     pub(crate) fn unused_id(&mut self) -> [u8; 16] {
         self.ids.bytes()
     }
 
-    /// One more allocation that shares `common`.
+    /// A placement of one more allocation with a common part.
     pub(crate) fn placed(&mut self, common: AllocCommon, on: NodeId) -> Change {
         Change::AllocsPlaced(Box::new(build::placements(common, [on], &mut self.ids)))
     }
 
-    /// The same in place of `previous`.
+    /// The same as a replacement of `previous`.
     pub(crate) fn replaced(&mut self, common: AllocCommon, on: NodeId, previous: AllocId) -> Change {
         let placed = build::placements(common, [on], &mut self.ids);
         let previous = [previous].into_iter().collect();
         Change::AllocsPlaced(Box::new(Placements { previous, ..placed }))
     }
 
-    /// An allocation, whole.
+    /// A whole allocation.
     pub(crate) fn whole(&self, id: AllocId) -> Allocation {
-        self.replica.snapshot().alloc(id).expect("the allocation is there").to_allocation()
+        self.replica.snapshot().alloc(id).expect("the allocation exists").to_allocation()
     }
 }
 
@@ -105,7 +105,7 @@ impl Half {
         Job { version: self.job.version + 1, ..self.job.clone() }
     }
 
-    /// What the half's allocations share.
+    /// The common part of the half's allocations.
     pub(crate) fn common(&self) -> AllocCommon {
         build::common(&self.job, self.eval.id)
     }
@@ -121,18 +121,18 @@ impl Half {
         Change::JobSummary(Arc::new(summary))
     }
 
-    /// The node may get no new work any more.
+    /// Makes the node ineligible for new work.
     pub(crate) fn node_ineligible(&self) -> Change {
         let server = NodeServerSide { eligibility: Eligibility::Ineligible, ..self.node.server.clone() };
         Change::NodeServerSide { id: self.node.id, server: Box::new(server) }
     }
 
-    /// The allocation runs.
+    /// Reports the allocation running.
     pub(crate) fn running(&self) -> Change {
         Change::AllocsChanged(Box::new(build::running(&[self.alloc])))
     }
 
-    /// The allocation moves to `common` without a restart.
+    /// Updates the allocation in place to another common part.
     pub(crate) fn updated_to(&self, common: AllocCommon) -> Change {
         let ids = [self.alloc].into_iter().collect();
         Change::AllocsChanged(Box::new(AllocsChanged {

@@ -1,4 +1,4 @@
-//! Many readers beside one writer: every snapshot is whole, and whoever waits is woken.
+//! Many readers with one concurrent writer: every snapshot is consistent, and every waiter is woken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use tests::build::{self, Ids, Log};
 const NODES: u64 = 70;
 const CHANGE_SETS: u64 = 3000;
 
-/// So many allocations at once that each snapshot shares most of its chunks with the next.
+/// The most allocations at once. With so many, each snapshot shares most of its chunks with the next.
 const ALLOCS_MAX: usize = 300;
 
-const FITS: &str = "the writer speaks of what is there";
+const VALID: &str = "the writer makes valid changes";
 
 #[test]
 fn every_snapshot_is_whole_while_the_replica_moves_on() {
@@ -33,7 +33,7 @@ fn every_snapshot_is_whole_while_the_replica_moves_on() {
         writer.run(&replica, last);
         done.store(true, Ordering::Release);
         for reader in readers {
-            reader.join().expect("every snapshot was whole");
+            reader.join().expect("every snapshot was consistent");
         }
         follower.join().expect("every index was reached");
         watcher.join().expect("no change was missed");
@@ -42,7 +42,7 @@ fn every_snapshot_is_whole_while_the_replica_moves_on() {
     assert_eq!(replica.snapshot().index(), last);
 }
 
-/// Takes snapshots and looks at each; the first of them again at the end.
+/// Takes snapshots and checks each. At the end, checks the first one again.
 fn read_until(done: &AtomicBool, replica: &Replica) {
     let first = replica.snapshot();
     let at_first = ids(&first);
@@ -66,7 +66,7 @@ async fn follow_indexes(replica: &Replica, last: Index) {
     }
 }
 
-/// Goes to sleep between changes; one that it missed would leave it asleep.
+/// Sleeps between changes. If it missed one, it would not wake any more.
 async fn watch_until(replica: &Replica, last: Index) {
     let mut watch = replica.watch([WatchKey::Table(Table::Allocs)]);
     while replica.snapshot().index() < last {
@@ -74,15 +74,15 @@ async fn watch_until(replica: &Replica, last: Index) {
     }
 }
 
-/// The limit turns a lost wake-up into a failure.
+/// Runs a future with a timeout, which turns a lost wake-up into a failure.
 fn block_on(future: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.expect("a runtime without I/O needs nothing");
+    let runtime = runtime.expect("a runtime without I/O can be built");
     let limited = async { tokio::time::timeout(Duration::from_secs(60), future).await };
-    runtime.block_on(limited).expect("woken in time");
+    runtime.block_on(limited).expect("the future completes in time");
 }
 
-/// What the columns count is what the rows say.
+/// Asserts that the counts of the columns agree with the rows.
 fn assert_whole(state: &State) {
     let allocs = || state.allocs_in(..);
     let is_held = |alloc: &AllocRef<'_>| !alloc.client_status().is_terminal();
@@ -122,17 +122,17 @@ impl Writer {
         Self { log: Log::default(), ids, nodes, job: build::job(1, 1), allocs: Vec::new() }
     }
 
-    /// A replica with the nodes and the job.
+    /// Creates a replica with the nodes and the job.
     fn replica(&mut self) -> Replica {
         let replica = Replica::new(State::default());
         let nodes =
             self.nodes.iter().zip(0..).map(|(id, number)| Change::Node(Box::new(build::node(*id, number))));
         let changes = nodes.chain([Change::Job(Arc::new(self.job.clone()))]).collect();
-        replica.apply(build::shared([self.log.entry(changes)])).expect(FITS);
+        replica.apply(build::shared([self.log.entry(changes)])).expect(VALID);
         replica
     }
 
-    /// Batches of one to three change sets, every other batch by way of an overlay.
+    /// Applies batches of one to three change sets, every other batch through an overlay.
     fn run(&mut self, replica: &Replica, last: Index) {
         while replica.snapshot().index() < last {
             let left = last.0 - replica.snapshot().index().0;
@@ -140,10 +140,10 @@ impl Writer {
             let sets = build::shared((0..batch).map(|_| self.next_set()));
             if self.ids.number().is_multiple_of(2) {
                 let mut overlay = State::clone(&replica.snapshot());
-                sets.iter().for_each(|set| overlay.apply(set).expect(FITS));
-                replica.adopt(sets, overlay.into()).expect(FITS);
+                sets.iter().for_each(|set| overlay.apply(set).expect(VALID));
+                replica.adopt(sets, overlay.into()).expect(VALID);
             } else {
-                replica.apply(sets).expect(FITS);
+                replica.apply(sets).expect(VALID);
             }
         }
     }
@@ -153,7 +153,7 @@ impl Writer {
             0 if self.allocs.len() < ALLOCS_MAX => self.place(),
             1 => self.delete(),
             0 | 2 | 3 => self.change(),
-            4.. => unreachable!("a remainder"),
+            4.. => unreachable!("the remainder is below 4"),
         };
         self.log.entry(vec![change])
     }
@@ -188,7 +188,7 @@ impl Writer {
         self.nodes[self.ids.number() as usize % self.nodes.len()]
     }
 
-    /// Up to three allocations that are there.
+    /// Up to three existing allocations.
     fn some_allocs(&mut self) -> Vec<AllocId> {
         let from = self.ids.number() as usize % self.allocs.len().max(1);
         self.allocs.iter().skip(from).take(3).copied().collect()

@@ -1,4 +1,4 @@
-//! Who is told of what: each watch wakes for what it is set on and for nothing else, and no change is missed.
+//! Each watch wakes for its keys and for nothing else, and no change is missed.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -227,10 +227,10 @@ fn many_changes_wake_once() {
     assert!(is_woken(&mut watch));
     assert!(!is_woken(&mut watch));
     scene.apply(vec![one.node_ineligible()]);
-    assert!(is_woken(&mut watch), "and it goes on watching");
+    assert!(is_woken(&mut watch), "the watch remains active");
 }
 
-/// The watches see the states before and after a batch, and nothing in between.
+/// The watches compare only the states before and after a batch.
 #[test]
 fn what_a_batch_changes_and_then_deletes_is_not_missed() {
     let scene = Scene::new();
@@ -295,14 +295,14 @@ fn dropping_one_watch_leaves_the_others() {
     assert!(is_woken(&mut prefix));
 }
 
-/// Everybody who follows a busy table comes and goes; a walk over the others for each would be felt.
+/// Each follower of a busy table registers and drops its watch, so that must not take a walk over the others.
 #[test]
 fn thousands_watch_the_same() {
     let scene = Scene::new();
     let keys = || [WatchKey::Table(Table::Allocs), WatchKey::Prefix(Table::Jobs, "job-".into())];
     let mut watches: Vec<Watch> = (0..20_000).map(|_| scene.replica.watch(keys())).collect();
     let mut last = watches.split_off(19_998);
-    // From both ends, as those who came first and last leave first.
+    // From both ends, since the first and the last watches are often dropped first.
     let later = watches.split_off(10_000);
     watches.into_iter().zip(later.into_iter().rev()).for_each(drop);
     scene.apply(vec![scene.halves[0].running()]);
@@ -383,16 +383,16 @@ fn a_reset_wakes_everybody_up_to_its_index() {
     assert_eq!([lower, equal].map(reached), [Some(Index(10)); 2]);
     assert_eq!(reached(higher.as_mut()), None);
     scene.apply(Vec::new());
-    assert_eq!(reached(higher), Some(Index(11)), "the change set after it fits");
+    assert_eq!(reached(higher), Some(Index(11)), "the next change set fits");
 }
 
-/// Their index rises, nothing else.
+/// Raises the evaluations' modify indexes.
 fn evals_changed(halves: &[&Half]) -> Change {
     let ids = halves.iter().map(|half| half.eval.id).collect();
     Change::EvalsChanged(EvalsChanged { ids, ..EvalsChanged::default() })
 }
 
-/// Likewise.
+/// Raises the nodes' modify indexes.
 fn nodes_changed(halves: &[&Half]) -> Change {
     let ids = halves.iter().map(|half| half.node.id).collect();
     Change::NodesChanged(Box::new(NodesChanged { ids, ..NodesChanged::default() }))
@@ -402,7 +402,8 @@ fn has_all(woken: &[String], expected: &[&str]) -> bool {
     expected.iter().all(|label| woken.iter().any(|woken| woken == label))
 }
 
-/// Asserts that a change to the first half wakes exactly those; and, the other way round, the same of the second half.
+/// Asserts that a change to the first half wakes exactly the expected watches, and the same change to the second half
+/// wakes its counterparts.
 fn assert_wakes(change: impl Fn(&[Half; 2]) -> Change, expected: &[&str]) {
     let scene = Scene::new();
     assert_eq!(woken_by(&scene, change(&scene.halves)), expected);
@@ -412,13 +413,13 @@ fn assert_wakes(change: impl Fn(&[Half; 2]) -> Change, expected: &[&str]) {
     assert_eq!(woken_by(&scene, change(&[two, one])), expected);
 }
 
-/// Sets every watch there is, makes the change, and says which of them woke, once.
+/// Registers every possible watch, applies the change, and returns the labels of the watches that wake, each once.
 fn woken_by(scene: &Scene, change: Change) -> Vec<String> {
     let mut watches = watches(scene);
-    assert!(watches.iter_mut().all(|(_, watch)| !is_woken(watch)), "nothing happened yet");
+    assert!(watches.iter_mut().all(|(_, watch)| !is_woken(watch)), "no change has been applied yet");
     scene.apply(vec![change]);
     watches.retain_mut(|(_, watch)| is_woken(watch));
-    assert!(watches.iter_mut().all(|(_, watch)| !is_woken(watch)), "nothing happened since");
+    assert!(watches.iter_mut().all(|(_, watch)| !is_woken(watch)), "no further change has been applied");
     watches.into_iter().map(|(label, _)| label).collect()
 }
 
@@ -458,12 +459,12 @@ fn watches(scene: &Scene) -> Vec<(String, Watch)> {
     keys.into_iter().map(|(label, key)| (label, scene.replica.watch([key]))).collect()
 }
 
-/// Whether something watched has changed since the last look.
+/// Whether the watch has woken since the last call.
 fn is_woken(watch: &mut Watch) -> bool {
     poll_once(pin!(watch.changed())).is_some()
 }
 
-/// The index of the state that a waiter got, once it did.
+/// The index of the state that the future returned, if it is ready.
 fn reached(waiting: Pin<&mut impl Future<Output = state::Snapshot>>) -> Option<Index> {
     poll_once(waiting).map(|snapshot| snapshot.index())
 }

@@ -1,8 +1,8 @@
-//! Tells a Rust file's code, comments and string literals apart, so that a rule about code is not set off by prose.
-//! No more than that: it finds the ends of things and understands nothing.
+//! Separates a Rust file's code, comments and string literals, so that rules for code do not apply to prose. It only
+//! finds where each piece ends, and does not parse the code.
 
-/// A file's text twice, line for line: once with everything but code blank, once with everything but comments.
-/// Contents of string and character literals are blank in both; the quotes of strings stay in `code`.
+/// A file's text twice, line by line: `code` has everything except code blanked, and `comments` everything except
+/// comments. Contents of string and character literals are blank in both. The quotes of strings remain in `code`.
 #[derive(Debug, Default)]
 pub(crate) struct Separated {
     pub(crate) code: String,
@@ -36,8 +36,8 @@ enum Kind {
     Character,
 }
 
-/// What `rest` begins with, and its length in bytes, never 0. Identifiers are one piece, so that the `r` of `for` does
-/// not open a raw string.
+/// Returns the kind and the length in bytes, never 0, of the first piece. Identifiers are one piece, so that the `r` of
+/// `for` does not start a raw string.
 fn first_piece(rest: &str) -> (Kind, usize) {
     if rest.starts_with("//") {
         (Kind::Comment, rest.find('\n').unwrap_or(rest.len()))
@@ -92,7 +92,7 @@ pub(crate) fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment. Block comments nest.
 fn block_comment_length(rest: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -125,7 +125,7 @@ fn raw_string_length(rest: &str) -> Option<usize> {
     Some(rest[opened..].find(&close).map_or(rest.len(), |length| opened + length + close.len()))
 }
 
-/// The length of a literal that begins and ends with `quote`, escapes minded.
+/// The length of a literal that begins and ends with `quote`, taking escapes into account.
 fn closed_by(quote: char, rest: &str) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -140,7 +140,7 @@ fn closed_by(quote: char, rest: &str) -> usize {
     rest.len()
 }
 
-/// A character literal, and not a lifetime: `'\n'` or `'n'`, not `'n`.
+/// Whether the text begins with a character literal and not with a lifetime: `'\n'` or `'n'`, not `'n`.
 fn is_character(rest: &str) -> bool {
     let mut chars = rest.chars();
     chars.next() == Some('\'')
@@ -178,7 +178,7 @@ fn ends_with_what_is_never_closed() {
     }
 }
 
-/// Each line with its runs of spaces shortened to one.
+/// The lines with runs of spaces shortened to one.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }

@@ -1,9 +1,8 @@
-//! The walls of the house, checked: who may depend on whom, what pure crates may name, where SQL and subjects are
-//! written, how files open. What rustc, clippy and rustfmt can check is theirs.
+//! Checks the rules between crates: dependencies, what pure crates may use, where SQL and subjects are written, and how
+//! files open. Rules that rustc, clippy and rustfmt can check are left to them.
 //!
-//! The rules are functions over data, in [`manifests`] and [`sources`], each with a test that shows it finds what it
-//! looks for. Here they meet the repository: it is read, every rule is asked, and what it finds is shown with what to
-//! do about it.
+//! The rules are functions over data, in [`manifests`] and [`sources`], each with a test that shows that it finds
+//! violations. This file reads the repository, applies every rule, and prints each violation with advice.
 
 mod lexer;
 mod manifests;
@@ -21,9 +20,9 @@ use sources::Source;
 #[test]
 fn arrows_point_down() {
     assert_tidy(
-        manifests::forbidden_arrows(&members()),
-        "Services meet on a subject or in the state, never in a manifest, and shared crates see only what lies below \
-         them. If the design has changed, change ARROWS in manifests.rs with it.",
+        manifests::forbidden_dependencies(&members()),
+        "Services communicate by subjects and the state and never depend on each other, and shared crates depend only on \
+         lower ones. If the design has changed, change ALLOWED_DEPENDENCIES in manifests.rs with it.",
     );
 }
 
@@ -31,7 +30,7 @@ fn arrows_point_down() {
 fn pure_crates_touch_nothing() {
     assert_tidy(
         manifests::impurities(&members()),
-        "Pure crates decide and leave I/O, clocks and chance to their callers. Take what is needed as an argument, or \
+        "Pure crates decide and leave I/O, clocks and randomness to their callers. Take what is needed as an argument, or \
          do it in the service around the crate.",
     );
 }
@@ -39,7 +38,7 @@ fn pure_crates_touch_nothing() {
 #[test]
 fn only_their_owner_depends_on_drivers() {
     assert_tidy(
-        manifests::borrowed_drivers(&members()),
+        manifests::drivers_outside_owner(&members()),
         "Give the owner a function that is named for what it means, and call that.",
     );
 }
@@ -47,8 +46,8 @@ fn only_their_owner_depends_on_drivers() {
 #[test]
 fn failpoints_are_for_tests() {
     assert_tidy(
-        manifests::switched_on_failpoints(&members()),
-        "The binary that people run must not have them. Put the test into `tests`, whose binary has.",
+        manifests::enabled_failpoints(&members()),
+        "The released binary must not have failpoints. Put the test into `tests`, whose binary has them.",
     );
 }
 
@@ -77,17 +76,14 @@ fn directories_are_named_like_their_crates() {
 #[test]
 fn files_open_with_what_they_are_for() {
     assert_tidy(
-        sources::without_opening(&sources()),
+        sources::without_header(&sources()),
         "Begin the file with `//!`: what it is for, and what it leaves to others.",
     );
 }
 
 #[test]
 fn files_can_be_read_in_one_sitting() {
-    assert_tidy(
-        sources::too_long(&sources()),
-        "Ask which of its jobs the file should give away, and split it there.",
-    );
+    assert_tidy(sources::too_long(&sources()), "Split the file by responsibility.");
 }
 
 #[test]
@@ -109,8 +105,8 @@ fn subjects_are_spelled_in_wire_only() {
 #[test]
 fn nothing_is_left_open() {
     assert_tidy(
-        sources::left_open(&sources()),
-        "Do it now, or take it out: code on the main line is finished, plans live elsewhere.",
+        sources::unfinished(&sources()),
+        "Finish it or remove it. Unfinished code and plans do not belong on the main branch.",
     );
 }
 
@@ -119,7 +115,7 @@ fn assert_tidy(faults: Vec<String>, advice: &str) {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lives in a folder of the root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate's directory has a parent")
 }
 
 fn members() -> Vec<Member> {
@@ -127,7 +123,7 @@ fn members() -> Vec<Member> {
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .current_dir(root())
         .output()
-        .expect("cargo can be started, it built this test");
+        .expect("cargo can be started");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     let metadata = serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON");
     manifests::members(&metadata, |manifest| read(Path::new(manifest)))
@@ -141,17 +137,17 @@ fn sources() -> Vec<Source> {
     paths
         .into_iter()
         .map(|path| {
-            let name = path.strip_prefix(root()).expect("the walk began at the root").display().to_string();
+            let name = path.strip_prefix(root()).expect("the path is below the root").display().to_string();
             Source::new(name, read(&path))
         })
         .collect()
 }
 
-/// Leaves out build output and hidden folders, which hold what tools and running clusters write.
+/// Skips build output and hidden directories, which contain files of tools and running clusters.
 fn collect_rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-        let path = entry.expect("a folder's entries can be listed").path();
-        let name = path.file_name().expect("entries have names").to_string_lossy();
+        let path = entry.expect("the directory can be listed").path();
+        let name = path.file_name().expect("a directory entry has a name").to_string_lossy();
         if path.is_dir() {
             if name != "target" && !name.starts_with('.') {
                 collect_rust_files(&path, found);

@@ -1,4 +1,4 @@
-//! What the members' manifests may say: the allowed arrows between crates, what pure crates leave alone, and that
+//! Rules for the manifests of members: allowed dependencies between crates, what pure crates may depend on, and that
 //! versions and lints are set once.
 
 use std::path::Path;
@@ -8,9 +8,9 @@ use serde_json::Value;
 const SERVICES: &[&str] =
     &["agent", "api", "deployment-watcher", "eval-broker", "node-tracker", "plan-applier", "scheduler"];
 
-/// Every crate of ours and the crates of ours that it may depend on, lowest first. A crate that is not here does not
-/// exist: it is added consciously, with the walls it is to have.
-const ARROWS: &[(&str, &[&[&str]])] = &[
+/// All crates of this repository, lowest first, each with those that it may depend on. A new crate must be added here,
+/// with its allowed dependencies.
+const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("api-types", &[]),
     ("model", &[&["api-types"]]),
     ("state", &[MODEL_AND_BELOW]),
@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ("private-servers", &[&["nats-auth", "wire"], MODEL_AND_BELOW]),
     ("telemetry", &[WIRE_STATE_AND_BELOW]),
     ("bus", &[WIRE_STATE_AND_BELOW, &["nats-auth", "telemetry", "private-servers"]]),
-    // Its tests canonicalise what it read, as the recorded answers are.
+    // Its tests canonicalise parsed jobs, as in the recorded answers.
     ("jobspec", &[MODEL_AND_BELOW]),
     ("hcl1", &[]),
     ("scheduling", &[&["state", "model"]]),
@@ -56,11 +56,11 @@ const SHARED: &[&str] = &[
 
 const PURE: &[&str] = &["api-types", "hcl1", "jobspec", "model", "nats-auth", "scheduling"];
 
-/// Named like a family of [`OUTSIDE_WORLD`], and not of it.
+/// Crates that are named like a family of [`IO_CRATES`] but do not belong to it.
 const NAMESAKES: &[&str] = &["smol_str"];
 
-/// Runtimes, I/O and chance. A name stands for its family too: `actix` for `actix-web`.
-const OUTSIDE_WORLD: &[&str] = &[
+/// Crates for runtimes, I/O and randomness. A name stands for its family too: `actix` for `actix-web`.
+const IO_CRATES: &[&str] = &[
     "actix",
     "async",
     "bollard",
@@ -80,7 +80,7 @@ const OUTSIDE_WORLD: &[&str] = &[
     "ureq",
 ];
 
-/// Drivers of the outside world, and the one crate that speaks to each.
+/// Drivers of external systems, and the only crate that may depend on each.
 const DRIVERS: &[(&str, &str)] = &[("async-nats", "bus"), ("sqlx", "store")];
 
 /// One crate of the workspace.
@@ -95,15 +95,15 @@ pub(crate) struct Member {
 #[derive(Debug, Default)]
 struct Dependency {
     name: String,
-    /// A crate of this repository.
+    /// Whether it is a crate of this repository.
     ours: bool,
-    /// For tests, benches and examples only.
+    /// Whether it is for tests, benches and examples only.
     dev: bool,
     features: Vec<String>,
     default_features: bool,
 }
 
-/// Reads what `cargo metadata` says; `read` fetches a manifest's text by its path.
+/// Reads the output of `cargo metadata`. `read` returns a manifest's text by its path.
 pub(crate) fn members(metadata: &Value, read: impl Fn(&str) -> String) -> Vec<Member> {
     elements(metadata, "packages")
         .iter()
@@ -141,12 +141,16 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_else(|| panic!("cargo metadata has a string `{key}`")).to_owned()
 }
 
-/// Dependencies of any kind on crates of ours that [`ARROWS`] does not allow, and crates that it does not know.
-pub(crate) fn forbidden_arrows(members: &[Member]) -> Vec<String> {
+/// Reports dependencies of any kind on crates of this repository that [`ALLOWED_DEPENDENCIES`] does not allow, and
+/// members that it does not list.
+pub(crate) fn forbidden_dependencies(members: &[Member]) -> Vec<String> {
     let mut faults = Vec::new();
     for member in members {
-        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == member.name) else {
-            faults.push(format!("{} is not in ARROWS: add it there, with what it may see", member.name));
+        let Some((_, allowed)) = ALLOWED_DEPENDENCIES.iter().find(|(name, _)| *name == member.name) else {
+            faults.push(format!(
+                "{} is not in ALLOWED_DEPENDENCIES: add it there, with its allowed dependencies",
+                member.name
+            ));
             continue;
         };
         for dependency in member.dependencies.iter().filter(|dependency| dependency.ours) {
@@ -158,16 +162,16 @@ pub(crate) fn forbidden_arrows(members: &[Member]) -> Vec<String> {
     faults
 }
 
-/// What pure crates, and `state`, name that reaches the outside world.
+/// Reports dependencies of pure crates, and of `state`, on crates for I/O.
 pub(crate) fn impurities(members: &[Member]) -> Vec<String> {
     let mut faults = Vec::new();
     for member in members {
         for dependency in &member.dependencies {
             let pure = if member.name == "state" {
-                // Its watches wake waiters; a test must drive what it waits for.
-                dependency.dev || is_tokio_sync(dependency) || !is_outside_world(&dependency.name)
+                // Watches of `state` wake waiters. Its tests need a runtime to wait.
+                dependency.dev || is_tokio_sync(dependency) || !is_io_crate(&dependency.name)
             } else {
-                !PURE.contains(&member.name.as_str()) || !is_outside_world(&dependency.name)
+                !PURE.contains(&member.name.as_str()) || !is_io_crate(&dependency.name)
             };
             if !pure {
                 let features = dependency.features.join(", ");
@@ -182,39 +186,39 @@ fn is_tokio_sync(dependency: &Dependency) -> bool {
     dependency.name == "tokio" && dependency.features == ["sync"] && !dependency.default_features
 }
 
-fn is_outside_world(name: &str) -> bool {
+fn is_io_crate(name: &str) -> bool {
     !NAMESAKES.contains(&name)
-        && OUTSIDE_WORLD.iter().any(|family| {
+        && IO_CRATES.iter().any(|family| {
             name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
         })
 }
 
-/// Drivers that another crate than their owner depends on.
-pub(crate) fn borrowed_drivers(members: &[Member]) -> Vec<String> {
+/// Reports drivers on which another crate than their owner depends.
+pub(crate) fn drivers_outside_owner(members: &[Member]) -> Vec<String> {
     let mut faults = Vec::new();
     for member in members {
         for (driver, owner) in DRIVERS {
             if member.name != *owner
                 && member.dependencies.iter().any(|dependency| dependency.name == *driver)
             {
-                faults.push(format!("{} depends on {driver}, which is for {owner} alone", member.name));
+                faults.push(format!("{} depends on {driver}, which only {owner} may use", member.name));
             }
         }
     }
     faults
 }
 
-/// Members, other than `tests`, that have `fail_point!` do something.
-pub(crate) fn switched_on_failpoints(members: &[Member]) -> Vec<String> {
+/// Reports members other than `tests` that enable failpoints.
+pub(crate) fn enabled_failpoints(members: &[Member]) -> Vec<String> {
     let switches_on = |member: &&Member| {
         let features = member.dependencies.iter().filter(|dependency| dependency.name == "fail");
         features.flat_map(|dependency| &dependency.features).any(|feature| feature == "failpoints")
     };
     let others = members.iter().filter(|member| member.name != "tests");
-    others.filter(switches_on).map(|member| format!("{} switches failpoints on", member.name)).collect()
+    others.filter(switches_on).map(|member| format!("{} enables failpoints", member.name)).collect()
 }
 
-/// Settings of the workspace that a member does not take over.
+/// Reports settings of the workspace that a member does not inherit.
 pub(crate) fn missing_opt_ins(members: &[Member]) -> Vec<String> {
     let mut faults = Vec::new();
     for member in members {
@@ -236,13 +240,13 @@ pub(crate) fn missing_opt_ins(members: &[Member]) -> Vec<String> {
     faults
 }
 
-/// Dependencies that a member does not take from the workspace.
+/// Reports dependencies that a member does not take from the workspace.
 pub(crate) fn own_versions(members: &[Member]) -> Vec<String> {
     let mut faults = Vec::new();
     for member in members {
         for (section, line) in entries(&member.manifest) {
             let inherited = line.contains(".workspace = true") || line.contains("{ workspace = true");
-            // A table of its own, `[dependencies.serde]`, hides from a reader who looks down the list.
+            // A separate table such as `[dependencies.serde]` is easy to overlook.
             let in_list = section.ends_with("dependencies");
             if section.contains("dependencies") && !(inherited && in_list) {
                 faults.push(format!("{}: [{section}] {line}", member.name));
@@ -252,7 +256,7 @@ pub(crate) fn own_versions(members: &[Member]) -> Vec<String> {
     faults
 }
 
-/// A manifest's `key = value` entries, each with its section's name; an entry's later lines are left out.
+/// The `key = value` entries of a manifest, each with its section's name, without the further lines of an entry.
 fn entries(manifest: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut section = "";
     let mut open_brackets = 0_usize;
@@ -272,22 +276,22 @@ fn entries(manifest: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Crates whose directory has another name.
+/// Reports crates whose directory has another name.
 pub(crate) fn misnamed(members: &[Member]) -> Vec<String> {
     members
         .iter()
         .filter(|member| member.directory != member.name)
-        .map(|member| format!("{} lives in {}", member.name, member.directory))
+        .map(|member| format!("{} is in {}", member.name, member.directory))
         .collect()
 }
 
 #[test]
 fn the_table_points_down_itself() {
-    for (at, (name, allowed)) in ARROWS.iter().enumerate() {
+    for (at, (name, allowed)) in ALLOWED_DEPENDENCIES.iter().enumerate() {
         for below in allowed.concat() {
             assert!(
-                ARROWS[..at].iter().any(|(lower, _)| *lower == below),
-                "{name} may see {below}, which is not lower"
+                ALLOWED_DEPENDENCIES[..at].iter().any(|(lower, _)| *lower == below),
+                "{name} may depend on {below}, which is not lower"
             );
         }
     }
@@ -305,13 +309,13 @@ fn finds_forbidden_arrows() {
         member("newcomer"),
     ];
     assert_eq!(
-        forbidden_arrows(&members),
+        forbidden_dependencies(&members),
         [
             "wire depends on state",
             "jobspec depends on state",
             "scheduling depends on wire",
             "api depends on scheduler",
-            "newcomer is not in ARROWS: add it there, with what it may see",
+            "newcomer is not in ALLOWED_DEPENDENCIES: add it there, with its allowed dependencies",
         ]
     );
 }
@@ -351,10 +355,10 @@ fn finds_borrowed_drivers() {
         member("api").on(theirs("sqlx")).on(dev(theirs("async-nats"))),
     ];
     assert_eq!(
-        borrowed_drivers(&members),
+        drivers_outside_owner(&members),
         [
-            "api depends on async-nats, which is for bus alone",
-            "api depends on sqlx, which is for store alone"
+            "api depends on async-nats, which only bus may use",
+            "api depends on sqlx, which only store may use"
         ]
     );
 }
@@ -368,10 +372,7 @@ fn finds_failpoints_that_are_switched_on() {
         member("plan-applier").on(dev(on())),
         member("tests").on(on()),
     ];
-    assert_eq!(
-        switched_on_failpoints(&members),
-        ["bus switches failpoints on", "plan-applier switches failpoints on"]
-    );
+    assert_eq!(enabled_failpoints(&members), ["bus enables failpoints", "plan-applier enables failpoints"]);
 }
 
 #[test]
@@ -423,7 +424,7 @@ fn finds_own_versions() {
 #[test]
 fn finds_misnamed_directories() {
     let moved = Member { directory: "shared-model".into(), ..member("model") };
-    assert_eq!(misnamed(&[member("wire"), moved]), ["model lives in shared-model"]);
+    assert_eq!(misnamed(&[member("wire"), moved]), ["model is in shared-model"]);
 }
 
 #[test]
@@ -440,7 +441,7 @@ fn reads_what_cargo_says() {
     assert_eq!(members[0].name, "state");
     assert_eq!(members[0].directory, "state");
     assert_eq!(members[0].manifest, "text of /drover/shared/state/Cargo.toml");
-    let [model, tokio] = &members[0].dependencies[..] else { panic!("two dependencies") };
+    let [model, tokio] = &members[0].dependencies[..] else { panic!("the member has two dependencies") };
     assert!(model.ours && !model.dev && model.default_features);
     assert!(!tokio.ours && tokio.dev && is_tokio_sync(tokio));
 }

@@ -1,10 +1,10 @@
-//! What the Rust files may say: how they open, how long they are, and what may be written in one crate only.
+//! Rules for Rust files: how they open, how long they are, and what may be written in only one crate.
 
 use crate::lexer::{self, Separated};
 
 const LINES_MAX: usize = 900;
 
-/// Calls that send to a subject or listen on one.
+/// Calls that publish on a subject or subscribe to one.
 const SUBJECT_CALLS: &[&str] = &[
     ".publish(",
     ".publish_with_headers(",
@@ -20,7 +20,7 @@ const SUBJECT_CALLS: &[&str] = &[
 /// One Rust file of the workspace.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// From the root of the repository, such as `shared/model/src/lib.rs`.
+    /// Path from the root of the repository, such as `shared/model/src/lib.rs`.
     path: String,
     text: String,
     separated: Separated,
@@ -36,8 +36,8 @@ impl Source {
     }
 }
 
-/// Files that do not open by saying what they are for.
-pub(crate) fn without_opening(sources: &[Source]) -> Vec<String> {
+/// Reports files that do not begin with a module comment.
+pub(crate) fn without_header(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
         .filter(|source| !source.text.starts_with("//! "))
@@ -45,7 +45,7 @@ pub(crate) fn without_opening(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// Files of more than [`LINES_MAX`] lines.
+/// Reports files of more than [`LINES_MAX`] lines.
 pub(crate) fn too_long(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
@@ -55,24 +55,24 @@ pub(crate) fn too_long(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// Uses of sqlx outside `shared/store`, through another crate's re-export too.
+/// Reports uses of sqlx outside `shared/store`, including re-exports of other crates.
 pub(crate) fn sql_outside_store(sources: &[Source]) -> Vec<String> {
     let mut faults = Vec::new();
     for source in sources.iter().filter(|source| !source.is_in("shared/store")) {
         for word in ["sqlx", "query!", "query_as!", "query_scalar!"] {
-            faults.extend(places(source, &source.separated.code, word));
+            faults.extend(occurrences(source, &source.separated.code, word));
         }
     }
     faults
 }
 
-/// Uses of the NATS client outside `shared/bus`, and subjects spelled on the spot outside `shared/wire`.
+/// Reports uses of the NATS client outside `shared/bus`, and subjects written as literals outside `shared/wire`.
 pub(crate) fn subjects_outside_wire(sources: &[Source]) -> Vec<String> {
     let mut faults = Vec::new();
     for source in sources {
         let code = &source.separated.code;
         if !source.is_in("shared/bus") {
-            faults.extend(places(source, code, "async_nats"));
+            faults.extend(occurrences(source, code, "async_nats"));
         }
         if !source.is_in("shared/wire") {
             for call in SUBJECT_CALLS {
@@ -86,28 +86,28 @@ pub(crate) fn subjects_outside_wire(sources: &[Source]) -> Vec<String> {
     faults
 }
 
-/// Whether the arguments that `code` begins with open with a string written on the spot.
+/// Whether the arguments at the start of `code` begin with a string literal.
 fn is_spelled_out(code: &str) -> bool {
     let argument = code.trim_start().trim_start_matches('&');
     ["\"", "b\"", "format!(", "String::from(\""].iter().any(|start| argument.starts_with(start))
 }
 
-/// Work that was put off.
-pub(crate) fn left_open(sources: &[Source]) -> Vec<String> {
+/// Reports unfinished work.
+pub(crate) fn unfinished(sources: &[Source]) -> Vec<String> {
     let mut faults = Vec::new();
     for source in sources {
         for word in ["todo!", "unimplemented!"] {
-            faults.extend(places(source, &source.separated.code, word));
+            faults.extend(occurrences(source, &source.separated.code, word));
         }
         for word in ["FIXME", "TODO", "XXX"] {
-            faults.extend(places(source, &source.separated.comments, word));
+            faults.extend(occurrences(source, &source.separated.comments, word));
         }
     }
     faults
 }
 
-/// Where `word` stands in `text`, by itself and not within a longer word.
-fn places(source: &Source, text: &str, word: &str) -> Vec<String> {
+/// Positions at which `word` occurs in `text` as a whole word.
+fn occurrences(source: &Source, text: &str, word: &str) -> Vec<String> {
     text.match_indices(word)
         .filter(|(at, _)| !text[..*at].ends_with(lexer::is_word))
         .filter(|(at, _)| word.ends_with('!') || !text[at + word.len()..].starts_with(lexer::is_word))
@@ -127,7 +127,7 @@ fn finds_files_without_opening() {
         source("c.rs", "\n//! Too late.\n"),
         source("d.rs", ""),
     ];
-    assert_eq!(without_opening(&sources), ["b.rs", "c.rs", "d.rs"]);
+    assert_eq!(without_header(&sources), ["b.rs", "c.rs", "d.rs"]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn finds_subjects_outside_wire() {
 fn finds_what_is_left_open() {
     let text = "/// Never says todo!().\nfn a() { todo!() }\nfn b() { unimplemented!() }\nlet c = \"FIXME\"; // FIXME: d, TODO: e\n/* XXX */ const XXXL: u8 = 1;";
     assert_eq!(
-        left_open(&[source("a.rs", text)]),
+        unfinished(&[source("a.rs", text)]),
         ["a.rs:2: todo!", "a.rs:3: unimplemented!", "a.rs:4: FIXME", "a.rs:4: TODO", "a.rs:5: XXX"]
     );
 }

@@ -1,4 +1,4 @@
-//! Whether the constraints of a job, its group and its tasks hold on a node.
+//! Checks that the constraints of a job, its group and its tasks hold on the node.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use model::Text;
 use model::job::{Constraint, Operand};
 use state::NodeRef;
 
-use super::{Look, versions};
+use super::{PlanCheck, versions};
 
-pub(super) fn faults(look: &Look<'_>, faults: &mut Vec<String>) {
-    for new in look.new_allocs() {
-        let Some(node) = look.after.node(new.alloc.node_id()) else { continue };
+pub(super) fn faults(check: &PlanCheck<'_>, faults: &mut Vec<String>) {
+    for new in check.new_allocs() {
+        let Some(node) = check.after.node(new.alloc.node_id()) else { continue };
         let group = new.group();
         let of_tasks = group.tasks.iter().flat_map(|task| &task.constraints);
         let constraints = new.job().spec.constraints.iter().chain(&group.constraints).chain(of_tasks);
@@ -21,7 +21,7 @@ pub(super) fn faults(look: &Look<'_>, faults: &mut Vec<String>) {
     }
 }
 
-/// What a target stands for on a node; `None` if nothing is found.
+/// Resolves the target of a constraint on a node. Returns `None` if the node has no such attribute.
 pub(super) fn resolve(target: &str, node: NodeRef<'_>) -> Option<Text> {
     let Some(name) = target.strip_prefix("${") else { return Some(target.into()) };
     let name = name.strip_suffix('}')?;
@@ -74,7 +74,7 @@ fn set(list: &str) -> BTreeSet<&str> {
     list.split(',').map(str::trim).collect()
 }
 
-/// Numbers by value, all else by bytes.
+/// Compares numbers by value, and everything else by bytes.
 fn order(left: &str, right: &str) -> std::cmp::Ordering {
     if let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) {
         return left.cmp(&right);

@@ -1,5 +1,6 @@
-//! Whether a plan is right in itself, whatever was recorded: every new allocation on a node that can run it, nothing twice,
-//! nobody replaced who still runs, no more than the count. Shares no code with the scheduler.
+//! Checks that a plan is valid in itself, independently of the recorded plan: every new allocation is on a node that
+//! can run it, nothing is placed twice, only stopped allocations are replaced, and no group exceeds its count. Shares
+//! no code with the scheduler.
 
 mod conditions;
 mod distinct;
@@ -15,32 +16,32 @@ use model::job::{Job, JobType, TaskGroup};
 use model::plan::{Placements, Plan, Update};
 use state::{AllocRef, State};
 
-use super::run::applied;
+use super::run::apply_plan;
 
-/// By how much a job must be more important than one that makes room for it.
+/// How much higher the priority of a job must be than that of a job that it preempts.
 const PREEMPTION_DELTA: u16 = 10;
 
-/// What is wrong with a plan that was made from `before`, a line for each.
+/// Returns the faults of a plan that was made from `before`, a line for each.
 pub fn faults(before: &State, plan: &Plan) -> Vec<String> {
-    let mut faults = unknown(before, plan);
+    let mut faults = dangling_references(before, plan);
     if !faults.is_empty() {
         return faults;
     }
-    let after = applied(before, plan);
-    let look = Look::new(before, &after, plan);
-    look.predecessors(&mut faults);
-    look.names(&mut faults);
-    look.counts(&mut faults);
-    look.victims(&mut faults);
-    nodes::faults(&look, &mut faults);
-    ports::faults(&look, &mut faults);
-    conditions::faults(&look, &mut faults);
-    distinct::faults(&look, &mut faults);
+    let after = apply_plan(before, plan);
+    let check = PlanCheck::new(before, &after, plan);
+    check.predecessors(&mut faults);
+    check.names(&mut faults);
+    check.counts(&mut faults);
+    check.victims(&mut faults);
+    nodes::faults(&check, &mut faults);
+    ports::faults(&check, &mut faults);
+    conditions::faults(&check, &mut faults);
+    distinct::faults(&check, &mut faults);
     faults
 }
 
-/// What a plan speaks of that does not exist, or is not its job's.
-fn unknown(before: &State, plan: &Plan) -> Vec<String> {
+/// Returns faults for objects that the plan refers to and that do not exist or belong to another job.
+fn dangling_references(before: &State, plan: &Plan) -> Vec<String> {
     let mut faults = Vec::new();
     let job = before.eval(plan.eval_id).map(|eval| &eval.job).or(plan.job.as_ref().map(|job| &job.job));
     let stopped = plan.stops.iter().flat_map(|stops| &stops.ids.0);
@@ -56,13 +57,13 @@ fn unknown(before: &State, plan: &Plan) -> Vec<String> {
     }
     let mut ids = BTreeSet::new();
     for placements in &plan.placements {
-        if let Err(uneven) = placements.check() {
-            faults.push(uneven.to_string());
+        if let Err(invalid) = placements.check() {
+            faults.push(invalid.to_string());
             continue;
         }
         for (row, id) in placements.ids.0.iter().enumerate() {
             if before.alloc(*id).is_some() || !ids.insert(*id) {
-                faults.push(format!("{id} is new, but is there already"));
+                faults.push(format!("{id} is new, but already exists"));
             }
             if before.node(placements.node_of(row)).is_none() {
                 faults.push(format!("{id} is placed on a node that does not exist"));
@@ -73,41 +74,43 @@ fn unknown(before: &State, plan: &Plan) -> Vec<String> {
         }
         for victim in placements.preempted.iter().flatten() {
             if before.alloc(*victim).is_none() {
-                faults.push(format!("{victim} makes room, but does not exist"));
+                faults.push(format!("{victim} is preempted, but does not exist"));
             }
         }
     }
     faults
 }
 
-/// A plan with what was before it and what is after it.
-struct Look<'a> {
+/// A plan, with the state before and the state after it.
+struct PlanCheck<'a> {
     before: &'a State,
     after: &'a State,
     plan: &'a Plan,
-    /// What the plan itself stops.
+    /// Allocations that the plan stops.
     stopped: BTreeSet<AllocId>,
-    /// What the plan itself evicts.
+    /// Allocations that the plan evicts.
     evicted: BTreeSet<AllocId>,
-    out_of_sight: BTreeSet<AllocId>,
-    back_in_sight: BTreeSet<AllocId>,
+    /// Allocations that the plan marks as unknown.
+    made_unknown: BTreeSet<AllocId>,
+    /// Allocations that the plan reconnects.
+    reconnected: BTreeSet<AllocId>,
 }
 
 /// A new allocation.
 #[derive(Clone, Copy)]
-struct New<'a> {
+struct NewAlloc<'a> {
     alloc: AllocRef<'a>,
     placements: &'a Placements,
     row: usize,
 }
 
-impl<'a> New<'a> {
+impl<'a> NewAlloc<'a> {
     fn job(&self) -> &'a Job {
         self.alloc.job()
     }
 
     fn group(&self) -> &'a TaskGroup {
-        self.alloc.group().expect("its group was looked for")
+        self.alloc.group().expect("new_allocs returns only allocations whose group exists")
     }
 
     fn fault(&self, what: impl std::fmt::Display) -> String {
@@ -115,7 +118,7 @@ impl<'a> New<'a> {
     }
 }
 
-impl<'a> Look<'a> {
+impl<'a> PlanCheck<'a> {
     fn new(before: &'a State, after: &'a State, plan: &'a Plan) -> Self {
         let victims = plan.placements.iter().flat_map(|placements| placements.preempted.iter().flatten());
         let of_kind = |is: fn(&Update) -> bool| {
@@ -128,34 +131,37 @@ impl<'a> Look<'a> {
             plan,
             stopped: plan.stops.iter().flat_map(|stops| &stops.ids.0).copied().collect(),
             evicted: victims.copied().collect(),
-            out_of_sight: of_kind(|update| matches!(update, Update::Unknown { .. })),
-            back_in_sight: of_kind(|update| matches!(update, Update::Reconnect)),
+            made_unknown: of_kind(|update| matches!(update, Update::Unknown { .. })),
+            reconnected: of_kind(|update| matches!(update, Update::Reconnect)),
         }
     }
 
-    /// The new allocations; those whose group their version does not have are left out.
-    fn new_allocs(&self) -> impl Iterator<Item = New<'a>> + use<'a> {
+    /// The new allocations, without those whose job version has no such group.
+    fn new_allocs(&self) -> impl Iterator<Item = NewAlloc<'a>> + use<'a> {
         let after = self.after;
         let rows = |placements: &'a Placements| (0..placements.len()).map(move |row| (placements, row));
         self.plan.placements.iter().flat_map(rows).filter_map(move |(placements, row)| {
             let alloc = after.alloc(placements.ids.0[row])?;
             alloc.group()?;
-            Some(New { alloc, placements, row })
+            Some(NewAlloc { alloc, placements, row })
         })
     }
 
-    /// What holds resources of a node after the plan: what the node still runs, less what the plan stops.
+    /// The allocations that hold resources of a node after the plan: those that the node still runs, without
+    /// those that the plan stops.
     fn holders(&self, node: model::NodeId) -> impl Iterator<Item = AllocRef<'a>> {
-        let is_gone = |id: AllocId| self.stopped.contains(&id) || self.evicted.contains(&id);
+        let is_removed = |id: AllocId| self.stopped.contains(&id) || self.evicted.contains(&id);
         let allocs: Vec<AllocRef<'a>> = self.after.allocs_of_node(node).collect();
-        allocs.into_iter().filter(move |alloc| !alloc.client_status().is_terminal() && !is_gone(alloc.id()))
+        allocs
+            .into_iter()
+            .filter(move |alloc| !alloc.client_status().is_terminal() && !is_removed(alloc.id()))
     }
 
     fn is_new(&self, id: AllocId) -> bool {
         self.before.alloc(id).is_none()
     }
 
-    /// Nobody is replaced who still runs, and nobody by another's successor.
+    /// Checks that every replaced allocation stops, and that none is replaced twice.
     fn predecessors(&self, faults: &mut Vec<String>) {
         let mut replaced = BTreeSet::new();
         for new in self.new_allocs() {
@@ -170,9 +176,9 @@ impl<'a> Look<'a> {
             if !replaced.insert(id) {
                 faults.push(new.fault(format_args!("its predecessor {id} is replaced twice")));
             }
-            let is_out_of_sight =
-                previous.client_status() == ClientStatus::Unknown || self.out_of_sight.contains(&id);
-            if !previous.is_terminal() && !is_out_of_sight && !self.stopped.contains(&id) {
+            let is_unknown =
+                previous.client_status() == ClientStatus::Unknown || self.made_unknown.contains(&id);
+            if !previous.is_terminal() && !is_unknown && !self.stopped.contains(&id) {
                 faults.push(new.fault(format_args!("its predecessor {id} does not stop")));
             }
         }
@@ -184,7 +190,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// No two new ones of a group have one name; of jobs that run on every node, none on one node.
+    /// Checks that new allocations of a group have different names, or different nodes if the job runs on every node.
     fn names(&self, faults: &mut Vec<String>) {
         let mut names = BTreeSet::new();
         for new in self.new_allocs() {
@@ -200,10 +206,9 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// No more than the count is meant to run, no more canaries than there should be, and no more are replaced at once than
-    /// may be.
+    /// Checks that a group does not exceed its count, its number of canaries, or its number of parallel updates.
     fn counts(&self, faults: &mut Vec<String>) {
-        let mut groups: BTreeMap<&str, (Vec<New<'a>>, &'a Job)> = BTreeMap::new();
+        let mut groups: BTreeMap<&str, (Vec<NewAlloc<'a>>, &'a Job)> = BTreeMap::new();
         for new in self.new_allocs() {
             let of_group = groups.entry(new.alloc.group_name()).or_insert((Vec::new(), new.job()));
             of_group.0.push(new);
@@ -221,7 +226,7 @@ impl<'a> Look<'a> {
             if is_per_node(job) {
                 continue;
             }
-            let (canaries, ordinary): (Vec<New<'a>>, Vec<New<'a>>) =
+            let (canaries, ordinary): (Vec<NewAlloc<'a>>, Vec<NewAlloc<'a>>) =
                 new.into_iter().partition(|new| new.placements.canary);
             let runs = |alloc: &AllocRef<'a>| {
                 *alloc.group_name() == *name
@@ -235,20 +240,23 @@ impl<'a> Look<'a> {
                 staying.into_iter().partition(is_canary);
             if !ordinary.is_empty() && old.len() + ordinary.len() > group.count as usize {
                 let all = old.len() + ordinary.len();
-                faults.push(format!("{name}: {all} are meant to run, but the count is {}", group.count));
+                faults.push(format!(
+                    "{name}: {all} allocations with desired status run, but the count is {}",
+                    group.count
+                ));
             }
             let of_deployment = canaries.first().and_then(|new| new.alloc.deployment_id());
             let counts = |alloc: &&AllocRef<'a>| {
-                alloc.deployment_id() == of_deployment && !self.back_in_sight.contains(&alloc.id())
+                alloc.deployment_id() == of_deployment && !self.reconnected.contains(&alloc.id())
             };
             let old_canaries: Vec<_> = old_canaries.iter().filter(counts).collect();
-            let wanted = group.update.as_ref().map_or(0, |update| update.canary) as usize;
-            if !canaries.is_empty() && canaries.len() + old_canaries.len() > wanted {
+            let canaries_max = group.update.as_ref().map_or(0, |update| update.canary) as usize;
+            if !canaries.is_empty() && canaries.len() + old_canaries.len() > canaries_max {
                 let all = canaries.len() + old_canaries.len();
-                faults.push(format!("{name}: {all} canaries, but there should be {wanted}"));
+                faults.push(format!("{name}: {all} canaries instead of {canaries_max}"));
             }
             let at_once = group.update.as_ref().map_or(0, |update| update.max_parallel) as usize;
-            let updating = |new: &&New<'a>| {
+            let updating = |new: &&NewAlloc<'a>| {
                 let previous = new.placements.previous.get(new.row).and_then(|id| self.before.alloc(id));
                 previous.is_some_and(|previous| {
                     !previous.is_terminal()
@@ -264,22 +272,23 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Only less important jobs make room, on the node that needs it, and each allocation once.
+    /// Checks that only jobs of lower priority are preempted, on the node of the new allocation, and each allocation
+    /// once.
     fn victims(&self, faults: &mut Vec<String>) {
         let mut seen = BTreeSet::new();
         for new in self.new_allocs() {
             for id in new.placements.preempted.get(new.row).into_iter().flatten() {
                 let Some(victim) = self.before.alloc(*id) else { continue };
-                let may =
+                let is_less_important =
                     victim.job().spec.priority.saturating_add(PREEMPTION_DELTA) <= new.job().spec.priority;
-                if !may || victim.job_key() == new.alloc.job_key() {
-                    faults.push(new.fault(format_args!("{id} has to make room, but is as important")));
+                if !is_less_important || victim.job_key() == new.alloc.job_key() {
+                    faults.push(new.fault(format_args!("{id} is preempted, but its priority is not lower")));
                 }
                 if victim.node_id() != new.alloc.node_id() {
-                    faults.push(new.fault(format_args!("{id} makes room on another node")));
+                    faults.push(new.fault(format_args!("{id} is preempted on another node")));
                 }
                 if !seen.insert(*id) {
-                    faults.push(new.fault(format_args!("{id} makes room twice")));
+                    faults.push(new.fault(format_args!("{id} is preempted twice")));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Whether nodes can take what is placed on them: status, datacenter and pool, drivers, amounts, cores, devices.
+//! Checks that nodes can take what is placed on them: status, datacenter and pool, drivers, amounts, cores, devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,27 +7,27 @@ use model::alloc::{AllocatedResources, TaskResources};
 use model::job::LifecycleHook;
 use state::{AllocRef, NodeRef};
 
-use super::{Look, New};
+use super::{NewAlloc, PlanCheck};
 
-pub(super) fn faults(look: &Look<'_>, faults: &mut Vec<String>) {
+pub(super) fn faults(check: &PlanCheck<'_>, faults: &mut Vec<String>) {
     let mut touched: BTreeSet<NodeId> = BTreeSet::new();
-    for new in look.new_allocs() {
-        let Some(node) = look.after.node(new.alloc.node_id()) else { continue };
+    for new in check.new_allocs() {
+        let Some(node) = check.after.node(new.alloc.node_id()) else { continue };
         touched.insert(node.id());
-        standing(&new, node, faults);
+        eligibility(&new, node, faults);
         drivers(&new, node, faults);
         let got = new.alloc.resources();
-        shares(&new, node, &got, faults);
+        task_resources(&new, node, &got, faults);
     }
-    for node in touched.into_iter().filter_map(|id| look.after.node(id)) {
-        let holders: Vec<AllocRef<'_>> = look.holders(node.id()).collect();
+    for node in touched.into_iter().filter_map(|id| check.after.node(id)) {
+        let holders: Vec<AllocRef<'_>> = check.holders(node.id()).collect();
         amounts(node, &holders, faults);
-        alone(look, node, &holders, faults);
+        exclusive_resources(check, node, &holders, faults);
     }
 }
 
-/// Whether the node is ready, and of the job's datacenters and pool.
-fn standing(new: &New<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
+/// Checks that the node is ready and in the job's datacenters and pool.
+fn eligibility(new: &NewAlloc<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
     let (spec, job) = (node.spec(), &new.job().spec);
     if !node.is_ready() {
         faults.push(new.fault("the node is not ready"));
@@ -38,15 +38,15 @@ fn standing(new: &New<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
     }
     let wildcard = |pattern: &str| {
         let escaped: Vec<String> = pattern.split('*').map(regex::escape).collect();
-        regex::Regex::new(&format!("^{}$", escaped.join(".*"))).expect("it is escaped")
+        regex::Regex::new(&format!("^{}$", escaped.join(".*"))).expect("the pattern is escaped")
     };
     if !job.datacenters.iter().any(|pattern| wildcard(pattern).is_match(&spec.datacenter)) {
         faults.push(new.fault("the node is of another datacenter"));
     }
 }
 
-///
-fn drivers(new: &New<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
+/// Checks that the node has a healthy driver for every task.
+fn drivers(new: &NewAlloc<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
     for task in &new.group().tasks {
         let has = match node.spec().drivers.get(&task.driver) {
             Some(driver) => driver.detected && driver.healthy,
@@ -61,8 +61,8 @@ fn drivers(new: &New<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
     }
 }
 
-/// Whether each task got what it asked for.
-fn shares(new: &New<'_>, node: NodeRef<'_>, got: &AllocatedResources, faults: &mut Vec<String>) {
+/// Checks that each task got the resources that it asked for.
+fn task_resources(new: &NewAlloc<'_>, node: NodeRef<'_>, got: &AllocatedResources, faults: &mut Vec<String>) {
     for task in &new.group().tasks {
         let Some(share) = got.tasks.iter().find(|share| share.name == task.name) else {
             faults.push(new.fault(format_args!("task {} got nothing", task.name)));
@@ -87,7 +87,7 @@ fn shares(new: &New<'_>, node: NodeRef<'_>, got: &AllocatedResources, faults: &m
             for id in &device.ids {
                 let instance = of_node.and_then(|group| group.instances.iter().find(|known| known.id == *id));
                 if !instance.is_some_and(|instance| instance.healthy) {
-                    faults.push(new.fault(format_args!("device {id} is not there, or not healthy")));
+                    faults.push(new.fault(format_args!("device {id} does not exist or is not healthy")));
                 }
             }
         }
@@ -99,12 +99,12 @@ fn shares(new: &New<'_>, node: NodeRef<'_>, got: &AllocatedResources, faults: &m
             .filter(|core| !reserved.contains(core))
             .collect();
         for core in share.cores.iter().filter(|core| !usable.contains(*core)) {
-            faults.push(new.fault(format_args!("core {core} is not the node's to give")));
+            faults.push(new.fault(format_args!("core {core} is not available on the node")));
         }
     }
 }
 
-///
+/// Checks that cpu, memory, disk and the number of allocations stay within the node's limits.
 fn amounts(node: NodeRef<'_>, holders: &[AllocRef<'_>], faults: &mut Vec<String>) {
     let demands = holders.iter().map(|alloc| demand(&alloc.resources()));
     let used = demands.fold([0; 3], |sum: [u64; 3], one| [sum[0] + one[0], sum[1] + one[1], sum[2] + one[2]]);
@@ -115,13 +115,13 @@ fn amounts(node: NodeRef<'_>, holders: &[AllocRef<'_>], faults: &mut Vec<String>
             faults.push(format!("{}: {what} {used} of {has}", node.id()));
         }
     }
-    let most = node.spec().max_allocs as usize;
-    if most > 0 && holders.len() > most {
-        faults.push(format!("{}: {} allocations of {most}", node.id(), holders.len()));
+    let limit = node.spec().max_allocs as usize;
+    if limit > 0 && holders.len() > limit {
+        faults.push(format!("{}: {} allocations of {limit}", node.id(), holders.len()));
     }
 }
 
-/// compute, memory, disk.
+/// The cpu, memory and disk that an allocation needs at most at one time.
 fn demand(resources: &AllocatedResources) -> [u64; 3] {
     let phase =
         |task: &TaskResources| task.lifecycle.as_ref().map(|lifecycle| (lifecycle.hook, lifecycle.sidecar));
@@ -142,14 +142,19 @@ fn demand(resources: &AllocatedResources) -> [u64; 3] {
         [cpu, memory]
     };
     let phases = [sum(&is_main), sum(&is_pre), sum(&is_post)];
-    let most = |place: usize| phases.iter().map(|phase| phase[place]).max().unwrap_or(0);
+    let most = |index: usize| phases.iter().map(|phase| phase[index]).max().unwrap_or(0);
     let alone = resources.tasks.iter().filter(|task| !task.cores.is_empty());
     let of_cores: u64 = alone.map(|task| u64::from(task.cpu_mhz)).sum();
     [most(0) + of_cores, most(1), u64::from(resources.disk_mb)]
 }
 
-/// Whether no core and no device is given twice; what was there before is not this plan's fault.
-fn alone(look: &Look<'_>, node: NodeRef<'_>, holders: &[AllocRef<'_>], faults: &mut Vec<String>) {
+/// Checks that no core and no device is assigned twice. Conflicts among older allocations are not faults of this plan.
+fn exclusive_resources(
+    check: &PlanCheck<'_>,
+    node: NodeRef<'_>,
+    holders: &[AllocRef<'_>],
+    faults: &mut Vec<String>,
+) {
     let mut owners: BTreeMap<String, Vec<model::AllocId>> = BTreeMap::new();
     for alloc in holders {
         for task in &alloc.resources().tasks {
@@ -164,8 +169,8 @@ fn alone(look: &Look<'_>, node: NodeRef<'_>, holders: &[AllocRef<'_>], faults: &
         }
     }
     for (what, owners) in owners {
-        if owners.len() > 1 && owners.iter().any(|owner| look.is_new(*owner)) {
-            faults.push(format!("{}: {what} is given twice", node.id()));
+        if owners.len() > 1 && owners.iter().any(|owner| check.is_new(*owner)) {
+            faults.push(format!("{}: {what} is assigned twice", node.id()));
         }
     }
 }

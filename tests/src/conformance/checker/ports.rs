@@ -1,4 +1,4 @@
-//! Whether ports are open once an address, are the ones that were asked for, and lie where they should.
+//! Checks that ports are unique per address, match the request, and lie in the allowed range.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,35 +6,35 @@ use model::NodeId;
 use model::alloc::AllocatedResources;
 use state::NodeRef;
 
-use super::{Look, New};
+use super::{NewAlloc, PlanCheck};
 
-/// The range of dynamic ports of a node that names none.
+/// The default range of dynamic ports of a node.
 const DYNAMIC: (u16, u16) = (20_000, 32_000);
 
-pub(super) fn faults(look: &Look<'_>, faults: &mut Vec<String>) {
+pub(super) fn faults(check: &PlanCheck<'_>, faults: &mut Vec<String>) {
     let mut touched: BTreeSet<NodeId> = BTreeSet::new();
-    for new in look.new_allocs() {
-        let Some(node) = look.after.node(new.alloc.node_id()) else { continue };
+    for new in check.new_allocs() {
+        let Some(node) = check.after.node(new.alloc.node_id()) else { continue };
         touched.insert(node.id());
-        asked_for(&new, node, faults);
+        requested_ports(&new, node, faults);
     }
     for node in touched {
         let mut owners: BTreeMap<(String, u16), Vec<model::AllocId>> = BTreeMap::new();
-        for alloc in look.holders(node) {
-            for port in open(&alloc.resources()) {
+        for alloc in check.holders(node) {
+            for port in used_ports(&alloc.resources()) {
                 owners.entry(port).or_default().push(alloc.id());
             }
         }
         for ((address, port), owners) in owners {
-            if owners.len() > 1 && owners.iter().any(|owner| look.is_new(*owner)) {
-                faults.push(format!("{node}: port {address}:{port} is given twice"));
+            if owners.len() > 1 && owners.iter().any(|owner| check.is_new(*owner)) {
+                faults.push(format!("{node}: port {address}:{port} is assigned twice"));
             }
         }
     }
 }
 
-/// The ports that an allocation has open, by address.
-fn open(resources: &AllocatedResources) -> Vec<(String, u16)> {
+/// The ports that an allocation uses, by address.
+fn used_ports(resources: &AllocatedResources) -> Vec<(String, u16)> {
     if !resources.ports.is_empty() {
         let ports = resources.ports.iter().filter(|port| !port.ignore_collision && port.value > 0);
         return ports.map(|port| (port.host_ip.to_string(), port.value)).collect();
@@ -50,8 +50,8 @@ fn open(resources: &AllocatedResources) -> Vec<(String, u16)> {
         .collect()
 }
 
-/// Whether each port of the group is open: static ones with their number, dynamic ones within the node's range.
-fn asked_for(new: &New<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
+/// Checks that each port of the group is open: static ports with their number, dynamic ports within the node's range.
+fn requested_ports(new: &NewAlloc<'_>, node: NodeRef<'_>, faults: &mut Vec<String>) {
     let Some(asked) = new.group().networks.first() else { return };
     let got = new.alloc.resources();
     let of_label = |label: &str| got.ports.iter().find(|port| *port.label == *label);

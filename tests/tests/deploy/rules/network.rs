@@ -1,4 +1,4 @@
-//! Rules about who may speak to whom.
+//! Rules for network policies.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::objects::{Object, Pods, at, elements};
 
 /// PostgreSQL's port in the manifests.
 const DATABASE_PORT: u64 = 5432;
-/// The role that must not reach it.
+/// The role that must not reach PostgreSQL.
 const AGENT: &str = "agent";
 
 fn policies(objects: &[Object]) -> impl Iterator<Item = &Object> {
@@ -21,7 +21,7 @@ fn chosen<'a>(objects: &'a [Object], policy: &Object) -> Vec<Pods<'a>> {
 
 pub(super) fn policies_choose_pods(objects: &[Object]) -> Vec<String> {
     let idle = policies(objects).filter(|policy| chosen(objects, policy).is_empty());
-    let idle = idle.map(|policy| format!("{}: it is for no pods", policy.title()));
+    let idle = idle.map(|policy| format!("{}: it selects no pods", policy.title()));
     let of = |policy: &Object, direction: &str| policy.at(&format!("/spec/{direction}")).clone();
     let undeclared = policies(objects).flat_map(|policy| {
         let types = elements(policy.at("/spec/policyTypes"));
@@ -29,13 +29,13 @@ pub(super) fn policies_choose_pods(objects: &[Object]) -> Vec<String> {
             .into_iter()
             .filter(|(name, rules)| !rules.is_null() && !types.iter().any(|type_| type_ == name));
         faulty
-            .map(|(name, _)| format!("{}: its rules for {name} do not count", policy.title()))
+            .map(|(name, _)| format!("{}: its rules for {name} have no effect", policy.title()))
             .collect::<Vec<_>>()
     });
     idle.chain(undeclared).collect()
 }
 
-/// For each pod one policy restricts both directions, whatever others are there.
+/// Each pod needs a policy that restricts both directions, whatever other policies exist.
 pub(super) fn everything_is_denied_first(objects: &[Object]) -> Vec<String> {
     let closes = |pods: Pods<'_>, policy: &Object| {
         let types = elements(policy.at("/spec/policyTypes"));
@@ -55,12 +55,13 @@ pub(super) fn policies_open_ports_that_are_there(objects: &[Object]) -> Vec<Stri
             if ports.is_empty() {
                 faults.push(format!("{}: it opens all ports", policy.title()));
             }
-            // A range is of ports that tasks get.
+            // Port ranges are for the ports of tasks.
             for port in
                 ports.iter().filter(|port| at(port, "/endPort").is_null()).map(|port| at(port, "/port"))
             {
                 if !chosen(objects, policy).iter().all(|pods| pods.has_port(port)) {
-                    faults.push(format!("{}: it opens {port}, where nobody listens", policy.title()));
+                    faults
+                        .push(format!("{}: it opens {port}, on which no container listens", policy.title()));
                 }
             }
         }
@@ -68,7 +69,7 @@ pub(super) fn policies_open_ports_that_are_there(objects: &[Object]) -> Vec<Stri
     faults
 }
 
-/// Whether a rule lets traffic to a port through.
+/// Whether a rule allows traffic to a port.
 fn opens(rule: &Value, port: u64) -> bool {
     let ports = elements(at(rule, "/ports"));
     let within = |of: &Value| {

@@ -1,4 +1,4 @@
-//! Rules about objects that name others: Services, routes, accounts, budgets, autoscalers and monitors.
+//! Rules for objects that refer to others: Services, routes, accounts, budgets, autoscalers and monitors.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ fn of_kind<'a>(objects: &'a [Object], kind: &'a str) -> impl Iterator<Item = &'a
     objects.iter().filter(move |object| object.kind() == kind)
 }
 
-/// All pods that a selector chooses.
+/// All pods that a selector selects.
 fn chosen<'a>(objects: &'a [Object], selector: &Value, namespace: &str) -> Vec<Pods<'a>> {
     objects.iter().filter_map(Object::pods).filter(|pods| pods.chosen_by(selector, namespace)).collect()
 }
@@ -33,7 +33,7 @@ pub(super) fn services_lead_to_pods(objects: &[Object]) -> Vec<String> {
     faults
 }
 
-/// Whether there is a Service of this name with a port of this name or number.
+/// Whether a Service with this name exists and has a port with this name or number.
 fn is_served(objects: &[Object], namespace: &str, name: &Value, port: &Value) -> bool {
     of_kind(objects, "Service").any(|service| {
         let ports = elements(service.at("/spec/ports"));
@@ -106,7 +106,7 @@ pub(super) fn disruption_budgets_let_drains_through(objects: &[Object]) -> Vec<S
         }
         let allows = budget.at("/spec/maxUnavailable").as_u64().is_some_and(|count| count > 0);
         if !allows || !budget.at("/spec/minAvailable").is_null() {
-            faults.push(format!("{}: a drain could wait for it for ever", budget.title()));
+            faults.push(format!("{}: a drain could wait for it forever", budget.title()));
         }
     }
     let budgets = of_kind(objects, "PodDisruptionBudget").count();
@@ -128,10 +128,10 @@ pub(super) fn autoscalers_have_a_target(objects: &[Object]) -> Vec<String> {
                 && object.namespace() == autoscaler.namespace()
         });
         match target {
-            None => faults.push(format!("{}: its target is not there", autoscaler.title())),
+            None => faults.push(format!("{}: its target does not exist", autoscaler.title())),
             Some(target) if !target.at("/spec/replicas").is_null() => {
                 faults.push(format!(
-                    "{}: each update of {} undoes what it did",
+                    "{}: each update of {} resets its replica count",
                     autoscaler.title(),
                     target.title()
                 ));
@@ -143,15 +143,15 @@ pub(super) fn autoscalers_have_a_target(objects: &[Object]) -> Vec<String> {
             faults.push(format!("{}: no number is within its bounds", autoscaler.title()));
         }
         if elements(autoscaler.at("/spec/metrics")).is_empty() {
-            faults.push(format!("{}: it looks at nothing", autoscaler.title()));
+            faults.push(format!("{}: it has no metrics", autoscaler.title()));
         }
     }
-    // Without a number of pods of its own, a Deployment that nothing scales would have one.
+    // A Deployment without a replica count and without an autoscaler would have one pod.
     for workload in of_kind(objects, "Deployment").filter(|object| object.at("/spec/replicas").is_null()) {
         let scaled = of_kind(objects, "HorizontalPodAutoscaler")
             .any(|autoscaler| autoscaler.at("/spec/scaleTargetRef/name") == workload.name());
         if !scaled {
-            faults.push(format!("{}: nothing says how many pods it has", workload.title()));
+            faults.push(format!("{}: it has neither a replica count nor an autoscaler", workload.title()));
         }
     }
     faults
@@ -176,7 +176,7 @@ pub(super) fn monitors_find_what_they_read(objects: &[Object]) -> Vec<String> {
                 endpoint,
                 &["port", "path", "interval", "honorLabels"],
             ));
-            // Series of jobs have labels that are called as those of targets are.
+            // Labels of the series of jobs may have the same names as labels of targets.
             if at(endpoint, "/honorLabels") != true {
                 faults.push(format!("{}: it renames labels of the series", monitor.title()));
             }

@@ -11,10 +11,10 @@ use wire::{Inbox, Subject, Wire as _};
 
 use super::scene::{connect, headers, issuer, now_secs, scene};
 
-/// How many messages a flood has.
+/// Number of messages of a flood.
 const FLOOD: usize = 100_000;
 
-/// The attacker's node, and the other one.
+/// The attacker's node, and the other node.
 struct Nodes {
     own: NodeId,
     other: NodeId,
@@ -24,7 +24,7 @@ async fn nodes(cluster: &Cluster) -> Nodes {
     let nodes = cluster.api.get("/v1/nodes").await;
     let id = |is_own: bool| {
         let node = array(&nodes).iter().find(|node| (text(node, "Name") == AGENT) == is_own);
-        text(node.expect("both nodes are there"), "ID").parse().expect("an id")
+        text(node.expect("both nodes are registered"), "ID").parse().expect("the id is valid")
     };
     Nodes { own: id(true), other: id(false) }
 }
@@ -69,11 +69,11 @@ async fn a_node_hears_its_own_only() {
     ] {
         scene.assert_cannot_subscribe(&mut attacker, &subject, "");
     }
-    // In a queue group it would take messages away from those who are to get them.
+    // In a queue group the attacker would take messages away from their receivers.
     scene.assert_cannot_subscribe(&mut attacker, Subject::EVERY_NODE_REGISTER, "trackers");
     scene.assert_cannot_subscribe(&mut attacker, "applier.command.*", "appliers");
     scene.assert_cannot_subscribe(&mut attacker, &Subject::AgentWake(other).to_string(), "agents");
-    scene.assert_places().await;
+    scene.assert_job_runs().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,7 +82,7 @@ async fn a_node_speaks_as_itself_only() {
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);
     for subject in [
-        // As another node, and in one's own name where only servers speak.
+        // As another node, or in its own name on subjects on which only servers publish.
         Subject::NodeRegister(other).to_string(),
         Subject::NodeHeartbeat(other).to_string(),
         Subject::NodeWork(other).to_string(),
@@ -109,7 +109,7 @@ async fn a_node_speaks_as_itself_only() {
         "lease.eval-broker.holder".to_owned(),
         "metrics.node-tracker.1".to_owned(),
         "metrics.agent.1".to_owned(),
-        // As the applier, the broker or a tracker that answers.
+        // As an applier, a broker or a tracker that answers.
         "inbox.api.token".to_owned(),
         "inbox.scheduler.token".to_owned(),
         "inbox.node-tracker.token".to_owned(),
@@ -119,13 +119,13 @@ async fn a_node_speaks_as_itself_only() {
         "$SYS.REQ.SERVER.PING".to_owned(),
         "$SYS.REQ.ACCOUNT.PING".to_owned(),
         "$JS.API.INFO".to_owned(),
-        // Wildcards are no way around.
+        // With wildcards.
         "node.*.heartbeat".to_owned(),
         "agent.>".to_owned(),
     ] {
         scene.assert_cannot_publish(&mut attacker, &subject);
     }
-    scene.assert_places().await;
+    scene.assert_job_runs().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +134,7 @@ async fn a_node_cannot_have_others_answered() {
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);
     let subject = Subject::NodeHeartbeat(own).to_string();
-    // Whoever answers is permitted to publish on some of these.
+    // The service that answers has permission to publish on some of these.
     for reply in [
         Subject::Changes.to_string(),
         Subject::Head.to_string(),
@@ -145,9 +145,9 @@ async fn a_node_cannot_have_others_answered() {
         format!("{}.token", Inbox::Node(other)),
         Subject::AgentWake(other).to_string(),
     ] {
-        let ask = || attacker.publish(&subject, &reply, "", b"\xc1 garbage");
-        scene.assert_not_answered_at(&reply, ask).await;
-        assert_eq!(attacker.errors(), [] as [&str; 0], "it may ask");
+        let send_request = || attacker.publish(&subject, &reply, "", b"\xc1 garbage");
+        scene.assert_not_answered_at(&reply, send_request).await;
+        assert_eq!(attacker.errors(), [] as [&str; 0], "the request itself is permitted");
     }
 }
 
@@ -157,11 +157,11 @@ async fn a_body_that_names_another_node_is_refused() {
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);
     let inbox = Inbox::Node(own).to_string() + ".token";
-    attacker.listen(&inbox, "");
+    attacker.subscribe_to(&inbox, "");
     let beat = wire::encode(&Heartbeat { id: other, secret: Secret("guessed".into()), boot: u32::MAX });
     attacker.publish(&Subject::NodeHeartbeat(own).to_string(), &inbox, &headers(Heartbeat::KIND), &beat);
     assert_refused(&mut attacker);
-    // Garbage is refused as well, whatever it claims to be.
+    // Malformed messages are refused as well, whatever their kind.
     for subject in [
         Subject::NodeRegister(own),
         Subject::NodeHeartbeat(own),
@@ -177,13 +177,13 @@ async fn a_body_that_names_another_node_is_refused() {
     }
     let status = scene.cluster.api.get(&format!("/v1/node/{other}")).await;
     assert_eq!(text(&status, "Status"), "ready");
-    scene.assert_places().await;
+    scene.assert_job_runs().await;
 }
 
 fn assert_refused(attacker: &mut RawNats) {
     match attacker.message() {
         Ok(Received::Message { text, .. }) => assert!(text.contains("Drover-Kind: refusal"), "{text}"),
-        other => panic!("no answer: {other:?}"),
+        other => panic!("the request was not answered: {other:?}"),
     }
 }
 
@@ -193,15 +193,15 @@ async fn a_node_has_limits() {
     let Nodes { own, .. } = nodes(&scene.cluster).await;
 
     let mut greedy = attacker(&scene.cluster, own);
-    let limit = usize::try_from(NODE_SUBSCRIPTIONS_MAX).expect("a small number");
+    let limit = usize::try_from(NODE_SUBSCRIPTIONS_MAX).expect("the limit fits into usize");
     for number in 0..=limit {
-        greedy.listen(&format!("{}.{number}", Inbox::Node(own)), "");
+        greedy.subscribe_to(&format!("{}.{number}", Inbox::Node(own)), "");
     }
     let errors = greedy.errors();
     assert!(errors.iter().any(|error| error.contains("maximum subscriptions exceeded")), "{errors:?}");
 
     let mut large = attacker(&scene.cluster, own);
-    let body = vec![b'x'; usize::try_from(NODE_PAYLOAD_MAX).expect("a size") + 1];
+    let body = vec![b'x'; usize::try_from(NODE_PAYLOAD_MAX).expect("the limit fits into usize") + 1];
     large.publish(&Subject::NodeReport(own).to_string(), "", "", &body);
     let errors = large.errors();
     assert!(errors.iter().any(|error| error.contains("Maximum Payload")), "{errors:?}");
@@ -214,5 +214,5 @@ async fn a_node_has_limits() {
     for _ in 0..FLOOD {
         flood.publish(&subject, "", &headers(Heartbeat::KIND), b"\xc1");
     }
-    scene.assert_places().await;
+    scene.assert_job_runs().await;
 }

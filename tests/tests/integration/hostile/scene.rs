@@ -1,4 +1,4 @@
-//! A cluster, an auditor, and an attacker with credentials.
+//! A cluster, an auditor, and connections for attackers.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use wire::permissions::Purpose;
 
 use crate::BINARY;
 
-/// A second agent, the victim of the first one's node.
+/// A second agent, whose node is the target of attacks.
 const VICTIM: &str = "agent@victim";
 
 pub(super) struct Scene {
@@ -22,31 +22,31 @@ pub(super) struct Scene {
     attempts: Cell<u32>,
 }
 
-/// A cluster with two nodes.
+/// Starts a cluster with two nodes.
 pub(super) async fn scene() -> Scene {
     let names: Vec<&str> = SERVICES.into_iter().chain([AGENT, VICTIM]).collect();
     let nats = NatsOptions { access: NatsAccess::Credentials(Purpose::Cluster), ..NatsOptions::default() };
     let cluster = Cluster::start_with(BINARY, &[], &names, nats).await;
     let mut auditor = connect(&cluster, &auditor(issuer(&cluster)));
-    auditor.listen(">", "");
+    auditor.subscribe_to(">", "");
     assert_eq!(auditor.errors(), [] as [&str; 0]);
     Scene { cluster, auditor, attempts: Cell::new(0) }
 }
 
 pub(super) fn issuer(cluster: &Cluster) -> &Issuer {
-    cluster.nats.issuer().expect("it lets in by credentials")
+    cluster.nats.issuer().expect("NATS uses credentials")
 }
 
 pub(super) fn connect(cluster: &Cluster, credentials: &Credentials) -> RawNats {
-    RawNats::connect(&cluster.nats.url(), Some(credentials)).expect("the credentials are good")
+    RawNats::connect(&cluster.nats.url(), Some(credentials)).expect("the credentials are accepted")
 }
 
-/// Credentials of a role, as the cluster's operator makes them.
+/// Makes credentials of a role, as the cluster's operator does.
 pub(super) fn of_role(cluster: &Cluster, role: Role) -> Credentials {
     issuer(cluster).service(role, &mut rand::random, now_secs()).expect("the role has credentials")
 }
 
-/// Somebody whom everything is permitted. No command makes such credentials.
+/// Makes credentials with all permissions. No command makes such credentials.
 fn auditor(issuer: &Issuer) -> Credentials {
     let key = Key::new(KeyKind::User, &mut rand::random);
     let nats = json!({
@@ -63,13 +63,13 @@ pub(super) fn now_secs() -> i64 {
 }
 
 impl Scene {
-    /// A text that no other message contains.
+    /// Returns a text that no other message contains.
     fn mark(&self) -> String {
         self.attempts.set(self.attempts.get() + 1);
         format!("attempt-{}", self.attempts.get())
     }
 
-    /// Asserts that NATS refuses to let the attacker publish on a subject, and that nothing arrives there.
+    /// Asserts that NATS refuses to publish on a subject, and that no message arrives there.
     pub(super) fn assert_cannot_publish(&mut self, attacker: &mut RawNats, subject: &str) {
         let mark = self.mark();
         attacker.publish(subject, "", "", mark.as_bytes());
@@ -77,13 +77,13 @@ impl Scene {
         let is_refused = errors.iter().any(|error| error.contains("Permissions Violation for Publish"));
         assert!(is_refused, "publishing on {subject}: {errors:?}");
         let arrived = self.arrived(|_, text| text.contains(&mark));
-        assert!(arrived.is_empty(), "{subject} was published on: {arrived:?}");
+        assert!(arrived.is_empty(), "a message arrived on {subject}: {arrived:?}");
     }
 
-    /// Asserts that NATS refuses to let the attacker subscribe, in a queue group if that is not empty, and that what is
-    /// published there does not reach the attacker.
+    /// Asserts that NATS refuses to subscribe, in a queue group if `queue` is not empty, and that messages published
+    /// there do not reach the attacker.
     pub(super) fn assert_cannot_subscribe(&mut self, attacker: &mut RawNats, subject: &str, queue: &str) {
-        attacker.listen(subject, queue);
+        attacker.subscribe_to(subject, queue);
         let errors = attacker.errors();
         let is_refused = errors.iter().any(|error| error.contains("Permissions Violation for Subscription"));
         assert!(is_refused, "subscribing to {subject} {queue}: {errors:?}");
@@ -93,40 +93,43 @@ impl Scene {
             self.auditor.publish(&published, "", "", mark.as_bytes());
             assert!(
                 !self.arrived(|_, text| text.contains(&mark)).is_empty(),
-                "the auditor publishes on {published}"
+                "the auditor can publish on {published}"
             );
         }
-        let heard = attacker.settle();
-        assert!(!heard.iter().any(|heard| contains(heard, &mark)), "{subject} was heard: {heard:?}");
+        let received = attacker.flush();
+        assert!(
+            !received.iter().any(|message| contains(message, &mark)),
+            "received from {subject}: {received:?}"
+        );
     }
 
-    /// Asserts that an answer which the attacker wants on a subject does not go there: `ask` sends the request with that reply
-    /// subject.
-    pub(super) async fn assert_not_answered_at(&mut self, reply: &str, ask: impl FnOnce()) {
+    /// Asserts that no answer arrives on the reply subject of a request. `send_request` sends the request with that
+    /// reply subject.
+    pub(super) async fn assert_not_answered_at(&mut self, reply: &str, send_request: impl FnOnce()) {
         self.arrived(|_, _| true);
-        ask();
-        // What came later than the request is handled when a job that is registered now runs.
-        self.assert_places().await;
+        send_request();
+        // When a job that is registered now runs, messages that were sent before have been handled.
+        self.assert_job_runs().await;
         let answered = self.arrived(|subject, text| {
             subject == reply && (text.contains("Drover-Kind: refusal") || text.contains("Drover-Kind: node."))
         });
-        assert!(answered.is_empty(), "the answer came at {reply}: {answered:?}");
+        assert!(answered.is_empty(), "the answer arrived at {reply}: {answered:?}");
     }
 
-    /// What the auditor heard since it was asked last, and is such.
-    pub(super) fn arrived(&mut self, is_such: impl Fn(&str, &str) -> bool) -> Vec<Received> {
-        let mut heard = self.auditor.settle();
-        heard.retain(
-            |heard| matches!(heard, Received::Message { subject, text, .. } if is_such(subject, text)),
+    /// Returns the messages that the auditor has received since the last call and that match.
+    pub(super) fn arrived(&mut self, matches_message: impl Fn(&str, &str) -> bool) -> Vec<Received> {
+        let mut received = self.auditor.flush();
+        received.retain(
+            |received| matches!(received, Received::Message { subject, text, .. } if matches_message(subject, text)),
         );
-        heard
+        received
     }
 
-    /// Asserts that a job is placed on the nodes and runs, and that nothing has ended.
-    pub(super) async fn assert_places(&mut self) {
+    /// Asserts that a new job is placed and runs, and that no process has exited.
+    pub(super) async fn assert_job_runs(&mut self) {
         let job = self.mark();
-        self.cluster.api.put("/v1/jobs", &jobs::pretending(&job, 1)).await;
-        self.cluster.until_alloc(&job, "running").await;
+        self.cluster.api.put("/v1/jobs", &jobs::mock_service(&job, 1)).await;
+        self.cluster.wait_for_alloc(&job, "running").await;
         self.cluster.assert_alive();
     }
 }
@@ -135,7 +138,7 @@ fn contains(received: &Received, mark: &str) -> bool {
     matches!(received, Received::Message { text, .. } if text.contains(mark))
 }
 
-/// Header lines of a message of this kind.
+/// Header lines of a message of a kind.
 pub(super) fn headers(kind: &str) -> String {
     format!("Drover-Kind: {kind}\r\nDrover-Version: 1\r\nDrover-Deadline-Ms: 20000\r\n")
 }

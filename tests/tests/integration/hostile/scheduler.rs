@@ -60,18 +60,18 @@ async fn a_scheduler_cannot_speak_for_others() {
         scene.assert_cannot_subscribe(&mut attacker, subject, "");
     }
     scene.assert_cannot_subscribe(&mut attacker, "broker.dequeue", "brokers");
-    scene.assert_places().await;
+    scene.assert_job_runs().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_submits_plans_and_commits_nothing_else() {
     let mut scene = scene().await;
-    scene.cluster.api.put("/v1/jobs", &jobs::pretending("victim", 1)).await;
-    let victim = scene.cluster.until_alloc("victim", "running").await;
-    let node: NodeId = text(&victim, "NodeID").parse().expect("an id");
+    scene.cluster.api.put("/v1/jobs", &jobs::mock_service("victim", 1)).await;
+    let victim = scene.cluster.wait_for_alloc("victim", "running").await;
+    let node: NodeId = text(&victim, "NodeID").parse().expect("the id is valid");
     let mut attacker = connect(&scene.cluster, &of_role(&scene.cluster, Role::Scheduler));
     let inbox = Inbox::Service(Role::Scheduler).to_string() + ".token";
-    attacker.listen(&inbox, "");
+    attacker.subscribe_to(&inbox, "");
     let job = JobKey::new("default", "victim");
     let process = ProcessId::from_bytes([9; 16]);
     for command in [
@@ -111,7 +111,7 @@ async fn a_scheduler_submits_plans_and_commits_nothing_else() {
                 );
                 assert!(text.contains("the role scheduler may not send"), "{text}");
             }
-            other => panic!("{command:?}: no answer: {other:?}"),
+            other => panic!("{command:?}: the command was not answered: {other:?}"),
         }
     }
     let jobs = scene.cluster.api.get("/v1/jobs").await;
@@ -119,9 +119,10 @@ async fn a_scheduler_submits_plans_and_commits_nothing_else() {
     let status = scene.cluster.api.get(&format!("/v1/node/{node}")).await;
     assert_eq!(text(&status, "Status"), "ready");
 
-    // It cannot have the applier speak to others in its place.
+    // A reply subject does not make the applier publish elsewhere.
     for reply in ["feed.changes", "inbox.api.token", "applier.command.plan-applier"] {
-        let ask = || attacker.publish(&Subject::Command(Role::Scheduler).to_string(), reply, "", b"\xc1");
-        scene.assert_not_answered_at(reply, ask).await;
+        let send_request =
+            || attacker.publish(&Subject::Command(Role::Scheduler).to_string(), reply, "", b"\xc1");
+        scene.assert_not_answered_at(reply, send_request).await;
     }
 }

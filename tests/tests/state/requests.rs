@@ -1,14 +1,14 @@
-//! What a task group wants of its nodes, in every shape that is counted differently, and what one allocation gets of
-//! its node for it.
+//! Resource requests of task groups, in every form that is counted differently, and the resources that are granted to
+//! an allocation.
 
 use model::Text;
 use model::alloc::{AllocatedDevice, AllocatedResources, PackedAssigned, PortMapping, TaskResources};
 use model::job::{Lifecycle, LifecycleHook, NetworkResource, Port};
 use proptest::prelude::*;
 
-/// What a task group wants. Allocations of one placement want the same.
+/// The request of a task group. Allocations of one placement have the same request.
 #[derive(Debug, Clone)]
-pub(crate) struct Want {
+pub(crate) struct ResourceRequest {
     kind: Kind,
     mhz: u32,
     memory_mb: u32,
@@ -16,21 +16,21 @@ pub(crate) struct Want {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Amounts only, of a main task and a larger one before it.
+    /// Amounts only, for a main task and a larger one before it.
     Plain,
-    /// Two ports of the group, one of which may be shared.
+    /// Two ports of the group, one of which ignores collisions.
     GroupPorts,
-    /// Ports of a task's own network, as older job files have them.
+    /// Ports of a task's own network, as in older job files.
     TaskPorts,
-    /// Cores of its own beside a task without.
+    /// Reserved cores, and a task without.
     Cores,
     /// A device.
     Device,
 }
 
-/// What one allocation gets: few values, so that ports collide.
+/// The resources that are granted to an allocation. There are few values, so that ports collide.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Got {
+pub(crate) struct Granted {
     address: u8,
     port: u16,
     cores: u16,
@@ -40,7 +40,7 @@ const ADDRESSES: u8 = 2;
 const FIRST_PORT: u16 = 8000;
 const PORTS: u16 = 4;
 
-pub(crate) fn want() -> impl Strategy<Value = Want> {
+pub(crate) fn request() -> impl Strategy<Value = ResourceRequest> {
     let kind = prop_oneof![
         Just(Kind::Plain),
         Just(Kind::GroupPorts),
@@ -48,23 +48,23 @@ pub(crate) fn want() -> impl Strategy<Value = Want> {
         Just(Kind::Cores),
         Just(Kind::Device),
     ];
-    (kind, 1..4u32, 1..4u32).prop_map(|(kind, mhz, memory)| Want {
+    (kind, 1..4u32, 1..4u32).prop_map(|(kind, mhz, memory)| ResourceRequest {
         kind,
         mhz: mhz * 100,
         memory_mb: memory * 64,
     })
 }
 
-pub(crate) fn got() -> impl Strategy<Value = Got> {
-    // The last port is for the second one of a group.
-    (0..ADDRESSES, FIRST_PORT..FIRST_PORT + PORTS - 1, 1..4u16).prop_map(|(address, port, cores)| Got {
+pub(crate) fn granted() -> impl Strategy<Value = Granted> {
+    // The last port is for the second port of a group.
+    (0..ADDRESSES, FIRST_PORT..FIRST_PORT + PORTS - 1, 1..4u16).prop_map(|(address, port, cores)| Granted {
         address,
         port,
         cores,
     })
 }
 
-/// Every port on every address that an allocation may get.
+/// Every address and port that an allocation may get.
 pub(crate) fn addresses_and_ports() -> impl Iterator<Item = (Text, u16)> {
     (0..ADDRESSES)
         .flat_map(|number| (FIRST_PORT..FIRST_PORT + PORTS).map(move |port| (address(number), port)))
@@ -74,11 +74,11 @@ fn address(number: u8) -> Text {
     format!("10.0.0.{number}").into()
 }
 
-impl Want {
-    /// What all allocations that want this share, and what one of them got.
-    pub(crate) fn split(&self, got: Got) -> (AllocatedResources, PackedAssigned) {
+impl ResourceRequest {
+    /// Returns the common resources of all allocations with this request, and those assigned to one of them.
+    pub(crate) fn split(&self, granted: Granted) -> (AllocatedResources, PackedAssigned) {
         let mut whole = self.template();
-        give(&mut whole, got);
+        set_granted(&mut whole, granted);
         let (common, assigned) = whole.split();
         (common, PackedAssigned::pack(&assigned))
     }
@@ -136,29 +136,29 @@ impl Want {
     }
 }
 
-/// Fills in what an allocation got, or got anew.
-pub(crate) fn give(whole: &mut AllocatedResources, got: Got) {
+/// Sets the granted values in the resources of an allocation.
+pub(crate) fn set_granted(whole: &mut AllocatedResources, granted: Granted) {
     let networks =
         whole.networks.iter_mut().chain(whole.tasks.iter_mut().flat_map(|task| &mut task.networks));
     for network in networks {
         network.device = "eth0".into();
-        network.ip = address(got.address);
+        network.ip = address(granted.address);
         let ports = network.reserved_ports.iter_mut().chain(&mut network.dynamic_ports);
-        for (port, value) in ports.zip(got.port..) {
+        for (port, value) in ports.zip(granted.port..) {
             port.value = value;
         }
     }
-    for (port, value) in whole.ports.iter_mut().zip(got.port..) {
+    for (port, value) in whole.ports.iter_mut().zip(granted.port..) {
         port.value = value;
-        port.host_ip = address(got.address);
+        port.host_ip = address(granted.address);
     }
     for task in &mut whole.tasks {
         if !task.cores.is_empty() {
-            task.cores = (0..got.cores).collect();
-            task.cpu_mhz = u32::from(got.cores) * 1000;
+            task.cores = (0..granted.cores).collect();
+            task.cpu_mhz = u32::from(granted.cores) * 1000;
         }
         for device in &mut task.devices {
-            device.ids = vec![format!("gpu-{}", got.cores).into()];
+            device.ids = vec![format!("gpu-{}", granted.cores).into()];
         }
     }
 }

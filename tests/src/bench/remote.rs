@@ -1,5 +1,5 @@
-//! Whatever speaks the API, by its address: seen as a client sees it, by blocking queries.
-#![allow(clippy::print_stderr, reason = "who gave a wrong address is told so")]
+//! An existing cluster at an address, measured as a client sees it, by blocking queries.
+#![allow(clippy::print_stderr, reason = "a wrong address is reported to the user")]
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,43 +9,43 @@ use telemetry::clock;
 use tokio::task::JoinSet;
 
 use super::http::Pool;
-use super::registrar::{Kind, Registrar, idle};
-use super::{PATIENCE, Placed, Streamed};
+use super::registrar::{Kind, Registrar, idle_job};
+use super::{JobTimes, Streamed, TIMEOUT};
 
 /// How many jobs are stopped at once.
 const STOPPING: usize = 32;
-/// How long the other side holds an answer back while nothing changes.
+/// How long the server may hold a response back while nothing changes.
 const WAIT: &str = "5s";
 
-/// A cluster that others have started.
+/// A cluster that was started by others.
 #[derive(Debug, Clone)]
 pub struct Remote {
     api: String,
     client: reqwest::Client,
     registrar: Registrar,
-    /// Tells its jobs from those of earlier runs.
+    /// Tells the jobs of this run from those of earlier runs.
     run: u64,
-    /// The ids of jobs that run there because of us.
-    begun: Arc<Mutex<Vec<String>>>,
+    /// Ids of the jobs that this run has registered.
+    registered_ids: Arc<Mutex<Vec<String>>>,
 }
 
 impl Remote {
-    /// The cluster that `ADDR` in the environment names, as `http://host:port`.
-    pub fn wanted() -> Option<Self> {
+    /// Returns the cluster that `ADDR` in the environment names, as `http://host:port`.
+    pub fn from_env() -> Option<Self> {
         let api = std::env::var("ADDR").ok().filter(|address| !address.is_empty())?;
         let api = api.trim_end_matches('/').to_owned();
         let client = reqwest::Client::new();
         let registrar = Registrar::new(Pool::default(), vec![api.clone()]);
         let run = clock::now().0.unsigned_abs() / 1_000_000;
-        Some(Self { api, client, registrar, run, begun: Arc::default() })
+        Some(Self { api, client, registrar, run, registered_ids: Arc::default() })
     }
 
-    /// Its address, as a URL.
+    /// The URL of the API.
     pub fn api(&self) -> &str {
         &self.api
     }
 
-    /// How many nodes can take work; ends the process if it does not say.
+    /// Returns how many nodes are ready. Ends the process if the API does not answer.
     pub async fn nodes(&self) -> u64 {
         let answer = self.client.get(format!("{}/v1/nodes", self.api)).send().await;
         let answer = match answer.and_then(reqwest::Response::error_for_status) {
@@ -53,21 +53,22 @@ impl Remote {
             Err(error) => Err(error),
         };
         let nodes = answer.unwrap_or_else(|error| {
-            eprintln!("Nobody speaks the API at ADDR={}: {}", self.api, telemetry::chain(&error));
+            eprintln!("no API answers at ADDR={}: {}", self.api, telemetry::chain(&error));
             std::process::exit(1);
         });
         nodes.iter().filter(|node| node["Status"] == "ready").count() as u64
     }
 
-    /// Stops all jobs that were begun.
+    /// Stops all jobs that were registered.
     ///
     /// # Panics
     /// If it is refused.
     pub async fn end(self) {
-        let begun = std::mem::take(&mut *self.begun.lock().unwrap_or_else(PoisonError::into_inner));
-        for some in begun.chunks(STOPPING) {
+        let registered_ids =
+            std::mem::take(&mut *self.registered_ids.lock().unwrap_or_else(PoisonError::into_inner));
+        for chunk in registered_ids.chunks(STOPPING) {
             let mut stopping = JoinSet::new();
-            for id in some {
+            for id in chunk {
                 let (registrar, id) = (self.registrar.clone(), id.clone());
                 stopping.spawn(async move { registrar.stop(&id).await });
             }
@@ -77,12 +78,12 @@ impl Remote {
 
     async fn register(&self, id: &str, count: u64) {
         self.registrar.register(id, count).await;
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+        self.registered_ids.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
     }
 
-    /// Gives it jobs of a kind from now on.
+    /// Registers jobs of the given kind from now on.
     pub fn set_kind(&mut self, kind: Kind) {
-        self.registrar = self.registrar.clone().of(kind);
+        self.registrar = self.registrar.clone().with_kind(kind);
     }
 
     /// The id of a job of this run.
@@ -90,23 +91,24 @@ impl Remote {
         format!("bench-{}-{name}", self.run)
     }
 
-    /// Registers a job and waits until all of it runs; from the moment `since`.
+    /// Registers a job and waits until all of it runs. Times are counted from `since`.
     ///
     /// # Panics
-    /// If it is refused, or does not come to run.
-    pub async fn place(&self, name: &str, count: u64, since: Instant) -> Placed {
+    /// If the job is refused, or does not run in time.
+    pub async fn place(&self, name: &str, count: u64, since: Instant) -> JobTimes {
         let id = self.id(name);
         self.register(&id, count).await;
         let registered = since.elapsed();
-        let placed = self.until(&id, count, &["Starting", "Running"]).await - since;
-        let running = self.until(&id, count, &["Running"]).await - since;
-        Placed { registered, placed, running }
+        let placed = self.wait_until_placed(&id, count, &["Starting", "Running"]).await - since;
+        let running = self.wait_until_placed(&id, count, &["Running"]).await - since;
+        JobTimes { registered, placed, running }
     }
 
-    /// Has so many jobs in flight, from when they are sent until all of each is placed, for as long as it is to last.
+    /// Keeps `in_flight` jobs in flight for the given length of time; a job is in flight from its registration until
+    /// all of it is placed.
     ///
     /// # Panics
-    /// If one is refused, or does not come to be placed.
+    /// If a job is refused, or is not placed in time.
     pub async fn stream(&self, name: &str, count: u64, in_flight: usize, length: Duration) -> Streamed {
         let began = clock::monotonic();
         let mut clients = JoinSet::new();
@@ -118,7 +120,7 @@ impl Remote {
                     let id = remote.id(&format!("{name}-{client}-{}", times.len()));
                     let sent = clock::monotonic();
                     remote.register(&id, count).await;
-                    times.push(remote.until(&id, count, &["Starting", "Running"]).await - sent);
+                    times.push(remote.wait_until_placed(&id, count, &["Starting", "Running"]).await - sent);
                 }
                 times
             });
@@ -127,18 +129,18 @@ impl Remote {
         Streamed { times, elapsed: began.elapsed() }
     }
 
-    /// Registers a job that runs nothing, or a new version of it. When that was acknowledged.
+    /// Registers a job without allocations, or a new version of it. Returns when that was acknowledged.
     ///
     /// # Panics
     /// If it is refused.
     pub async fn change(&self, name: &str, version: u64) -> Instant {
-        let registered = self.registrar.try_register(&idle(&self.id(name), version)).await;
+        let registered = self.registrar.try_register(&idle_job(&self.id(name), version)).await;
         registered.unwrap_or_else(|refused| panic!("the job is refused: {refused}"));
         clock::monotonic()
     }
 
-    /// Waits until so many of a job's allocations are in these states together. When that was.
-    async fn until(&self, id: &str, count: u64, states: &[&str]) -> Instant {
+    /// Waits until `count` of a job's allocations are in these states together. Returns when they were.
+    async fn wait_until_placed(&self, id: &str, count: u64, states: &[&str]) -> Instant {
         let (began, mut index) = (clock::monotonic(), 0);
         loop {
             let (newer, summary) = self.get(&format!("/v1/job/{id}/summary"), index).await;
@@ -146,16 +148,16 @@ impl Remote {
             if states.iter().filter_map(|state| group[state].as_u64()).sum::<u64>() >= count {
                 return clock::monotonic();
             }
-            assert!(began.elapsed() < PATIENCE, "in vain waited for {id}: {summary}");
+            assert!(began.elapsed() < TIMEOUT, "timed out waiting for {id}: {summary}");
             index = newer;
         }
     }
 
-    /// What stands at a path, once it is newer than an index, and the index that it is of.
+    /// Reads a path once it is newer than an index. Returns the index of the response and its content.
     async fn get(&self, path: &str, index: u64) -> (u64, Value) {
         let url = format!("{}{path}?index={index}&wait={WAIT}", self.api);
         let answer = self.client.get(url).send().await;
-        let answer = answer.and_then(reqwest::Response::error_for_status).expect("the server answers");
+        let answer = answer.and_then(reqwest::Response::error_for_status).expect("the API answers");
         let index = answer.headers().get("X-Nomad-Index").and_then(|value| value.to_str().ok()?.parse().ok());
         (index.unwrap_or_default(), answer.json().await.expect("the answer is JSON"))
     }

@@ -1,13 +1,13 @@
-//! One form for what was recorded and what came out: less what the records leave open, in an order that depends on nothing
-//! else.
+//! Brings recorded and computed answers into one normal form: without the parts that the records leave open, and in an
+//! order that depends on nothing else.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::json::without_zeros;
-use super::quirks::Freed;
-use super::resources::{self, Open};
+use super::quirks::Exemption;
+use super::resources::{self, Mask};
 use crate::recorded::Case;
 
 /// Members of a failed group's metrics that are compared.
@@ -24,44 +24,44 @@ const FAILED_MEMBERS: [&str; 10] = [
     "CoalescedFailures",
 ];
 
-/// What of a case is open.
+/// Normalizes the answers of one case.
 #[derive(Debug)]
-pub(super) struct Form {
-    /// Any node will do that can take the placement.
+pub(super) struct Normalizer {
+    /// Any node that can take the placement is accepted.
     pub(super) nodes_are_open: bool,
     allocs_are_open: bool,
     failures_are_open: bool,
-    freed: Vec<&'static str>,
+    exempt: Vec<&'static str>,
 }
 
-impl Form {
-    pub(super) fn new(case: &Case, freed: &[Freed]) -> Self {
+impl Normalizer {
+    pub(super) fn new(case: &Case, exempt: &[Exemption]) -> Self {
         let is_open = |what: &str| case.json["compare"][what] == "any";
         Self {
-            nodes_are_open: is_open("nodes") || freed.iter().any(|freed| freed.nodes),
+            nodes_are_open: is_open("nodes") || exempt.iter().any(|exempt| exempt.nodes),
             allocs_are_open: is_open("allocs"),
             failures_are_open: is_open("failed"),
-            freed: freed.iter().flat_map(|freed| freed.members).copied().collect(),
+            exempt: exempt.iter().flat_map(|exempt| exempt.members).copied().collect(),
         }
     }
 
-    pub(super) fn of(&self, expect: &Value) -> Value {
+    pub(super) fn normalize(&self, expect: &Value) -> Value {
         let labels: BTreeMap<String, String> = items(&expect["eval_creates"])
             .filter_map(|eval| {
                 let label = format!("{}@{}", text(&eval["trigger"]), seconds(&eval["wait_until"]));
                 Some((eval["id"].as_str()?.to_owned(), label))
             })
             .collect();
-        // A dry run submits a plan in any case; what is free may be all that there is in one. What an earlier attempt
-        // said of the deployment need not be said again.
-        let mut told = Value::Null;
+        // A dry run always submits a plan, which may consist only of exempt members. A deployment that an earlier
+        // attempt already described need not be repeated.
+        let mut previous = Value::Null;
         let plans = items(&expect["plans"]).map(|plan| {
             let mut plan = without_zeros(&self.plan(plan, &labels));
             let deployment = without_counters(&plan["deployment"]);
-            if !deployment.is_null() && told == deployment {
+            if !deployment.is_null() && previous == deployment {
                 remove(&mut plan, &["deployment"]);
             }
-            told = deployment;
+            previous = deployment;
             plan
         });
         let plans = plans.filter(|plan| plan.as_object().is_some_and(|members| !members.is_empty()));
@@ -74,7 +74,7 @@ impl Form {
             "reblock": expect.get("reblock").map(|eval| self.created(eval)),
             "error": expect["error"],
         });
-        for member in &self.freed {
+        for member in &self.exempt {
             match member.split_once('/') {
                 Some(("update", member)) => remove(&mut form["update"], &[member]),
                 None => remove(&mut form, &[member]),
@@ -94,9 +94,9 @@ impl Form {
             if rescheduled.contains(&&stop["alloc"]) {
                 remove(&mut stop, &["description"]);
             }
-            self.without_open(stop)
+            self.masked(stop)
         });
-        let updates = items(&plan["updates"]).map(|update| self.without_open(labelled(update, labels)));
+        let updates = items(&plan["updates"]).map(|update| self.masked(labelled(update, labels)));
         let placements = items(&plan["placements"]).map(|placement| self.placement(placement));
         let preemptions = items(&plan["preemptions"]).map(|preemption| preemption["alloc"].clone());
         let mut form = json!({
@@ -112,7 +112,7 @@ impl Form {
             })),
             "all_at_once": plan["all_at_once"],
         });
-        for member in self.freed.iter().filter_map(|member| member.strip_prefix("plans/")) {
+        for member in self.exempt.iter().filter_map(|member| member.strip_prefix("plans/")) {
             remove(&mut form, &[member]);
         }
         form
@@ -126,21 +126,21 @@ impl Form {
         for event in placement["reschedule_events"].as_array_mut().into_iter().flatten() {
             event["RescheduleTime"] = seconds(&json!(event["RescheduleTime"])).into();
         }
-        let open = if self.nodes_are_open { Open::Node } else { Open::Choice };
-        placement["resources"] = resources::form(&placement["resources"], open);
+        let mask = if self.nodes_are_open { Mask::Node } else { Mask::Choice };
+        placement["resources"] = resources::normalize(&placement["resources"], mask);
         if self.nodes_are_open {
             remove(&mut placement, &["node", "metrics", "preempts"]);
         }
-        // Metrics are compared by rules of their own; here they would only disturb the order.
+        // Metrics are compared by rules of their own. They must not influence the order here.
         let metrics = placement.as_object_mut().and_then(|members| members.remove("metrics"));
-        let mut placement = self.without_open(placement);
+        let mut placement = self.masked(placement);
         if let Some(metrics) = metrics.filter(|_| !self.nodes_are_open) {
             placement[METRICS] = metrics;
         }
         placement
     }
 
-    /// Canaries are counted by the applier, from the placements that say that they are some.
+    /// The applier counts canaries from the placements that are marked as canaries.
     fn deployment(&self, deployment: &Value) -> Value {
         let mut deployment = deployment.clone();
         deployment["ID"] = new_deployment(&deployment["ID"]);
@@ -154,7 +154,7 @@ impl Form {
         without_zeros(&deployment)
     }
 
-    fn without_open(&self, mut object: Value) -> Value {
+    fn masked(&self, mut object: Value) -> Value {
         if self.allocs_are_open {
             remove(&mut object, &["alloc", "name", "node", "previous"]);
         }
@@ -167,8 +167,8 @@ impl Form {
     fn update(&self, update: &Value) -> Value {
         let mut update = update.clone();
         for related in ["blocked_eval", "next_eval"] {
-            let is_there = update.get(related).is_some_and(|id| id.is_string() || *id == true);
-            update[related] = is_there.into();
+            let is_set = update.get(related).is_some_and(|id| id.is_string() || *id == true);
+            update[related] = is_set.into();
         }
         update["deployment"] = new_deployment(&update["deployment"]);
         let victims = sorted(items(&update["annotations"]["PreemptedAllocs"]).cloned());
@@ -190,11 +190,11 @@ impl Form {
                 .filter_map(|member| Some(((*member).to_owned(), metric.get(*member)?.clone())));
             *metric = without_zeros(&Value::Object(kept.collect::<Map<_, _>>()));
         }
-        // Updates in place are subtracted in the records, although nothing of them was queued.
+        // The records subtract updates in place, although these were not queued.
         for queued in update["queued"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             *queued = queued.as_i64().map_or(0, |count| count.max(0)).into();
         }
-        // Which groups were looked at is told by the annotations; zeros say nothing more.
+        // The annotations name the groups that were considered, so zeros carry no information here.
         update["queued"] = without_zeros(&json!({ "plain": update["queued"] }))["plain"].clone();
         without_zeros(&update)
     }
@@ -204,12 +204,12 @@ impl Form {
         remove(&mut eval, &["id"]);
         eval["wait_until"] = seconds(&eval["wait_until"]).max(0).into();
         if eval["status"] == "blocked" && eval["previous_eval"].is_null() {
-            // One that is blocked again is shown less its failed groups.
+            // An evaluation that is blocked again is recorded without its failed groups.
             remove(&mut eval, &["failed_groups"]);
         }
-        // `false` differs from a class that was not looked at.
-        for serves in eval["class_eligibility"].as_object_mut().into_iter().flat_map(Map::values_mut) {
-            *serves = serves.to_string().into();
+        // `false` differs from a class that was not evaluated.
+        for is_eligible in eval["class_eligibility"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+            *is_eligible = is_eligible.to_string().into();
         }
         eval["failed_groups"] = sorted(items(&eval["failed_groups"]).cloned()).into();
         eval["missing_resources"] = sorted(items(&eval["missing_resources"]).cloned()).into();
@@ -220,7 +220,7 @@ impl Form {
     }
 }
 
-/// A deployment less what its allocations add up to, which the applier counts.
+/// A deployment without the counters that the applier derives from its allocations.
 fn without_counters(deployment: &Value) -> Value {
     let mut deployment = deployment.clone();
     for group in deployment["groups"].as_object_mut().into_iter().flat_map(Map::values_mut) {
@@ -232,7 +232,7 @@ fn without_counters(deployment: &Value) -> Value {
 /// The member of a placement that holds its metrics.
 pub(super) const METRICS: &str = "~metrics";
 
-/// Only one deployment can be new.
+/// Gives a new deployment a fixed id. At most one deployment can be new.
 fn new_deployment(id: &Value) -> Value {
     match id.as_str() {
         Some(id) if id.starts_with("deployment:") => "deployment:new".into(),
@@ -248,7 +248,7 @@ fn labelled(object: &Value, labels: &BTreeMap<String, String>) -> Value {
     object
 }
 
-/// Order does not matter.
+/// Sorts items, because their order does not matter.
 pub(super) fn sorted(items: impl Iterator<Item = Value>) -> Vec<Value> {
     let mut items: Vec<Value> = items.collect();
     items.sort_by_cached_key(|item| {
@@ -273,7 +273,7 @@ pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A moment as whole seconds since the epoch; the records have it as text, or in nanoseconds.
+/// A time in whole seconds since the epoch. The records have times as text or in nanoseconds.
 fn seconds(value: &Value) -> i64 {
     const NANOS: i64 = 1_000_000_000;
     let Some(text) = value.as_str() else {

@@ -1,4 +1,4 @@
-//! An attacker without credentials, or with credentials that the account did not issue so.
+//! An attacker without credentials, or with credentials that the account did not issue in that form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ use super::scene::{Scene, connect, issuer, now_secs, of_role, scene};
 
 const NODE: NodeId = NodeId::from_bytes([7; 16]);
 
-fn assert_not_let_in(scene: &Scene, what: &str, login: Option<(&str, &Key)>) {
+fn assert_rejected(scene: &Scene, what: &str, login: Option<(&str, &Key)>) {
     match RawNats::connect_as(&scene.cluster.nats.url(), login) {
         Err(error) => {
             let error = error.to_lowercase();
@@ -23,15 +23,17 @@ fn assert_not_let_in(scene: &Scene, what: &str, login: Option<(&str, &Key)>) {
                 "{what}: {error}"
             );
         }
-        Ok(_) => panic!("{what} was let in"),
+        Ok(_) => panic!("{what} was accepted"),
     }
 }
 
-/// A user's JWT with these claims, signed by `signer`.
+/// Makes a user's JWT with these claims, signed by `signer`.
 fn user(issuer: &Issuer, signer: &Key, name: &str, claims: Value) -> Credentials {
     let key = Key::new(KeyKind::User, &mut rand::random);
     let mut nats = json!({ "type": "user", "version": 2, "issuer_account": issuer.account.public() });
-    nats.as_object_mut().expect("an object").extend(claims.as_object().expect("an object").clone());
+    nats.as_object_mut()
+        .expect("the value is an object")
+        .extend(claims.as_object().expect("the claims are an object").clone());
     let claims = Claims::new(signer, &key.public(), name, now_secs(), nats);
     Credentials { jwt: claims.clone().sign(signer), claims, key }
 }
@@ -40,32 +42,32 @@ fn user(issuer: &Issuer, signer: &Key, name: &str, claims: Value) -> Credentials
 async fn nobody_is_let_in_whom_the_account_did_not_sign() {
     let mut scene = scene().await;
     let issuer = issuer(&scene.cluster).clone();
-    assert_not_let_in(&scene, "somebody without credentials", None);
+    assert_rejected(&scene, "a client without credentials", None);
 
     let api = of_role(&scene.cluster, Role::Api);
     let stranger = Key::new(KeyKind::User, &mut rand::random);
-    assert_not_let_in(&scene, "the JWT of another with a key of one's own", Some((&api.jwt, &stranger)));
+    assert_rejected(&scene, "the JWT of another user with a foreign key", Some((&api.jwt, &stranger)));
 
     let foreign = Issuer::new(Purpose::Cluster, &mut rand::random);
-    let forged = foreign.service(Role::Api, &mut rand::random, now_secs()).expect("a role");
-    assert_not_let_in(&scene, "a user of another account", Some((&forged.jwt, &forged.key)));
+    let forged = foreign.service(Role::Api, &mut rand::random, now_secs()).expect("the role has credentials");
+    assert_rejected(&scene, "a user of another account", Some((&forged.jwt, &forged.key)));
     let everything = json!({ "pub": { "allow": [">"] }, "sub": { "allow": [">"] } });
     let forged = user(&issuer, &foreign.service_signer, "api", everything.clone());
-    assert_not_let_in(&scene, "a user signed by another account's key", Some((&forged.jwt, &forged.key)));
+    assert_rejected(&scene, "a user signed by another account's key", Some((&forged.jwt, &forged.key)));
     let forged = user(&issuer, &stranger, "api", everything.clone());
-    assert_not_let_in(&scene, "a user who signed himself", Some((&forged.jwt, &forged.key)));
+    assert_rejected(&scene, "a user that signed itself", Some((&forged.jwt, &forged.key)));
 
     let mut parts: Vec<String> = api.jwt.split('.').map(str::to_owned).collect();
-    let body = URL_SAFE_NO_PAD.decode(&parts[1]).expect("a JWT's part");
-    let body = String::from_utf8(body).expect("JSON").replace("inbox.api.>", ">");
+    let body = URL_SAFE_NO_PAD.decode(&parts[1]).expect("the JWT's part can be decoded");
+    let body = String::from_utf8(body).expect("the claims are UTF-8").replace("inbox.api.>", ">");
     parts[1] = URL_SAFE_NO_PAD.encode(body);
-    assert_not_let_in(&scene, "an altered JWT", Some((&parts.join("."), &api.key)));
+    assert_rejected(&scene, "an altered JWT", Some((&parts.join("."), &api.key)));
 
     let node = issuer.node_key();
     let hour_ago = now_secs() - 3_600;
     let expired = node.sign("late", NODE, &mut rand::random, hour_ago, Some(60));
-    assert_not_let_in(&scene, "an expired JWT", Some((&expired.jwt, &expired.key)));
-    scene.assert_places().await;
+    assert_rejected(&scene, "an expired JWT", Some((&expired.jwt, &expired.key)));
+    scene.assert_job_runs().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,9 +85,9 @@ async fn the_node_key_makes_nodes_and_nothing_else() {
         ("a bearer token", json!({ "tags": [tag], "bearer_token": true })),
     ] {
         let forged = user(&issuer, signer, "scheduler", claims);
-        assert_not_let_in(&scene, what, Some((&forged.jwt, &forged.key)));
+        assert_rejected(&scene, what, Some((&forged.jwt, &forged.key)));
     }
-    // Whatever it calls a node, it is one: nothing of the servers' is within its reach.
+    // Whatever id the JWT names, its user has only the permissions of a node.
     let tags = ["*", "api", "node-tracker", "a.b", ">", ""].map(|id| json!([format!("node:{id}")]));
     for tags in tags.into_iter().chain([json!([]), json!(["other:x"])]) {
         let forged = user(&issuer, signer, "scheduler", json!({ "tags": tags }));
@@ -101,7 +103,7 @@ async fn the_node_key_makes_nodes_and_nothing_else() {
             scene.assert_cannot_subscribe(&mut attacker, subject, "");
         }
     }
-    // The real one is good.
+    // Genuine credentials of a node are accepted.
     connect(&scene.cluster, &issuer.node("worker", NODE, &mut rand::random, now_secs()));
-    scene.assert_places().await;
+    scene.assert_job_runs().await;
 }

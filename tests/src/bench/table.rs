@@ -1,5 +1,5 @@
-//! Tables of figures for people: what was measured, beside what must hold, what should be, and what the reference was
-//! recorded at.
+//! Tables of results for people: the measured value, the limit that must hold, the aim, and the value recorded for the
+//! reference.
 #![allow(clippy::print_stdout, reason = "tables are printed")]
 
 use std::fmt::Write as _;
@@ -7,26 +7,27 @@ use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-/// Names the file to which every table is added as well, so that those of several benchmarks can be shown as one.
+/// Environment variable with the path of a file to which every table is appended, so that the tables of several
+/// benchmarks can be printed as one.
 const LINES: &str = "BENCH_TABLE";
 
 /// Begins a table.
-pub fn section(what: &str) {
-    let [measured, range, hold, aim, reference, cpu] =
-        ["measured", "from … to", "hold", "aim", "reference", "CPU s/1000"];
-    put(&format!(
-        "\n{what}\n{:<58} {measured:>10} {range:>20} {hold:>9} {aim:>9} {reference:>14} {cpu:>10}",
+pub fn section(title: &str) {
+    let [measured, range, limit, aim, reference, cpu] =
+        ["measured", "from … to", "limit", "aim", "reference", "CPU s/1000"];
+    print_line(&format!(
+        "\n{title}\n{:<58} {measured:>10} {range:>20} {limit:>9} {aim:>9} {reference:>14} {cpu:>10}",
         ""
     ));
 }
 
-/// A remark below a line.
+/// Prints a remark below a line.
 pub fn remark(text: &str) {
-    put(&format!("  {text}"));
+    print_line(&format!("  {text}"));
 }
 
-/// Tells whoever looks on how far a long measurement is, in a line of its own that the next figures replace.
-#[allow(clippy::print_stderr, reason = "it is not part of the table")]
+/// Shows the progress of a long measurement in a line that the next output replaces.
+#[allow(clippy::print_stderr, reason = "progress is not part of the table")]
 pub fn progress(what: &str, done: u64, of: u64) {
     const CLEAR: &str = "\r\x1b[K";
     if io::stderr().is_terminal() {
@@ -36,10 +37,10 @@ pub fn progress(what: &str, done: u64, of: u64) {
 
 /// A line of a table.
 #[derive(Debug, Clone)]
-#[must_use = "it is to be put somewhere"]
+#[must_use = "a line has to be printed"]
 pub struct Line {
     what: String,
-    /// The smallest first.
+    /// In ascending order.
     measured: Vec<f64>,
     limits: [Option<f64>; 2],
     is_least: bool,
@@ -48,41 +49,41 @@ pub struct Line {
 }
 
 impl Line {
-    /// Figures of the same thing, of which the median counts. The unit belongs to `what`.
+    /// A line with measurements of the same quantity. The median counts. `what` includes the unit.
     pub fn of(what: impl Into<String>, mut measured: Vec<f64>) -> Self {
         measured.sort_unstable_by(f64::total_cmp);
         let (limits, is_least, reference, cost) = ([None; 2], false, String::new(), None);
         Self { what: what.into(), measured, limits, is_least, reference, cost }
     }
 
-    /// Times in milliseconds, of which the median counts.
+    /// A line with times in milliseconds. The median counts.
     pub fn millis(what: impl Into<String>, times: &[Duration]) -> Self {
         Self::of(what, times.iter().map(|time| time.as_secs_f64() * 1e3).collect())
     }
 
-    /// The least that must hold, and what should be: the smaller, the better.
-    pub fn at_most(self, hold: f64, aim: impl Into<Option<f64>>) -> Self {
-        Self { limits: [Some(hold), aim.into()], is_least: false, ..self }
+    /// Sets the limit that must hold and the aim, where smaller is better.
+    pub fn at_most(self, limit: f64, aim: impl Into<Option<f64>>) -> Self {
+        Self { limits: [Some(limit), aim.into()], is_least: false, ..self }
     }
 
-    /// The least that must hold, and what should be: the greater, the better.
-    pub fn at_least(self, hold: f64, aim: impl Into<Option<f64>>) -> Self {
-        Self { limits: [Some(hold), aim.into()], is_least: true, ..self }
+    /// Sets the limit that must hold and the aim, where greater is better.
+    pub fn at_least(self, limit: f64, aim: impl Into<Option<f64>>) -> Self {
+        Self { limits: [Some(limit), aim.into()], is_least: true, ..self }
     }
 
-    /// What the reference was recorded at.
+    /// Sets the value that was recorded for the reference.
     pub fn reference(self, text: &str) -> Self {
         Self { reference: text.to_owned(), ..self }
     }
 
-    /// What a thousand placements cost of processors, in seconds.
+    /// Sets the processor time of a thousand placements, in seconds.
     pub fn cost(self, seconds: Option<f64>) -> Self {
         Self { cost: seconds, ..self }
     }
 
-    /// Puts it to the table. What misses what must hold has an exclamation mark.
-    pub fn put(self) {
-        put(&self.text());
+    /// Prints the line. A value that violates its limit has an exclamation mark.
+    pub fn print(self) {
+        print_line(&self.text());
     }
 
     fn text(&self) -> String {
@@ -97,23 +98,23 @@ impl Line {
         let sign = if self.is_least { "≥" } else { "≤" };
         let limit =
             |limit: Option<f64>| limit.map_or_else(String::new, |it| format!("{sign} {}", number(it)));
-        let [hold, aim] = self.limits.map(limit);
+        let [limit, aim] = self.limits.map(limit);
         let mut text = format!("{:<58} {:>10}", self.what, median.map(number).unwrap_or_default() + mark);
         let cost = self.cost.map_or_else(String::new, |cost| format!("{cost:.3}"));
-        let rest = write!(text, " {range:>20} {hold:>9} {aim:>9} {:>14} {cost:>10}", self.reference);
-        rest.expect("a text takes all");
+        let rest = write!(text, " {range:>20} {limit:>9} {aim:>9} {:>14} {cost:>10}", self.reference);
+        rest.expect("writing to a string succeeds");
         text.trim_end().to_owned()
     }
 }
 
-/// The value below which so many of a hundred lie; nothing of nothing.
+/// Returns the value below which `percent` of the times lie, or nothing if there are none.
 pub fn percentile(mut times: Vec<Duration>, percent: usize) -> Vec<Duration> {
     times.sort_unstable();
     let last = times.len().saturating_sub(1);
     times.get((times.len() * percent / 100).min(last)).copied().into_iter().collect()
 }
 
-/// With as many digits as are of use.
+/// Formats a number with a useful number of digits.
 pub(super) fn number(it: f64) -> String {
     match it.abs() {
         it if it >= 1_000.0 || it == it.trunc() => grouped(it),
@@ -128,11 +129,11 @@ fn grouped(it: f64) -> String {
     groups.collect::<Vec<_>>().join(",")
 }
 
-fn put(text: &str) {
+fn print_line(text: &str) {
     println!("{text}");
     if let Some(file) = std::env::var_os(LINES) {
         let file = OpenOptions::new().create(true).append(true).open(file);
-        file.and_then(|mut file| writeln!(file, "{text}")).expect("there is room for tables");
+        file.and_then(|mut file| writeln!(file, "{text}")).expect("the table can be written");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Many who wait for an answer at once, and cost next to nothing while they do: what is measured is when the last answer
-//! has come, and the machine that is measured is this one. Answers are read afterwards.
+//! Many connections that wait for a response at once, and take almost no processor time meanwhile: the measured time is
+//! when the last response arrives, and the measured processes run on the same machine. Responses are read afterwards.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use telemetry::clock;
 
-use super::http::Answer;
+use super::http::Response;
 
-/// How many are heard of at once.
+/// How many events are read at once.
 const EVENTS_AT_ONCE: usize = 1_024;
-/// How often is looked who has an answer, and so how far off a time may be. Whoever were told of each would have it cost
-/// those who are measured, on whose machine this is.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// The longest answer, in bytes; it comes in one piece.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// How often the connections are polled, which is also the precision of the result. A wake-up for each response would
+/// take processor time from the measured processes on the same machine.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// The longest response, in bytes. It arrives in one piece.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// Connections, each of which has asked or will.
+/// Connections that have sent a request, or will.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct Waiters {
     connections: Vec<TcpStream>,
     epoll: Epoll,
     host: String,
 }
 
-impl Waiting {
-    /// Connects so many times to `http://host:port`.
+impl Waiters {
+    /// Opens `count` connections to `http://host:port`.
     ///
     /// # Errors
-    /// If nobody listens there, or there are not so many sockets.
+    /// If a connection is refused, or there are not enough sockets.
     pub fn open(url: &str, count: u64) -> io::Result<Self> {
         let host = url.trim_start_matches("http://").to_owned();
         let epoll = Epoll::new(EpollCreateFlags::empty())?;
@@ -47,21 +47,22 @@ impl Waiting {
         Ok(Self { connections, epoll, host })
     }
 
-    /// All ask for a path.
+    /// Sends a request for a path on every connection.
     ///
     /// # Errors
     /// If a connection breaks.
-    pub fn ask(&mut self, path: &str) -> io::Result<()> {
+    pub fn send(&mut self, path: &str) -> io::Result<()> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.host);
         self.connections.iter_mut().try_for_each(|connection| connection.write_all(request.as_bytes()))
     }
 
-    /// Waits until all have something of an answer, which is when the last one has: `None` if it takes longer than this.
+    /// Waits until every connection has received part of a response. Returns when the last one did, or `None` after the
+    /// timeout.
     ///
     /// # Errors
     /// If waiting fails.
-    pub fn answered(&self, within: Duration) -> io::Result<Option<Instant>> {
-        let end = clock::monotonic() + within;
+    pub fn wait_for_all(&self, timeout: Duration) -> io::Result<Option<Instant>> {
+        let end = clock::monotonic() + timeout;
         let mut has_answer = vec![false; self.connections.len()];
         let mut missing = self.connections.len();
         let mut events = [EpollEvent::empty(); EVENTS_AT_ONCE];
@@ -69,13 +70,13 @@ impl Waiting {
             if clock::monotonic() > end {
                 return Ok(None);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
             loop {
-                let heard = self.epoll.wait(&mut events, EpollTimeout::ZERO)?;
-                for event in &events[..heard] {
+                let ready = self.epoll.wait(&mut events, EpollTimeout::ZERO)?;
+                for event in &events[..ready] {
                     missing -= usize::from(!std::mem::replace(&mut has_answer[event.data() as usize], true));
                 }
-                if heard < EVENTS_AT_ONCE {
+                if ready < EVENTS_AT_ONCE {
                     break;
                 }
             }
@@ -83,15 +84,15 @@ impl Waiting {
         Ok(Some(clock::monotonic()))
     }
 
-    /// The answers.
+    /// Reads the responses.
     ///
     /// # Errors
-    /// If a connection breaks, or an answer is none of HTTP or longer than any that is expected.
-    pub fn answers(&mut self) -> io::Result<Vec<Answer>> {
-        let mut text = vec![0; ANSWER_BYTES_MAX];
+    /// If a connection breaks, a response is not HTTP, or it is longer than expected.
+    pub fn read_responses(&mut self) -> io::Result<Vec<Response>> {
+        let mut text = vec![0; RESPONSE_BYTES_MAX];
         let mut read = |connection: &mut TcpStream| {
             let length = connection.read(&mut text)?;
-            Answer::of(&text[..length])
+            Response::of(&text[..length])
         };
         self.connections.iter_mut().map(&mut read).collect()
     }

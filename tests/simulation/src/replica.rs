@@ -1,39 +1,39 @@
-//! A process's replica: follows what is published, and reads the log where something is missing. Since a change set makes
-//! the same state everywhere, replicas share the states that the database has.
+//! A process's replica: it follows the feed, and reads the log where change sets are missing. Change sets produce the
+//! same state everywhere, so replicas share the states that the database holds.
 
 use std::sync::Arc;
 
 use model::Index;
 use state::{State, Step};
 
-use crate::messages::{Body, Row, Statement, Subject};
+use crate::messages::{Body, DbReply, Statement, Subject};
 use crate::world::{Ctx, World};
 
 /// A replica.
-pub(crate) struct Feed {
-    /// `None` before it is loaded.
+pub(crate) struct Replica {
+    /// `None` until the replica is loaded.
     at: Option<Index>,
     reading: Option<u64>,
-    /// The head that was heard of last.
+    /// The newest announced head.
     head: Index,
 }
 
-/// What the replica learned.
-pub(crate) enum Learned {
+/// How a message changed the replica.
+pub(crate) enum Update {
     Nothing,
-    /// It is loaded.
+    /// The replica is loaded.
     Loaded,
     Step(Step),
 }
 
-impl Feed {
+impl Replica {
     pub(crate) fn new() -> Self {
         Self { at: None, reading: None, head: Index::ZERO }
     }
 
     pub(crate) fn start(&mut self, ctx: &mut Ctx<'_>) {
-        ctx.serve(Subject::Changes);
-        ctx.serve(Subject::Head);
+        ctx.subscribe(Subject::Changes);
+        ctx.subscribe(Subject::Head);
         self.read(ctx);
     }
 
@@ -41,27 +41,27 @@ impl Feed {
         self.at
     }
 
-    /// The state, once it is loaded.
+    /// Returns the state, once it is loaded.
     pub(crate) fn state<'w>(&self, world: &'w World) -> Option<&'w Arc<State>> {
         self.at.map(|at| world.database.state(at))
     }
 
-    /// Takes in what was published.
-    pub(crate) fn hear(&mut self, body: &Body, ctx: &mut Ctx<'_>) -> Learned {
+    /// Handles a message of the feed.
+    pub(crate) fn handle_message(&mut self, body: &Body, ctx: &mut Ctx<'_>) -> Update {
         match body {
             Body::Changes(range) => {
-                let Some(at) = self.at else { return Learned::Nothing };
+                let Some(at) = self.at else { return Update::Nothing };
                 let is_gap = *range.start() > at.0 + 1;
                 if is_gap && !planted_bugs::is_planted(planted_bugs::Bug::PassesOverGaps) {
                     self.read(ctx);
-                    return Learned::Nothing;
+                    return Update::Nothing;
                 }
                 if is_gap {
-                    // What is missing stays missing.
+                    // The planted bug: the missing change sets are skipped.
                     self.head = Index(*range.end());
-                    return Learned::Nothing;
+                    return Update::Nothing;
                 }
-                self.go_to(Index(*range.end()), ctx.world)
+                self.advance_to(Index(*range.end()), ctx.world)
             }
             Body::Head(head) => {
                 self.head = self.head.max(head.index);
@@ -69,51 +69,51 @@ impl Feed {
                 if is_behind && !planted_bugs::is_planted(planted_bugs::Bug::PassesOverGaps) {
                     self.read(ctx);
                 }
-                Learned::Nothing
+                Update::Nothing
             }
-            _ => Learned::Nothing,
+            _ => Update::Nothing,
         }
     }
 
-    /// Takes in what the database says, if the replica asked for it.
-    pub(crate) fn read_row(&mut self, call: u64, row: &Row, ctx: &mut Ctx<'_>) -> Learned {
+    /// Handles a reply of the database to a read of this replica.
+    pub(crate) fn handle_db_reply(&mut self, call: u64, row: &DbReply, ctx: &mut Ctx<'_>) -> Update {
         if self.reading != Some(call) {
-            return Learned::Nothing;
+            return Update::Nothing;
         }
         self.reading = None;
         match row {
-            Row::Head(head) => match self.at {
-                Some(_) => self.go_to(head.index, ctx.world),
+            DbReply::Head(head) => match self.at {
+                Some(_) => self.advance_to(head.index, ctx.world),
                 None => {
                     self.at = Some(head.index);
-                    Learned::Loaded
+                    Update::Loaded
                 }
             },
             _ => {
                 self.read(ctx);
-                Learned::Nothing
+                Update::Nothing
             }
         }
     }
 
     fn read(&mut self, ctx: &mut Ctx<'_>) {
         if self.reading.is_none() {
-            self.reading = Some(ctx.database(Statement::Log));
+            self.reading = Some(ctx.database(Statement::ReadHead));
         }
     }
 
-    fn go_to(&mut self, index: Index, world: &World) -> Learned {
+    fn advance_to(&mut self, index: Index, world: &World) -> Update {
         let from = self.at.unwrap_or_default();
         if index <= from {
-            return Learned::Nothing;
+            return Update::Nothing;
         }
         self.at = Some(index);
         let state = |index| Arc::clone(world.database.state(index));
         let set = |number| {
-            let set = world.database.set(Index(number)).expect("only what is committed is published");
+            let set = world.database.set(Index(number)).expect("only committed change sets are published");
             Arc::clone(set)
         };
         let sets = (from.0 + 1..=index.0).map(set).collect();
-        Learned::Step(Step::new(state(from), sets, state(index)))
+        Update::Step(Step::new(state(from), sets, state(index)))
     }
 }

@@ -1,4 +1,4 @@
-//! Who registers the jobs that benchmarks run: small services whose tasks only sleep.
+//! Registers the jobs of benchmarks: small services whose tasks only sleep.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::sleep;
 
 use super::http::Pool;
 
-/// How long to wait before something that failed is tried again.
+/// How long to wait before a failed attempt is repeated.
 const RETRY: Duration = Duration::from_millis(10);
-/// Statuses from here on speak of the server and not of what it was asked.
+/// Status codes from here on are errors of the server, not of the request.
 const SERVER_ERRORS: u16 = 500;
 
-/// Somebody who registers jobs, also beside others.
+/// Registers jobs. Several registrars can work concurrently.
 #[derive(Debug, Clone)]
 pub struct Registrar {
     pool: Pool,
@@ -20,46 +20,46 @@ pub struct Registrar {
     kind: Kind,
 }
 
-/// What becomes of jobs once they are placed.
+/// The operation on the jobs after they are placed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Their allocations run, which is all that nodes report of them (design §10).
+    /// Their allocations run, and nodes report nothing else of them (design §10).
     #[default]
     Plain,
-    /// Each has a deployment besides, for which nodes report ten seconds later that allocations are healthy.
+    /// Each job also has a deployment, for which nodes report ten seconds later that its allocations are healthy.
     Deployed,
 }
 
 impl Registrar {
-    /// Asks these APIs, each as `http://host:port`, one after the other.
+    /// Uses these APIs in turn, each given as `http://host:port`.
     pub(super) fn new(pool: Pool, apis: Vec<String>) -> Self {
         Self { pool, apis, kind: Kind::default() }
     }
 
-    /// The same, who registers jobs of a kind.
-    pub fn of(self, kind: Kind) -> Self {
+    /// Registers jobs of the given kind from now on.
+    pub fn with_kind(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
-    /// Registers a service at whichever API answers; returns when it is acknowledged.
+    /// Registers a service job at an API that answers. Returns when the registration is acknowledged.
     ///
     /// # Panics
     /// If it is refused.
     pub async fn register(&self, id: &str, count: u64) {
-        let registered = self.try_register(&service(id, count, self.kind)).await;
+        let registered = self.try_register(&service_job(id, count, self.kind)).await;
         registered.unwrap_or_else(|refused| panic!("the job is refused: {refused}"));
     }
 
-    /// Asks one API after the other, until one of them takes the job.
+    /// Tries one API after another until one of them accepts the job.
     ///
     /// # Errors
-    /// Why one of them refuses it.
+    /// The reason if an API refuses the job.
     pub async fn try_register(&self, job: &Value) -> Result<(), String> {
         let body = job.to_string();
         for api in self.apis.iter().cycle() {
-            match self.pool.tell(api, "PUT", "/v1/jobs", body.as_bytes()).await {
+            match self.pool.request(api, "PUT", "/v1/jobs", body.as_bytes()).await {
                 Ok(Ok(())) => break,
-                Ok(Err((status, why))) if status < SERVER_ERRORS => return Err(why),
+                Ok(Err((status, reason))) if status < SERVER_ERRORS => return Err(reason),
                 Ok(Err(_)) | Err(_) => sleep(RETRY).await,
             }
         }
@@ -71,15 +71,15 @@ impl Registrar {
     /// # Panics
     /// If it is refused.
     pub async fn stop(&self, id: &str) {
-        let stopped = self.pool.tell(&self.apis[0], "DELETE", &format!("/v1/job/{id}"), &[]).await;
-        let refused = stopped.expect("the API is there").err();
+        let stopped = self.pool.request(&self.apis[0], "DELETE", &format!("/v1/job/{id}"), &[]).await;
+        let refused = stopped.expect("the API answers").err();
         assert_eq!(refused, None, "the job is stopped");
     }
 }
 
-/// A service whose one group has so many small allocations. Their driver is the one that only pretends, or `DRIVER` in the
-/// environment, for which they sleep.
-pub(super) fn service(id: &str, count: u64, kind: Kind) -> Value {
+/// A service job with one group of `count` small allocations. Their driver is the mock driver, or else the driver that
+/// `DRIVER` in the environment names, whose tasks run `sleep`.
+pub(super) fn service_job(id: &str, count: u64, kind: Kind) -> Value {
     let driver = std::env::var("DRIVER").ok().filter(|driver| !driver.is_empty());
     let config = match driver {
         Some(_) => json!({ "command": "/bin/sleep", "args": ["3600"] }),
@@ -98,10 +98,10 @@ pub(super) fn service(id: &str, count: u64, kind: Kind) -> Value {
     json!({ "Job": { "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"], "TaskGroups": [group] } })
 }
 
-/// A version of a batch job that runs nothing, and differs from every other version.
-pub(super) fn idle(id: &str, version: u64) -> Value {
-    // Batch jobs may say nothing of updates.
-    let mut job = service(id, 0, Kind::Deployed);
+/// A version of a batch job without allocations. It differs from every other version.
+pub(super) fn idle_job(id: &str, version: u64) -> Value {
+    // Batch jobs may not have an update block.
+    let mut job = service_job(id, 0, Kind::Deployed);
     (job["Job"]["Type"], job["Job"]["Meta"]) = (json!("batch"), json!({ "version": version.to_string() }));
     job
 }

@@ -1,53 +1,54 @@
-//! What processes cost: processor time and memory, as Linux tells them.
+//! Processor time and memory of processes, read from `/proc`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What Linux counts processor time in, whatever it runs on.
+/// The unit of processor time in `/proc`, which is the same on every platform.
 const TICKS_A_SECOND: u64 = 100;
-/// Where numbers stand behind a process's name: its parent, its own time, and that of children who have ended.
+/// Positions of numbers after a process's name: its parent, its own times, and its own together with those of children
+/// that have exited.
 const PARENT: usize = 1;
 const OWN: std::ops::Range<usize> = 11..13;
 const WITH_ENDED: std::ops::Range<usize> = 11..15;
 
-/// How much of a processor a process has used so far.
+/// Returns how much processor time a process has used so far.
 ///
 /// # Panics
-/// If there is no such process.
+/// If the process does not exist.
 pub fn processor_time(pid: u32) -> Duration {
     let stat = stat(pid).expect("the process runs");
     ticks(stat[OWN].iter().sum())
 }
 
-/// The same with all processes that it started, and those that they did, also such as have ended.
+/// Returns the same for a process and all its descendants, including those that have exited.
 ///
 /// # Panics
-/// If there is no such process.
+/// If the process does not exist.
 pub fn processor_time_of_tree(pid: u32) -> Duration {
     ticks(tree(pid).values().flat_map(|stat| &stat[WITH_ENDED]).sum())
 }
 
-/// How much of the memory a process has now with all that it started, in bytes. What several of them share counts once.
+/// Returns the current memory of a process and all its descendants, in bytes. Shared memory counts once.
 ///
 /// # Panics
-/// If there is no such process, or its memory may not be looked at.
+/// If the process does not exist, or its memory cannot be read.
 pub fn memory_of_tree(pid: u32) -> u64 {
     let share = |pid: &u32| {
-        // One may end meanwhile.
+        // A process may exit meanwhile.
         let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
         let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
         line.trim().trim_end_matches(" kB").parse::<u64>().ok()
     };
     let kib: u64 = tree(pid).keys().filter_map(share).sum();
-    assert!(kib > 0, "memory of process {pid} may be looked at");
+    assert!(kib > 0, "the memory of process {pid} can be read");
     kib * 1024
 }
 
-/// The numbers of a process, and of all that it started, by their ids.
+/// Returns the fields of `/proc/<pid>/stat` of a process and all its descendants, by process id.
 fn tree(pid: u32) -> BTreeMap<u32, Vec<u64>> {
-    let all = std::fs::read_dir("/proc").expect("Linux says what runs");
+    let all = std::fs::read_dir("/proc").expect("/proc can be read");
     let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    // One may end while they are read.
+    // A process may exit while they are read.
     let stats: BTreeMap<u32, Vec<u64>> = pids.filter_map(|pid| Some((pid, stat(pid)?))).collect();
     assert!(stats.contains_key(&pid), "the process runs");
     let parent = |pid: &u32| stats.get(pid).and_then(|stat| u32::try_from(stat[PARENT]).ok());
@@ -56,23 +57,24 @@ fn tree(pid: u32) -> BTreeMap<u32, Vec<u64>> {
     stats.into_iter().filter(|(of, _)| of_tree.contains(of)).collect()
 }
 
-/// How much of the memory a process has now, and has had at most, in bytes.
+/// Returns the current and the peak memory of a process, in bytes.
 ///
 /// # Panics
-/// If there is no such process.
+/// If the process does not exist.
 pub fn memory(pid: u32) -> [u64; 2] {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     ["VmRSS:", "VmHWM:"].map(|name| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("there is such a line");
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(name)).expect("the status has such a line");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("the value is a number of kB");
         kib * 1024
     })
 }
 
-/// The numbers of a process, the first of them 0 for a letter.
+/// Returns the numbers of a process's `stat` file. Fields that are no numbers are 0.
 fn stat(pid: u32) -> Option<Vec<u64>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any character.
     let (_, fields) = stat.rsplit_once(") ")?;
     Some(fields.split(' ').map(|field| field.trim().parse().unwrap_or_default()).collect())
 }
@@ -93,10 +95,10 @@ mod tests {
         let own = std::process::id();
         let before = (processor_time(own), processor_time_of_tree(own));
         let ended = Command::new("sh").args(["-c", script]).status();
-        assert!(ended.expect("there is a shell").success());
+        assert!(ended.expect("a shell can be started").success());
         assert!(processor_time_of_tree(own) > before.1, "the shell took some time");
         assert!(memory_of_tree(own) > 0);
-        let [now, most] = memory(own);
-        assert!(0 < now && now <= most);
+        let [now, peak] = memory(own);
+        assert!(0 < now && now <= peak);
     }
 }

@@ -1,5 +1,5 @@
-//! A cluster of our own: real processes, simulated nodes, durable commits, and an observer at the change feed who takes the
-//! times. Everything is gone when it is dropped.
+//! A private cluster for benchmarks: real processes, simulated nodes, durable commits, and an observer of the change
+//! feed that takes the times. Dropping it ends the processes and deletes their data.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,29 +23,29 @@ use tokio::time::sleep;
 
 use super::http::Pool;
 use super::observer::Observer;
-use super::registrar::{Kind, Registrar, idle, service};
-use super::{PATIENCE, Placed, Rival, Streamed, Way, costs};
+use super::registrar::{Kind, Registrar, idle_job, service_job};
+use super::{Baseline, JobTimes, Layout, Streamed, TIMEOUT, costs};
 use crate::harness;
 
-/// How long to wait before something that failed is tried again.
+/// How long to wait before a failed attempt is repeated.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// The process of the simulated nodes.
+/// Name of the process that simulates nodes.
 const NODES: &str = "sim-nodes";
-/// The process that is all services.
+/// Name of the process that runs all services.
 const SERVER: &str = "server";
-/// The services, each a process of its own.
+/// The services, each of which can be a process of its own.
 const SERVICES: [&str; 6] =
     ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
 /// How many jobs are registered at once.
 const REGISTERING: usize = 32;
 
-/// What processes log: faults, and when the state is loaded, in which words.
+/// Log level of the processes: warnings and errors, and the message that the state is loaded.
 const LOGS: &str = "warn,bus::feed=info";
 const LOADED: &str = "loaded the state";
 
-/// Whether processes have credentials at NATS: with `CREDENTIALS=1` in the environment. Without, a password lets all in, as
-/// when the figures were taken that are compared with.
+/// How processes log in to NATS: with the credentials of their roles if `CREDENTIALS=1` is set in the environment.
+/// Otherwise all use one password, as they did when the published figures were measured.
 fn access() -> NatsAccess {
     if is_set("CREDENTIALS") { NatsAccess::default() } else { NatsAccess::Password }
 }
@@ -55,84 +55,84 @@ fn is_set(variable: &str) -> bool {
     std::env::var(variable).is_ok_and(|value| value == "1")
 }
 
-impl Way {
-    /// The processes that the services are.
+impl Layout {
+    /// Names of the processes that run the services.
     fn processes(self) -> &'static [&'static str] {
         match self {
             Self::OneProcess => &[SERVER],
-            Self::Many => &SERVICES,
+            Self::ProcessPerService => &SERVICES,
         }
     }
 }
 
-/// The program that is measured: that which `BINARY` in the environment names, or this one.
-fn binary_of(usual: &str) -> String {
-    std::env::var("BINARY").unwrap_or_else(|_| usual.to_owned())
+/// The program to measure: the value of `BINARY` in the environment, or else `default`.
+fn binary_of(default: &str) -> String {
+    std::env::var("BINARY").unwrap_or_else(|_| default.to_owned())
 }
 
-/// What one process of a cluster costs, with those that it started.
+/// Resource usage of one process of a cluster and its children.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// As it was started; `PostgreSQL` and `NATS` are servers.
+    /// Name under which the process was started; `PostgreSQL` and `NATS` for the servers.
     pub name: String,
-    /// How much of a processor it has used so far.
+    /// Processor time used so far.
     pub processor_time: Duration,
-    /// What it takes of the memory now, in bytes; memory that processes share counts once.
+    /// Current memory in bytes; shared memory counts once.
     pub memory: u64,
 }
 
 /// A running cluster.
-pub struct Benched {
-    /// Its NATS.
+pub struct BenchCluster {
+    /// The cluster's NATS.
     pub nats: Nats,
-    /// Its database.
+    /// The cluster's database.
     pub postgres: Postgres,
-    /// Who sees what becomes durable, and when.
+    /// Observes when changes become durable.
     pub observer: Observer,
-    /// What jobs it is given.
+    /// The kind of the jobs that are registered.
     pub kind: Kind,
     binary: String,
     processes: BTreeMap<String, Child>,
-    /// By the names of their processes.
+    /// URLs of the APIs by the names of their processes.
     apis: BTreeMap<String, String>,
     client: reqwest::Client,
     /// Connections to the APIs, over which jobs are registered.
     pool: Pool,
-    /// What processes that are started from now on find in their environment.
+    /// Environment variables of the processes that are started from now on.
     settings: BTreeMap<String, String>,
-    /// What each process says, since it was started last.
+    /// The log of each process since its last start.
     logs: TempDir,
 }
 
-impl Benched {
-    /// Starts all services in one of two ways, each once. There are no nodes yet.
+impl BenchCluster {
+    /// Starts all services in the given layout, each once. There are no nodes yet.
     ///
     /// # Panics
-    /// If they do not come up.
-    pub async fn start_in(binary: &str, way: Way) -> Self {
-        Self::start(binary, way.processes()).await
+    /// If the processes do not start.
+    pub async fn start_layout(binary: &str, layout: Layout) -> Self {
+        Self::start(binary, layout.processes()).await
     }
 
-    /// The same of a build or settings that these are measured against.
+    /// Starts the services with the program and the settings of a baseline.
     ///
     /// # Panics
-    /// If they do not come up.
-    pub async fn start_rival(rival: &Rival, binary: &str, way: Way) -> Self {
-        let binary = rival.binary.clone().unwrap_or_else(|| binary_of(binary));
-        Self::start_set(binary, &rival.settings, way.processes()).await
+    /// If the processes do not start.
+    pub async fn start_baseline(baseline: &Baseline, binary: &str, layout: Layout) -> Self {
+        let binary = baseline.binary.clone().unwrap_or_else(|| binary_of(binary));
+        Self::start_with(binary, &baseline.settings, layout.processes()).await
     }
 
-    /// Starts a process of `binary`, or of that which `BINARY` in the environment names, for each name ([`Self::spawn`]), the
-    /// plan applier's first, and waits for the first API. There are no nodes yet.
+    /// Starts one process of `binary`, or of the program that `BINARY` in the environment names, for each name
+    /// ([`Self::spawn`]), and waits for the first API. The plan applier's name comes first. There are no nodes yet.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If the processes do not start.
     pub async fn start(binary: &str, names: &[&str]) -> Self {
-        Self::start_set(binary_of(binary), &BTreeMap::new(), names).await
+        Self::start_with(binary_of(binary), &BTreeMap::new(), names).await
     }
 
-    async fn start_set(binary: String, settings: &BTreeMap<String, String>, names: &[&str]) -> Self {
-        let logs = tempfile::tempdir().expect("there is room for temporary files");
+    async fn start_with(binary: String, settings: &BTreeMap<String, String>, names: &[&str]) -> Self {
+        let logs = tempfile::tempdir().expect("a temporary directory can be created");
         let tls = is_set("TLS").then(|| harness::certificates::make(logs.path()));
         let nats_options = NatsOptions { access: access(), tls, ..NatsOptions::default() };
         let (postgres, nats) = tokio::try_join!(
@@ -157,21 +157,21 @@ impl Benched {
         names.iter().for_each(|name| cluster.spawn(name));
         cluster.observer.read_log(&cluster.postgres).await;
         let began = clock::monotonic();
-        let api = cluster.apis.values().next().expect("there is an API").clone();
+        let api = cluster.apis.values().next().expect("the names include a process with an API").clone();
         while cluster.client.get(format!("{api}/v1/jobs")).send().await.is_err() {
-            assert!(began.elapsed() < PATIENCE, "in vain waited for the API");
+            assert!(began.elapsed() < TIMEOUT, "timed out waiting for the API");
             sleep(RETRY).await;
         }
         cluster
     }
 
-    /// Starts a process, or starts it again. Its name is a sub-command, with `@` and more where there are several; `server`
-    /// is all services in one.
+    /// Starts a process, or starts it again. Its name is a sub-command, followed by `@` and a suffix where there are
+    /// several; `server` runs all services in one process.
     ///
     /// # Panics
-    /// If there is no such program.
+    /// If the program does not exist.
     pub fn spawn(&mut self, name: &str) {
-        let service = name.split('@').next().expect("a text has a first part");
+        let service = name.split('@').next().expect("split yields at least one item");
         let has_api = matches!(service, SERVER | "api");
         let address = has_api.then(|| {
             let api =
@@ -188,7 +188,7 @@ impl Benched {
         self.spawn_as(name, &arguments);
     }
 
-    /// Writes what all services in one process are told, and says where.
+    /// Writes the configuration file of a process that runs all services. Returns the file's path.
     fn server_config(&self, address: &str) -> String {
         let dir = self.logs.path().display();
         let port = address.rsplit(':').next().expect("an address has a port");
@@ -200,11 +200,11 @@ impl Benched {
              nats {{ url = \"{nats}\"{credentials} }}\npostgres {{ url = \"{postgres}\" }}\n"
         );
         let file = self.logs.path().join("server.hcl");
-        std::fs::write(&file, text).expect("there is room for a file");
+        std::fs::write(&file, text).expect("the configuration can be written");
         file.display().to_string()
     }
 
-    /// Starts so many simulated nodes, and waits until all are ready. When the last of them was.
+    /// Starts `count` simulated nodes and waits until all are ready. Returns when the last of them became ready.
     ///
     /// # Panics
     /// If they do not become ready.
@@ -212,7 +212,7 @@ impl Benched {
         self.spawn_nodes_with(count, &[]).await
     }
 
-    /// The same with more arguments.
+    /// The same with further command-line arguments.
     ///
     /// # Panics
     /// If they do not become ready.
@@ -220,67 +220,67 @@ impl Benched {
         let mut arguments = vec![NODES.to_owned(), "--count".to_owned(), count.to_string()];
         arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
         self.spawn_as(NODES, &arguments);
-        self.until_all_ready(count).await
+        self.wait_until_all_ready(count).await
     }
 
-    /// Waits until so many nodes are known, and all are ready. When the last of them was.
+    /// Waits until `count` nodes are registered and all are ready. Returns when the last of them became ready.
     ///
     /// # Panics
     /// If they do not become ready.
-    pub async fn until_all_ready(&mut self, count: u64) -> Instant {
+    pub async fn wait_until_all_ready(&mut self, count: u64) -> Instant {
         let all_ready =
             |state: &State| state.node_count() as u64 == count && state.nodes().all(|node| node.is_ready());
-        self.observer.until("all nodes are ready", all_ready).await
+        self.observer.wait_until("all nodes are ready", all_ready).await
     }
 
-    /// Has something befall the simulated nodes. When that was.
+    /// Sends a command to the process of the simulated nodes, such as `fail 5%`. Returns when it was sent.
     ///
     /// # Panics
-    /// If there are none.
-    pub fn befall(&mut self, order: &str) -> Instant {
-        let nodes = self.processes.get_mut(NODES).expect("there are simulated nodes");
-        let input = nodes.stdin.as_mut().expect("their standard input is a pipe");
+    /// If there are no simulated nodes.
+    pub fn control_nodes(&mut self, command: &str) -> Instant {
+        let nodes = self.processes.get_mut(NODES).expect("simulated nodes have been started");
+        let input = nodes.stdin.as_mut().expect("the standard input of the nodes is a pipe");
         let began = clock::monotonic();
-        writeln!(input, "{order}").expect("they read it");
+        writeln!(input, "{command}").expect("the nodes read their standard input");
         began
     }
 
-    /// Sets what processes that are started from now on find in their environment.
+    /// Sets an environment variable of the processes that are started from now on.
     pub fn set(&mut self, name: &str, value: &str) {
         self.settings.insert(name.to_owned(), value.to_owned());
     }
 
-    /// How much of a processor a process has used so far.
+    /// Returns how much processor time a process has used so far.
     ///
     /// # Panics
-    /// If there is none of that name.
+    /// If there is no process of that name.
     pub fn processor_time(&self, name: &str) -> Duration {
         costs::processor_time(self.processes[name].id())
     }
 
-    /// What the whole cluster has used of processors so far: services, PostgreSQL and NATS, but no nodes.
+    /// Returns the processor time that the whole cluster has used so far: services, PostgreSQL and NATS, without nodes.
     ///
     /// # Panics
     /// If a part of it does not run.
-    pub fn cost(&self) -> Duration {
-        let servers = [self.postgres.pid(), self.nats.pid()].map(|pid| pid.expect("it runs"));
+    pub fn total_processor_time(&self) -> Duration {
+        let servers = [self.postgres.pid(), self.nats.pid()].map(|pid| pid.expect("the server runs"));
         let of_servers = servers.into_iter().map(costs::processor_time_of_tree);
         self.services().map(costs::processor_time).chain(of_servers).sum()
     }
 
-    /// What the services take of the memory now, and have taken at most, in bytes.
+    /// Returns the current and the peak memory of the services, in bytes.
     ///
     /// # Panics
-    /// If one of them does not run.
+    /// If a service does not run.
     pub fn memory(&self) -> [u64; 2] {
         let each = self.services().map(costs::memory);
-        each.reduce(|[now, most], [its, its_most]| [now + its, most + its_most]).unwrap_or_default()
+        each.reduce(|[now, peak], [its_now, its_peak]| [now + its_now, peak + its_peak]).unwrap_or_default()
     }
 
-    /// What each process has used and takes: services, PostgreSQL and NATS, but no nodes.
+    /// Returns the usage of each process: services, PostgreSQL and NATS, but not the simulated nodes.
     ///
     /// # Panics
-    /// If one of them does not run.
+    /// If one of them is not running.
     pub fn processes(&self) -> Vec<Process> {
         let services = self.processes.iter().filter(|(name, _)| *name != NODES);
         let services = services.map(|(name, child)| (name.as_str(), child.id()));
@@ -298,10 +298,10 @@ impl Benched {
         self.processes.iter().filter(|(name, _)| *name != NODES).map(|(_, child)| child.id())
     }
 
-    /// What the database answers, a line a row, columns parted by `|`.
+    /// Runs a query. Returns a line for each row, with columns separated by `|`.
     ///
     /// # Panics
-    /// If it refuses.
+    /// If the database refuses it.
     pub fn sql(&self, query: &str) -> Vec<String> {
         harness::sql(&self.postgres, query).unwrap_or_else(|error| panic!("{query}: {error}"))
     }
@@ -309,26 +309,26 @@ impl Benched {
     fn spawn_as(&mut self, name: &str, arguments: &[String]) {
         let mut command = Command::new(&self.binary);
         command.args(arguments).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT").env("DROVER_LOG_LEVEL", LOGS);
-        command.stderr(File::create(self.log(name)).expect("there is room for logs"));
+        command.stderr(File::create(self.log(name)).expect("the log file can be created"));
         command.env("DROVER_NATS_URL", self.nats.url()).env("DROVER_DATABASE_URL", self.postgres.url());
         command.envs(harness::identity(&self.nats, name));
         command.envs(self.nats.ca().map(|ca| ("DROVER_NATS_CA", ca)));
         command.envs(&self.settings);
-        // It dies with the thread that spawns it, which for a benchmark is the main one.
+        // The process dies with the thread that spawns it, which is the main thread in a benchmark.
         // SAFETY: between fork and exec only a system call is made.
         unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
-        let child = command.stdin(Stdio::piped()).spawn().expect("the binary is there");
+        let child = command.stdin(Stdio::piped()).spawn().expect("the binary can be started");
         self.processes.insert(name.to_owned(), child);
     }
 
-    /// Waits until a process that was started again has loaded the state, to stand by or to help.
+    /// Waits until a process that was started again has loaded the state.
     ///
     /// # Panics
-    /// If it does not come to that.
-    pub async fn until_ready(&self, name: &str) {
+    /// If it does not load the state.
+    pub async fn wait_until_ready(&self, name: &str) {
         let began = clock::monotonic();
         while !std::fs::read_to_string(self.log(name)).is_ok_and(|log| log.contains(LOADED)) {
-            assert!(began.elapsed() < PATIENCE, "in vain waited for {name} to load the state");
+            assert!(began.elapsed() < TIMEOUT, "timed out waiting for {name} to load the state");
             sleep(RETRY).await;
         }
     }
@@ -337,155 +337,156 @@ impl Benched {
         self.logs.path().join(name)
     }
 
-    /// Somebody who registers jobs, also beside others.
+    /// Returns a registrar, which can register jobs concurrently with others.
     pub fn registrar(&self) -> Registrar {
-        Registrar::new(self.pool.clone(), self.apis.values().cloned().collect()).of(self.kind)
+        Registrar::new(self.pool.clone(), self.apis.values().cloned().collect()).with_kind(self.kind)
     }
 
-    /// Stops a job, and waits until all of it has ended.
+    /// Stops a job, and waits until all of its allocations are terminal.
     ///
     /// # Panics
-    /// If it does not come to that.
+    /// If they do not become terminal.
     pub async fn stop(&mut self, id: &str) {
         self.registrar().stop(id).await;
         let key = JobKey::new("default", id);
-        let is_over = |state: &State| {
+        let is_stopped = |state: &State| {
             state.job(&key).is_some_and(|job| job.status == JobStatus::Dead)
                 && state.allocs_of_job(&key).all(|alloc| alloc.client_status().is_terminal())
         };
-        self.observer.until("it is over", is_over).await;
+        self.observer.wait_until("the job is stopped", is_stopped).await;
     }
 
-    /// Has everything forgotten that nobody needs any more; returns as soon as that has begun.
+    /// Starts a garbage collection, and returns when it has begun.
     ///
     /// # Panics
     /// If it is refused.
     pub async fn collect_garbage(&self) {
         let begun = self.client.put(format!("{}/v1/system/gc", self.api())).send().await;
-        begun.and_then(reqwest::Response::error_for_status).expect("garbage is collected");
+        begun.and_then(reqwest::Response::error_for_status).expect("the garbage collection is accepted");
     }
 
-    /// Kills a process without warning.
+    /// Kills a process by SIGKILL.
     ///
     /// # Panics
-    /// If there is none of that name.
+    /// If there is no process of that name.
     pub fn kill9(&mut self, name: &str) {
         let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
-        child.kill().and_then(|()| child.wait()).expect("one's own children can be killed");
+        child.kill().and_then(|()| child.wait()).expect("a child process can be killed");
     }
 
-    /// Registers a job at whichever API answers, and waits until all of it runs; from the moment `since`.
+    /// Registers a job at an API that answers, and waits until all of its allocations run. Times are counted from
+    /// `since`.
     ///
     /// # Panics
-    /// If it is refused, or does not come to run.
-    pub async fn place(&mut self, id: &str, count: u64, since: Instant) -> Placed {
+    /// If the job is refused, or does not run in time.
+    pub async fn place(&mut self, id: &str, count: u64, since: Instant) -> JobTimes {
         let key = JobKey::new("default", id);
-        let (registrar, job) = (self.registrar(), service(id, count, self.kind));
-        let mut asking = tokio::spawn(async move { registrar.try_register(&job).await });
+        let (registrar, job) = (self.registrar(), service_job(id, count, self.kind));
+        let mut registration = tokio::spawn(async move { registrar.try_register(&job).await });
         let registered = tokio::select! {
-            registered = self.observer.until("the job is registered", |state| state.job(&key).is_some()) => registered,
-            Ok(Err(refused)) = &mut asking => panic!("the job is refused: {refused}"),
+            registered = self.observer.wait_until("the job is registered", |state| state.job(&key).is_some()) => registered,
+            Ok(Err(refused)) = &mut registration => panic!("the job is refused: {refused}"),
         };
         let all = |state: &State| state.live_alloc_count(&key) as u64 == count;
-        let placed = self.observer.until("it is placed", all).await;
+        let placed = self.observer.wait_until("the job is placed", all).await;
         let all_run = |state: &State| runs(state, &key, count);
-        let running = self.observer.until("it runs", all_run).await;
-        Placed { registered: registered - since, placed: placed - since, running: running - since }
+        let running = self.observer.wait_until("the job runs", all_run).await;
+        JobTimes { registered: registered - since, placed: placed - since, running: running - since }
     }
 
-    /// Registers a job that runs nothing, or a new version of it, and waits until nothing more comes of that. When it was
-    /// durable.
+    /// Registers a job without allocations, or a new version of it, and waits until its evaluations are done. Returns
+    /// when the registration was durable.
     ///
     /// # Panics
-    /// If it is refused, or does not come to rest.
+    /// If the job is refused, or its evaluations do not end in time.
     pub async fn change(&mut self, id: &str, version: u64) -> Instant {
         let key = JobKey::new("default", id);
-        let (registrar, job) = (self.registrar(), idle(id, version));
-        let asking = tokio::spawn(async move { registrar.try_register(&job).await });
-        let is_there = |state: &State| state.job(&key).is_some_and(|job| job.version == version);
-        let observed = async { Ok(self.observer.until("the job has changed", is_there).await) };
-        let answered = async { asking.await.expect("it does not panic") };
+        let (registrar, job) = (self.registrar(), idle_job(id, version));
+        let registration = tokio::spawn(async move { registrar.try_register(&job).await });
+        let is_registered = |state: &State| state.job(&key).is_some_and(|job| job.version == version);
+        let observed = async { Ok(self.observer.wait_until("the job has changed", is_registered).await) };
+        let answered = async { registration.await.expect("the registration does not panic") };
         let (changed, ()) = tokio::try_join!(observed, answered)
             .unwrap_or_else(|refused: String| panic!("the job is refused: {refused}"));
         let is_done = |state: &State| state.evals_of_job(&key).all(|eval| eval.status.is_terminal());
-        self.observer.until("it is at rest", is_done).await;
+        self.observer.wait_until("the job's evaluations are done", is_done).await;
         changed
     }
 
-    /// Has so many jobs in flight, from when they are sent until all of each is placed, for as long as it is to last. The
-    /// observer sees nothing else from then on.
+    /// Keeps `in_flight` jobs in flight for the given length of time; a job is in flight from its registration until
+    /// all of it is placed. From then on the observer only counts placements.
     ///
     /// # Panics
-    /// If one is refused, or does not come to be placed.
+    /// If a job is refused, or is not placed in time.
     pub async fn stream(&mut self, name: &str, count: u64, in_flight: usize, length: Duration) -> Streamed {
         self.observer.count_placements();
         let began = clock::monotonic();
-        let (mut asking, mut waiting) = (JoinSet::new(), BTreeMap::new());
+        let (mut registrations, mut waiting) = (JoinSet::new(), BTreeMap::new());
         let mut numbers = 0_u64..;
         let mut times = Vec::new();
         loop {
             while waiting.len() < in_flight && began.elapsed() < length {
-                let id = format!("{name}-{}", numbers.next().expect("numbers do not end"));
+                let id = format!("{name}-{}", numbers.next().expect("the range is unbounded"));
                 let registrar = self.registrar();
                 waiting.insert(JobKey::new("default", id.as_str()), clock::monotonic());
-                asking.spawn(async move { registrar.register(&id, count).await });
+                registrations.spawn(async move { registrar.register(&id, count).await });
             }
             if waiting.is_empty() {
-                asking.join_all().await;
+                registrations.join_all().await;
                 return Streamed { times, elapsed: began.elapsed() };
             }
-            let came = self.observer.hear().await;
+            let received = self.observer.receive().await;
             let observer = &self.observer;
             for (_, sent) in waiting.extract_if(.., |job, _| observer.placed(job) >= count) {
-                times.push(came - sent);
+                times.push(received - sent);
             }
             let longest = waiting.values().map(Instant::elapsed).max().unwrap_or_default();
-            assert!(longest < PATIENCE, "in vain waited until a job is placed");
-            while let Some(asked) = asking.try_join_next() {
-                asked.expect("the jobs are taken");
+            assert!(longest < TIMEOUT, "timed out waiting for a job to be placed");
+            while let Some(result) = registrations.try_join_next() {
+                result.expect("the jobs are accepted");
             }
         }
     }
 
-    /// The address of an API, as a URL.
+    /// The URL of an API.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no API.
     pub fn api(&self) -> &str {
-        self.apis.values().next().expect("there is an API")
+        self.apis.values().next().expect("a process with an API was started")
     }
 
-    /// Registers jobs, and waits until all of each runs.
+    /// Registers jobs, and waits until all allocations of each run.
     ///
     /// # Panics
-    /// If one is refused, or does not come to run.
+    /// If a job is refused, or does not run in time.
     pub async fn place_all(&mut self, ids: &[String], count: u64) {
-        for some in ids.chunks(REGISTERING) {
-            let mut asking = JoinSet::new();
-            for id in some {
+        for chunk in ids.chunks(REGISTERING) {
+            let mut registrations = JoinSet::new();
+            for id in chunk {
                 let (registrar, id) = (self.registrar(), id.clone());
-                asking.spawn(async move { registrar.register(&id, count).await });
+                registrations.spawn(async move { registrar.register(&id, count).await });
             }
-            asking.join_all().await;
+            registrations.join_all().await;
         }
         for id in ids {
             let key = JobKey::new("default", id.as_str());
             let all_run = |state: &State| runs(state, &key, count);
-            self.observer.until("the jobs run", all_run).await;
+            self.observer.wait_until("the jobs run", all_run).await;
         }
     }
 }
 
-/// Whether so many allocations of each group of a job run.
+/// Whether `count` allocations of each group of a job run.
 fn runs(state: &State, job: &JobKey, count: u64) -> bool {
     let runs = |group: &GroupSummary| u64::from(group.running) == count;
     state.job_summary(job).is_some_and(|summary| summary.groups.values().all(runs))
 }
 
-impl Drop for Benched {
+impl Drop for BenchCluster {
     fn drop(&mut self) {
         for child in self.processes.values_mut() {
-            // One that has ended by itself cannot be killed.
+            // A process that has already exited cannot be killed.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -494,5 +495,5 @@ impl Drop for Benched {
 
 fn free_address() -> String {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
-    listener.and_then(|listener| listener.local_addr()).expect("a port is free").to_string()
+    listener.and_then(|listener| listener.local_addr()).expect("a free port exists").to_string()
 }

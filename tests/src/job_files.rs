@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api_types::Job;
-use jobspec::{Files, Options, Surroundings, VARIABLE_PREFIX, Variables};
+use jobspec::{Files, Options, FunctionInputs, VARIABLE_PREFIX, Variables};
 use model::RegistrationDefaults;
 use serde_json::{Map, Value};
 
@@ -171,9 +171,9 @@ fn options(recorded: &Value) -> Options {
     Options {
         variables,
         strict: recorded["strict"].as_bool().unwrap_or_default(),
-        surroundings: Surroundings {
+        function_inputs: FunctionInputs {
             files: recorded["allow_fs"].as_bool().unwrap_or_default().then(|| Arc::new(folder) as _),
-            ..Surroundings::default()
+            ..FunctionInputs::default()
         },
         ..Options::default()
     }
@@ -192,7 +192,7 @@ impl Files for Folder {
         Ok(self.read(path).is_ok())
     }
 
-    fn below(&self, directory: &str) -> io::Result<Vec<String>> {
+    fn list_recursively(&self, directory: &str) -> io::Result<Vec<String>> {
         let directory = directory.trim_start_matches("./").trim_matches(['.', '/']);
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         Ok(self.0.keys().filter_map(|path| path.strip_prefix(&prefix)).map(str::to_owned).collect())
@@ -202,14 +202,14 @@ impl Files for Folder {
         Ok(format!("/job/{path}"))
     }
 
-    fn expanded(&self, path: &str) -> io::Result<String> {
+    fn expand_home(&self, path: &str) -> io::Result<String> {
         Ok(path.replacen('~', "/root", 1))
     }
 }
 
 /// A job as the API shows it.
 fn job_json(job: &Job) -> Value {
-    without_absent(&jobspec::shown(job))
+    without_absent(&jobspec::parse_route_json(job))
 }
 
 /// A job as reads show it once it is registered.

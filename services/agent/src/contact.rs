@@ -10,7 +10,7 @@ use telemetry::{attribute, chain, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tracing::Instrument as _;
-use wire::node::{Heartbeat, NodeAnswer, Register, WorkIndex};
+use wire::node::{Heartbeat, NodeResponse, Register, WorkIndex};
 use wire::{RefusalKind, Subject};
 
 use crate::heartbeats::{LastContact, heartbeat_retry, register_retry};
@@ -84,7 +84,7 @@ impl Contact {
                 "register node",
                 { attribute::NODE_ID } = %self.identity.node
             );
-            let answer = self.bus.request::<_, NodeAnswer>(subject, &register, ANSWER_TIMEOUT);
+            let answer = self.bus.request::<_, NodeResponse>(subject, &register, ANSWER_TIMEOUT);
             match answer.instrument(span).await {
                 Ok(answer) => {
                     tracing::info!(node.id = %self.identity.node, status = %answer.status, "node registered");
@@ -141,13 +141,13 @@ impl Contact {
         }
     }
 
-    async fn heartbeat(&self) -> Result<NodeAnswer, RequestError> {
+    async fn heartbeat(&self) -> Result<NodeResponse, RequestError> {
         let Identity { node, secret, boot } = &self.identity;
         let heartbeat = Heartbeat { id: *node, secret: secret.clone(), boot: *boot };
         self.bus.request(Subject::NodeHeartbeat(*node), &heartbeat, HEARTBEAT_TIMEOUT).await
     }
 
-    fn record(&self, answer: &NodeAnswer) -> LastContact {
+    fn record(&self, answer: &NodeResponse) -> LastContact {
         let last_contact =
             LastContact { at: clock::monotonic(), ttl: Duration::from_millis(answer.ttl_ms.into()) };
         self.contact_state.send_modify(|contact_state| {
@@ -155,7 +155,7 @@ impl Contact {
                 tracing::info!(node.id = %self.identity.node, status = %answer.status, "node status changed");
             }
             contact_state.status = Some(answer.status);
-            contact_state.work_index.hear(answer.work_index);
+            contact_state.work_index.advance_to(answer.work_index);
             contact_state.report_all = answer.report_all;
             contact_state.last_contact = Some(last_contact);
         });

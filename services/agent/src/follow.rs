@@ -9,7 +9,7 @@ use model::{HistoryId, Index};
 use telemetry::chain;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::sleep;
-use wire::node::{AskAllocs, AskWork, Wake, Work, WorkAllocs, WorkIndex};
+use wire::node::{GetAllocs, GetWork, Wake, Work, WorkAllocs, WorkIndex};
 use wire::{RefusalKind, Subject};
 
 use crate::alloc::spec::AllocSpec;
@@ -60,11 +60,11 @@ impl WorkFollower {
         while let Some(request) = requests.next().await {
             let Some((_, wake)) = request.read::<Wake>().await else { continue };
             let work_index = wake.work_index;
-            if wake.news.is_some() && work_index.is_news_to(contact_state.borrow().work_index) {
+            if wake.news.is_some() && work_index.is_newer_than(contact_state.borrow().work_index) {
                 // If the channel is full, the changes are requested.
                 let _ = sender.try_send(wake);
             }
-            contact_state.send_if_modified(|contact_state| contact_state.work_index.hear(work_index));
+            contact_state.send_if_modified(|contact_state| contact_state.work_index.advance_to(work_index));
         }
     }
 
@@ -75,7 +75,7 @@ impl WorkFollower {
         loop {
             let changed = |contact_state: &ContactState| {
                 contact_state.registrations > registrations
-                    || (registrations > 0 && contact_state.work_index.is_news_to(known_index))
+                    || (registrations > 0 && contact_state.work_index.is_newer_than(known_index))
             };
             let Ok((now, wanted)) = contact_state
                 .wait_for(changed)
@@ -86,7 +86,7 @@ impl WorkFollower {
             };
             let since = if now > registrations { WorkIndex::default() } else { known_index };
             known_index = self.apply_wakes(since).await;
-            if now == registrations && !wanted.is_news_to(known_index) {
+            if now == registrations && !wanted.is_newer_than(known_index) {
                 sleep(FETCH_INTERVAL).await;
                 continue;
             }
@@ -95,7 +95,7 @@ impl WorkFollower {
                     (registrations, known_index) = (now, index);
                     // The answer's index counts, in case a wake announced a history that has ended.
                     self.contact_state.send_if_modified(|contact_state| {
-                        contact_state.work_index.hear(index);
+                        contact_state.work_index.advance_to(index);
                         false
                     });
                     sleep(FETCH_INTERVAL).await;
@@ -121,7 +121,7 @@ impl WorkFollower {
     async fn apply_wakes(&mut self, mut known_index: WorkIndex) -> WorkIndex {
         while let Ok(wake) = self.wakes.try_recv() {
             let index = wake.work_index;
-            let Some(news) = wake.news_after(known_index) else { continue };
+            let Some(news) = wake.changes_after(known_index) else { continue };
             let Some(held) = self.held().await else { return known_index };
             let sent = news.changed.allocs.len();
             let changed = unpack(news.changed, index.history);
@@ -144,14 +144,14 @@ impl WorkFollower {
         let history = announced.history;
         let newest = held.values().map(|held| held.within(history)).fold(announced.index, Index::max);
         let seen = WorkIndex { history, index: newest };
-        let ask = AskWork { id: *node, secret: secret.clone(), since, seen };
+        let ask = GetWork { id: *node, secret: secret.clone(), since, seen };
         let Work { index, allocs: listed, changed } =
             self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
         let mut received = unpack(changed, index.history);
         let mut wanted = missing(&listed, index.history, &received, &held);
         while !wanted.is_empty() {
             wanted.truncate(REQUESTED_ALLOCS_MAX);
-            let ask = AskAllocs { id: *node, secret: secret.clone(), allocs: wanted, seen: index };
+            let ask = GetAllocs { id: *node, secret: secret.clone(), allocs: wanted, seen: index };
             let more: WorkAllocs = self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
             let is_last = !more.more && ask.allocs.len() < REQUESTED_ALLOCS_MAX;
             let before = received.len();

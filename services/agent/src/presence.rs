@@ -17,7 +17,7 @@ pub struct Registration {
     /// The node's status.
     pub status: NodeStatus,
     /// The time since the answer.
-    pub heard_ago: Duration,
+    pub last_contact_ago: Duration,
     /// The time after the answer at which the next heartbeat was due.
     pub ttl: Duration,
 }
@@ -27,7 +27,7 @@ impl Presence {
     pub fn registration(&self) -> Option<Registration> {
         let contact_state = self.0.borrow();
         let (status, last_contact) = contact_state.status.zip(contact_state.last_contact)?;
-        Some(Registration { status, heard_ago: last_contact.at.elapsed(), ttl: last_contact.ttl })
+        Some(Registration { status, last_contact_ago: last_contact.at.elapsed(), ttl: last_contact.ttl })
     }
 
     pub(crate) fn contact_state(&self) -> watch::Sender<ContactState> {

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{Instrument as _, Span};
 use wire::Subject;
-use wire::node::{AllocReport, Report, Reported};
+use wire::node::{AllocReport, Report, ReportAccepted};
 
 use crate::contact::ContactState;
 use crate::context::Context;
@@ -33,7 +33,7 @@ const REFUSED_RETRY: Duration = Duration::from_secs(5);
 /// The same when no server answered. Servers take over from each other within a second (departs from ).
 const UNANSWERED_RETRY: Duration = Duration::from_secs(1);
 
-type Sending = Pin<Box<dyn Future<Output = (Report, Result<Reported, RequestError>)> + Send>>;
+type Sending = Pin<Box<dyn Future<Output = (Report, Result<ReportAccepted, RequestError>)> + Send>>;
 
 /// Sends the reports.
 pub(crate) struct Reporter {
@@ -186,9 +186,9 @@ impl Reporter {
         span
     }
 
-    async fn sent(&mut self, (report, answer): (Report, Result<Reported, RequestError>)) {
+    async fn sent(&mut self, (report, answer): (Report, Result<ReportAccepted, RequestError>)) {
         let error = match answer {
-            Ok(Reported { .. }) => {
+            Ok(ReportAccepted { .. }) => {
                 self.ticks = 0;
                 if report.all_since.is_some() && report.all_since != self.all_reported_since {
                     self.all_reported_since = report.all_since;

@@ -24,11 +24,11 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use wire::files::{LogChunk, LogPosition, LogStream, Origin, ReadLogs};
 use wire::node::{
-    AllocReport, AskAllocs, AskWork, Heartbeat, News, NodeAnswer, Register, Report, Reported, Wake, Work,
+    AllocReport, GetAllocs, GetWork, Heartbeat, WorkChanges, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
 use wire::stats::{
-    AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, HostFacts, HostStats,
+    AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
 };
 use wire::{Refusal, RefusalKind, Role, Subject};
 
@@ -150,7 +150,7 @@ impl Tracker {
                 node_answer(&state)
             };
             request.answer(&answer).await;
-        } else if let Ok(AskWork { since, .. }) = request.body() {
+        } else if let Ok(GetWork { since, .. }) = request.body() {
             let answer = {
                 let state = self.state();
                 if state.is_silent {
@@ -173,7 +173,7 @@ impl Tracker {
             };
             request.answer(&answer).await;
             self.state().work_answers += 1;
-        } else if let Ok(AskAllocs { allocs, .. }) = request.body() {
+        } else if let Ok(GetAllocs { allocs, .. }) = request.body() {
             let answer = packed(self.state().work.values().filter(|(alloc, ..)| allocs.contains(&alloc.id)));
             request.answer(&answer).await;
         } else {
@@ -193,7 +193,7 @@ impl Tracker {
                 let message = "node is not allowed to update allocs while in status down".into();
                 request.refuse(Refusal { kind: RefusalKind::NotReady, message }).await;
             } else {
-                request.answer(&Reported { index: Index(1) }).await;
+                request.answer(&ReportAccepted { index: Index(1) }).await;
             }
         }
     }
@@ -210,12 +210,12 @@ impl Tracker {
         let news = {
             let state = self.state();
             let changed = packed(state.work.values().filter(|(alloc, ..)| alloc.alloc_modify_index > since));
-            News { since, gone: AllocIds::default(), changed }
+            WorkChanges { since, gone: AllocIds::default(), changed }
         };
         self.wake(index, Some(Box::new(news))).await;
     }
 
-    async fn wake(&self, work_index: WorkIndex, news: Option<Box<News>>) {
+    async fn wake(&self, work_index: WorkIndex, news: Option<Box<WorkChanges>>) {
         let node = self.state().node.as_ref().unwrap().0;
         self.bus.publish(Subject::AgentWake(node), &Wake { work_index, news }).await.unwrap();
     }
@@ -250,8 +250,8 @@ impl Tracker {
     }
 }
 
-fn node_answer(state: &TrackerState) -> NodeAnswer {
-    NodeAnswer {
+fn node_answer(state: &TrackerState) -> NodeResponse {
+    NodeResponse {
         status: state.status.unwrap_or(NodeStatus::Initializing),
         ttl_ms: 300,
         work_index: state.work_index(),
@@ -475,12 +475,12 @@ async fn what_a_machine_and_its_tasks_use_is_measured() {
     scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
     let within = Duration::from_secs(20);
     let subject = Subject::AgentStats(node);
-    let host: HostStats = scene.tracker.bus.request(subject, &AskHostStats {}, within).await.unwrap();
+    let host: HostStats = scene.tracker.bus.request(subject, &GetHostStats {}, within).await.unwrap();
     assert!(!host.cpus.is_empty() && host.memory.used > 0, "{host:?}");
-    let stats: AgentStats = scene.tracker.bus.request(subject, &AskAgentStats {}, within).await.unwrap();
+    let stats: AgentStats = scene.tracker.bus.request(subject, &GetAgentStats {}, within).await.unwrap();
     assert!(stats.allocs == 1 && stats.heard_ago_ms.is_some() && stats.ttl_ms == 300, "{stats:?}");
 
-    let mut ask = AskAllocStats { alloc: ALLOC, task: None };
+    let mut ask = GetAllocStats { alloc: ALLOC, task: None };
     let found = loop {
         let found: AllocStats = scene.tracker.bus.request(subject, &ask, within).await.unwrap();
         // The shell may not have come to its loop yet.
@@ -496,7 +496,7 @@ async fn what_a_machine_and_its_tasks_use_is_measured() {
     ask.alloc = AllocId::from_bytes([8; 16]);
     let refused = scene.tracker.bus.request::<_, AllocStats>(subject, &ask, within).await.unwrap_err();
     assert!(refused.to_string().contains("Unknown allocation"), "{refused}");
-    let facts: HostFacts = scene.tracker.bus.request(subject, &AskHostFacts {}, within).await.unwrap();
+    let facts: HostFacts = scene.tracker.bus.request(subject, &GetHostFacts {}, within).await.unwrap();
     assert!(!facts.os.is_empty() && !facts.environment.is_empty());
 }
 

@@ -58,12 +58,12 @@ pub struct Server {
     args: Args,
     listener: std::net::TcpListener,
     addr: SocketAddr,
-    colocated: Beside,
+    colocated: Colocated,
 }
 
 /// The other roles of the process that runs the API, which some routes report.
 #[derive(Debug, Clone, Default)]
-pub struct Beside {
+pub struct Colocated {
     /// Id of the node if the process also runs an agent.
     pub node: Option<NodeId>,
     /// Number of scheduler worker threads.
@@ -89,12 +89,12 @@ impl Server {
         let listener =
             listen(args.http_addr).with_context(|| format!("cannot listen on {}", args.http_addr))?;
         let addr = listener.local_addr().context("cannot read the listening address")?;
-        Ok(Self { limits: args.limits(), args, listener, addr, colocated: Beside::default() })
+        Ok(Self { limits: args.limits(), args, listener, addr, colocated: Colocated::default() })
     }
 
     /// Sets the other roles of the process.
     #[must_use]
-    pub fn beside(self, colocated: Beside) -> Self {
+    pub fn with_colocated(self, colocated: Colocated) -> Self {
         Self { colocated, ..self }
     }
 
@@ -224,7 +224,7 @@ struct Api {
     spans: Spans,
     process: ProcessId,
     addr: SocketAddr,
-    colocated: Beside,
+    colocated: Colocated,
     stop: CancellationToken,
 }
 

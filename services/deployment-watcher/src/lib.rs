@@ -39,7 +39,7 @@ pub const SCOPE: Scope =
 
 /// How long the process batches feed changes under load. It is short compared with the time for which changes to a
 /// deployment are batched anyway.
-pub const GATHERED: Duration = Duration::from_millis(50);
+pub const FEED_BATCH_DELAY: Duration = Duration::from_millis(50);
 
 /// Settings of the deployment watcher.
 #[derive(Debug, Clone, clap::Args)]

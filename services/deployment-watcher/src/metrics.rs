@@ -1,6 +1,6 @@
 //! Metrics of the deployment watcher.
 
-use telemetry::metrics::catalogue::{WATCHER_FOUND, WATCHER_NOT_WRITTEN, WATCHER_WATCHED};
+use telemetry::metrics::catalogue::{WATCHER_FOUND, WATCHER_COMMANDS_FAILED, WATCHER_WATCHED};
 use wire::command::DeploymentStep;
 
 /// Sets the number of active deployments.
@@ -21,5 +21,5 @@ pub(crate) fn found(step: &DeploymentStep) {
 
 /// Counts a command that failed or whose outcome is unknown.
 pub(crate) fn not_written() {
-    WATCHER_NOT_WRITTEN.add(1);
+    WATCHER_COMMANDS_FAILED.add(1);
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use bus::WriteTurn;
+use bus::WriteGate;
 use model::alloc::ClientStatus;
 use model::change::{AllocsChanged, Change};
 use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp, TraceContext};
@@ -34,7 +34,7 @@ pub(crate) struct Watcher {
     state: Snapshot,
     /// Check times: after a change to a deployment, or at its progress deadline.
     agenda: Agenda,
-    turn: WriteTurn,
+    turn: WriteGate,
 }
 
 impl Watcher {
@@ -43,7 +43,7 @@ impl Watcher {
         let active = state.deployments().filter(|deployment| !deployment.status.is_terminal());
         let mut agenda = Agenda::default();
         active.for_each(|deployment| agenda.add(deployment.id, now));
-        Self { settings, state, agenda, turn: WriteTurn::default() }
+        Self { settings, state, agenda, turn: WriteGate::default() }
     }
 
     /// Follows a step of the state.

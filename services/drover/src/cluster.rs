@@ -15,7 +15,7 @@ use private_servers::{Nats, Postgres};
 use state::{Scope, WatchKey};
 use store::roles::{self, Passwords, script};
 use tokio_util::sync::CancellationToken;
-use wire::feed::{AskHead, Head};
+use wire::feed::{GetHead, Head};
 use wire::{Role, Subject};
 
 use crate::agent_command::reachable;
@@ -114,7 +114,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         return services::agent(process, nats, agent).await;
     };
     // Binds before it starts anything, so that an address in use is reported at once.
-    let server = api::Server::bind(servers.api.clone())?.beside(api::Beside {
+    let server = api::Server::bind(servers.api.clone())?.with_colocated(api::Beside {
         node: agent.as_ref().map(|agent| agent::node_id(agent, None)).transpose()?,
         workers: servers.scheduler.worker_count(),
         schedulers: servers.scheduler.schedulers.clone(),

@@ -44,8 +44,8 @@ macro_rules! followers {
 followers! {
     eval_broker, "eval-broker", Role::EvalBroker, Duration::ZERO;
     scheduler, "scheduler", Role::Scheduler, Duration::ZERO;
-    node_tracker, "node-tracker", Role::NodeTracker, node_tracker::GATHERED;
-    deployment_watcher, "deployment-watcher", Role::DeploymentWatcher, deployment_watcher::GATHERED;
+    node_tracker, "node-tracker", Role::NodeTracker, node_tracker::FEED_BATCH_DELAY;
+    deployment_watcher, "deployment-watcher", Role::DeploymentWatcher, deployment_watcher::FEED_BATCH_DELAY;
 }
 
 /// The HTTP API. It binds its address before anything else, so that an address in use is reported at once.

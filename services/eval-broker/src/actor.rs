@@ -11,7 +11,7 @@ use model::{Epoch, Index, Nanos, Timestamp};
 use state::{Followed, Follower};
 use telemetry::{attribute, clock, traces};
 use tokio::sync::{mpsc, oneshot};
-use wire::broker::{Delivery, HandOut, HandOutAction};
+use wire::broker::{Delivery, EvalLeaseRequest, EvalLeaseAction};
 use wire::command::{Command, UpdateEvals};
 
 use crate::broker::Broker;
@@ -55,7 +55,7 @@ pub(crate) struct Dequeue {
 /// A worker's action on an evaluation that it has leased. The answer is whether it still held the lease.
 #[derive(Message)]
 #[rtype(result = "bool")]
-pub(crate) struct WorkerAction(pub(crate) HandOut);
+pub(crate) struct WorkerAction(pub(crate) EvalLeaseRequest);
 
 /// The write was committed at this index; `None` if it may not have been.
 #[derive(Message)]
@@ -140,7 +140,7 @@ impl EvalBroker {
                 deliveries.iter().for_each(|delivery| self.trace_wait(delivery, now));
                 let Err(undelivered) = reply.send(deliveries) else { continue };
                 for delivery in undelivered {
-                    self.broker.hand_out(delivery.eval_id, delivery.token, HandOutAction::GiveBack, now);
+                    self.broker.apply_lease_action(delivery.eval_id, delivery.token, EvalLeaseAction::GiveBack, now);
                 }
             }
         }
@@ -247,8 +247,8 @@ impl Handler<WorkerAction> for EvalBroker {
     type Result = bool;
 
     fn handle(&mut self, WorkerAction(hand_out): WorkerAction, ctx: &mut Self::Context) -> bool {
-        let HandOut { eval_id, token, action } = hand_out;
-        let held = self.broker.hand_out(eval_id, token, action, clock::now());
+        let EvalLeaseRequest { eval_id, token, action } = hand_out;
+        let held = self.broker.apply_lease_action(eval_id, token, action, clock::now());
         self.advance(ctx);
         held
     }

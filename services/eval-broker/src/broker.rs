@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use bus::WriteTurn;
+use bus::WriteGate;
 use model::change::{Change, Unblocked};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobType;
@@ -16,7 +16,7 @@ use model::text::quoted;
 use model::{Epoch, EvalId, Index, Nanos, RequestId, Text, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State, Step};
-use wire::broker::{Delivery, HandOutAction};
+use wire::broker::{Delivery, EvalLeaseAction};
 use wire::command::{EvalUpdate, UpdateEvals};
 
 use crate::blocked::{BlockedEvals, Tracked};
@@ -38,7 +38,7 @@ pub struct Broker {
     paused: bool,
     queue: EvalQueue,
     blocked: BlockedEvals,
-    turn: WriteTurn,
+    turn: WriteGate,
     forget_at: Timestamp,
 }
 
@@ -50,7 +50,7 @@ impl Broker {
             paused: is_paused(&state),
             queue: EvalQueue::new(settings),
             blocked: BlockedEvals::new(state.unblocked()),
-            turn: WriteTurn::default(),
+            turn: WriteGate::default(),
             forget_at: now + FORGET_EVERY,
             state,
         };
@@ -115,7 +115,7 @@ impl Broker {
     }
 
     /// Carries out a worker's action on a leased evaluation; `false` if the worker no longer holds the lease.
-    pub fn hand_out(&mut self, id: EvalId, token: RequestId, action: HandOutAction, now: Timestamp) -> bool {
+    pub fn apply_lease_action(&mut self, id: EvalId, token: RequestId, action: EvalLeaseAction, now: Timestamp) -> bool {
         let now = self.not_before_state(now);
         self.queue.apply_lease_action(id, token, action, now)
     }

@@ -110,7 +110,7 @@ async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Le
 
     let serving = "cannot serve workers";
     let dequeues = bus.serve(Subject::Dequeue.to_string()).await.context(serving)?;
-    let lease_actions = bus.serve(Subject::HandOut.to_string()).await.context(serving)?;
+    let lease_actions = bus.serve(Subject::EvalLease.to_string()).await.context(serving)?;
     let (answers, undelivered) = bus.answers().await.context(serving)?;
     // Dropping the set aborts the tasks.
     let mut tasks = JoinSet::new();

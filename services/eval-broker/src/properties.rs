@@ -8,7 +8,7 @@ use model::job::JobType;
 use model::{EvalId, Index, JobKey, Nanos};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use wire::broker::{Delivery, HandOutAction};
+use wire::broker::{Delivery, EvalLeaseAction};
 
 use crate::broker::Broker;
 use crate::scene::{self, Scene, blocked, eval, number};
@@ -26,7 +26,7 @@ enum Event {
     /// A worker submits an outcome, which may block the evaluation or create a blocked one.
     Finished { which: usize, blocks: bool, creates_blocked: bool, ineligible: u8, refused: bool },
     /// A worker sends a lease action.
-    Said { which: usize, action: HandOutAction },
+    Said { which: usize, action: EvalLeaseAction },
     /// A class gains capacity.
     Unblocked { class: usize },
     /// The modify index of a pending evaluation rises.
@@ -55,7 +55,7 @@ impl Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let action =
-        prop_oneof![Just(HandOutAction::Renew), Just(HandOutAction::GiveBack), Just(HandOutAction::Fail)];
+        prop_oneof![Just(EvalLeaseAction::Renew), Just(EvalLeaseAction::GiveBack), Just(EvalLeaseAction::Fail)];
     prop_oneof![
         6 => (0..4u8, 1..4u16, any::<bool>(), prop_oneof![Just(0), 1..30u8]).prop_map(
             |(job, priority, batch, wait_secs)| Event::Created { job, priority, batch, wait_secs }
@@ -124,7 +124,7 @@ impl History {
             Event::Said { which, action } => {
                 let Some(delivery) = self.deliveries.get(which).copied() else { return };
                 self.scene.lease_action(delivery, action);
-                if action != HandOutAction::Renew {
+                if action != EvalLeaseAction::Renew {
                     self.deliveries.remove(which);
                 }
             }

@@ -9,7 +9,7 @@ use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
 use model::{Epoch, EvalId, HistoryId, Index, JobKey, Nanos, NodeId, RequestId, Timestamp};
 use state::{Snapshot, State, Step};
-use wire::broker::{Delivery, HandOutAction};
+use wire::broker::{Delivery, EvalLeaseAction};
 use wire::command::UpdateEvals;
 
 use crate::broker::Broker;
@@ -194,8 +194,8 @@ impl Scene {
         self.dequeue(JobType::ALL, usize::MAX).into_iter().map(|delivery| number(delivery.eval_id)).collect()
     }
 
-    pub(crate) fn lease_action(&mut self, delivery: Delivery, action: HandOutAction) -> bool {
-        self.broker.hand_out(delivery.eval_id, delivery.token, action, self.now)
+    pub(crate) fn lease_action(&mut self, delivery: Delivery, action: EvalLeaseAction) -> bool {
+        self.broker.apply_lease_action(delivery.eval_id, delivery.token, action, self.now)
     }
 
     /// Commits the broker's commands until there are no more, and returns them.

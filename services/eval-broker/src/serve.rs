@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
-use bus::{Answers, Request, Requests, Returned};
+use bus::{TrackedResponses, Request, Requests, Undelivered};
 use tokio::sync::Semaphore;
-use wire::broker::{self, Delivery, Dequeued, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
+use wire::broker::{self, Delivery, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse, SCHEDULER_VERSION};
 use wire::{Refusal, RefusalKind};
 
 use crate::actor::{Dequeue, EvalBroker, WorkerAction};
@@ -24,7 +24,7 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(50);
 /// Answers dequeue requests, each when evaluations are available or after its timeout. Must run on the actor's thread.
 pub(crate) async fn dequeues(
     mut requests: Requests,
-    answers: Answers<Vec<Delivery>>,
+    answers: TrackedResponses<Vec<Delivery>>,
     broker: Addr<EvalBroker>,
 ) {
     let permits = Arc::new(Semaphore::new(REQUESTS_MAX));
@@ -39,11 +39,11 @@ pub(crate) async fn dequeues(
 }
 
 /// Releases evaluations whose worker was gone when the answer was sent.
-pub(crate) async fn undelivered(mut undelivered: Returned<Vec<Delivery>>, broker: Addr<EvalBroker>) {
+pub(crate) async fn undelivered(mut undelivered: Undelivered<Vec<Delivery>>, broker: Addr<EvalBroker>) {
     while let Some(deliveries) = undelivered.next().await {
         tracing::debug!(evals = deliveries.len(), "worker gone before it received its evaluations");
         for Delivery { eval_id, token, .. } in deliveries {
-            let release = HandOut { eval_id, token, action: HandOutAction::GiveBack };
+            let release = EvalLeaseRequest { eval_id, token, action: EvalLeaseAction::GiveBack };
             if broker.send(WorkerAction(release)).await.is_err() {
                 return;
             }
@@ -54,13 +54,13 @@ pub(crate) async fn undelivered(mut undelivered: Returned<Vec<Delivery>>, broker
 /// Answers the workers' actions on evaluations that they have leased.
 pub(crate) async fn lease_actions(mut requests: Requests, broker: Addr<EvalBroker>) {
     while let Some(request) = requests.next().await {
-        let Some((request, hand_out)) = request.read::<HandOut>().await else { continue };
+        let Some((request, hand_out)) = request.read::<EvalLeaseRequest>().await else { continue };
         let Ok(held) = broker.send(WorkerAction(hand_out)).await else { return };
-        request.answer(&HandOutAnswer { held }).await;
+        request.answer(&EvalLeaseResponse { held }).await;
     }
 }
 
-async fn dequeue(request: Request, answers: Answers<Vec<Delivery>>, broker: Addr<EvalBroker>) {
+async fn dequeue(request: Request, answers: TrackedResponses<Vec<Delivery>>, broker: Addr<EvalBroker>) {
     let Some((request, body)) = request.read::<broker::Dequeue>().await else { return };
     if let Err(refusal) = check_request(&body) {
         return request.refuse(refusal).await;

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
+use wire::broker::{Delivery, Dequeue, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse, SCHEDULER_VERSION};
 use wire::command::{Answer, Command, Done, EvalUpdate, UpdateEvals};
 use wire::envelope::{HEADER_KIND, HEADER_VERSION};
 use wire::{RefusalKind, Role, Subject, Wire as _};
@@ -113,9 +113,9 @@ impl Scene {
         }
     }
 
-    async fn lease_action(&self, delivery: Delivery, action: HandOutAction) -> bool {
-        let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
-        let answer = self.bus.request::<_, HandOutAnswer>(Subject::HandOut, &hand_out, PATIENCE).await;
+    async fn lease_action(&self, delivery: Delivery, action: EvalLeaseAction) -> bool {
+        let hand_out = EvalLeaseRequest { eval_id: delivery.eval_id, token: delivery.token, action };
+        let answer = self.bus.request::<_, EvalLeaseResponse>(Subject::EvalLease, &hand_out, PATIENCE).await;
         answer.unwrap().held
     }
 }
@@ -184,18 +184,18 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     let [second] = deliveries[..] else { panic!("one is ready") };
     assert_eq!(second.eval_id, id(2));
 
-    assert!(scene.lease_action(first, HandOutAction::Renew).await);
-    assert!(scene.lease_action(first, HandOutAction::GiveBack).await);
+    assert!(scene.lease_action(first, EvalLeaseAction::Renew).await);
+    assert!(scene.lease_action(first, EvalLeaseAction::GiveBack).await);
     let [first] = scene.dequeue(60_000).await[..] else { panic!("it is ready again") };
     let outcome = Evaluation { status: EvalStatus::Complete, ..eval(1, 1) };
     scene.apply(vec![Change::EvalOutcome(Arc::new(outcome))]);
     scene.create(3, 1); // the broker receives this after the outcome
     let [third] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
     assert_eq!(third.eval_id, id(3));
-    assert!(!scene.lease_action(first, HandOutAction::Renew).await);
+    assert!(!scene.lease_action(first, EvalLeaseAction::Renew).await);
 
     // The delivery limit is 1 here.
-    assert!(scene.lease_action(second, HandOutAction::Fail).await);
+    assert!(scene.lease_action(second, EvalLeaseAction::Fail).await);
     let write = soon(scene.writes.recv()).await.unwrap();
     assert_eq!(write.epoch, EPOCH);
     assert_eq!((write.updates[0].ids.clone(), write.updates[0].status), (vec![id(2)], EvalStatus::Failed));
@@ -203,7 +203,7 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     // If a worker is gone when the answer comes, the evaluation is not lost with it.
     scene.request_and_disconnect().await;
     // The answer shows that the broker has received the earlier request.
-    assert!(!scene.lease_action(first, HandOutAction::Renew).await);
+    assert!(!scene.lease_action(first, EvalLeaseAction::Renew).await);
     scene.create(4, 4);
     let [fourth] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
     assert_eq!(fourth.eval_id, id(4));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message};
-use bus::{Bus, Hearing, Reconnections};
+use bus::{Bus, EchoMonitor, Reconnections};
 use model::change::Change;
 use model::node::NodeStatus;
 use model::{Epoch, Nanos, NodeId, Timestamp};
@@ -13,7 +13,7 @@ use state::{Followed, Follower, Replica, Snapshot, State, Step};
 use telemetry::{attribute, clock};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
-use wire::command::{Command, NodeSign, UpdateNodes};
+use wire::command::{Command, NodeLiveness, UpdateNodes};
 
 use crate::heartbeats::Heartbeats;
 use crate::metrics;
@@ -31,7 +31,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The actor that owns the heartbeat timers.
 pub(crate) struct NodeTracker {
     heartbeats: Heartbeats,
-    hearing: Hearing,
+    echo_monitor: EchoMonitor,
     /// The channel for nodes that missed their heartbeats; `None` while another process is active.
     missed: Option<mpsc::Sender<Vec<NodeId>>>,
 }
@@ -116,7 +116,7 @@ pub(crate) async fn report_missed(
 ) {
     while let Some(nodes) = missed.recv().await {
         tracing::warn!(nodes = nodes.len(), first = %nodes[0], "nodes missed their heartbeats");
-        let update = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: nodes.clone(), event: None };
+        let update = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: nodes.clone(), event: None };
         let started_at = clock::monotonic();
         // A new trace begins here. It includes the consequences, such as evaluations of the nodes' jobs.
         let span = tracing::info_span!(
@@ -160,8 +160,8 @@ fn nodes_with_timer(state: &State) -> impl Iterator<Item = NodeId> {
 }
 
 impl NodeTracker {
-    pub(crate) fn new(heartbeats: Heartbeats, hearing: Hearing) -> Self {
-        Self { heartbeats, hearing, missed: None }
+    pub(crate) fn new(heartbeats: Heartbeats, echo_monitor: EchoMonitor) -> Self {
+        Self { heartbeats, echo_monitor, missed: None }
     }
 
     fn step(&mut self, step: &Step) {
@@ -173,7 +173,7 @@ impl NodeTracker {
                     self.update_timer(&step.after, node.id, now);
                     if self.missed.is_none() {
                         // The node has registered. Only the active process received the request.
-                        self.heartbeats.overhear(node.id, now);
+                        self.heartbeats.record_standby_heartbeat(node.id, now);
                     }
                 }
                 Change::NodeServerSide { id, .. } => self.update_timer(&step.after, *id, now),
@@ -197,10 +197,10 @@ impl NodeTracker {
     fn check_timers(&mut self) {
         let now = clock::now();
         // The lease may return before heartbeats do, because they use another connection.
-        let deaf_for = self.hearing.deaf_for();
-        self.heartbeats.look(now, Nanos(i64::try_from(deaf_for.as_nanos()).unwrap_or(i64::MAX)));
+        let receive_lag = self.echo_monitor.receive_lag();
+        self.heartbeats.check_clock(now, Nanos(i64::try_from(receive_lag.as_nanos()).unwrap_or(i64::MAX)));
         let Some(missed) = &self.missed else { return };
-        metrics::deaf_time(deaf_for);
+        metrics::deaf_time(receive_lag);
         metrics::timers(self.heartbeats.len());
         // While a command is in flight, nodes that miss their heartbeats wait for the next check.
         let Ok(permit) = missed.try_reserve() else { return };
@@ -248,7 +248,7 @@ impl Handler<RecordStandbyHeartbeats> for NodeTracker {
     fn handle(&mut self, RecordStandbyHeartbeats(nodes): RecordStandbyHeartbeats, _: &mut Self::Context) {
         metrics::standby_heartbeats(nodes.len());
         let now = clock::now();
-        nodes.into_iter().for_each(|node| self.heartbeats.overhear(node, now));
+        nodes.into_iter().for_each(|node| self.heartbeats.record_standby_heartbeat(node, now));
     }
 }
 
@@ -281,7 +281,7 @@ impl Handler<ReportFailed> for NodeTracker {
     type Result = ();
 
     fn handle(&mut self, ReportFailed(nodes): ReportFailed, _: &mut Self::Context) {
-        self.heartbeats.again(&nodes, clock::now());
+        self.heartbeats.retry_report(&nodes, clock::now());
     }
 }
 

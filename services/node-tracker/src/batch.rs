@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
-use wire::command::{Command, Done, NodeReport, NodeSign, ReportAllocs, UpdateNodes};
+use wire::command::{Command, Done, NodeReport, NodeLiveness, ReportAllocs, UpdateNodes};
 use wire::{Refusal, RefusalKind};
 
 use crate::metrics;
@@ -66,7 +66,7 @@ impl Batcher {
             "gather nodes",
             move |messages: Vec<(NodeId, ())>| {
                 let nodes = messages.into_iter().map(|(node, ())| node).collect();
-                Command::UpdateNodes(UpdateNodes { epoch, sign: NodeSign::Heard, nodes, event: None })
+                Command::UpdateNodes(UpdateNodes { epoch, sign: NodeLiveness::Heard, nodes, event: None })
             },
         ));
         tasks.spawn(send_batches(

@@ -77,12 +77,12 @@ impl Heartbeats {
         self.restore(nodes, now);
     }
 
-    /// Checks for lost time; must be called several times a second. Messages that were sent within the last `deaf_for` may
+    /// Checks for lost time; must be called several times a second. Messages that were sent within the last `receive_lag` may
     /// not have been received yet. A long time since the last call also means lost messages: the process was stopped or
     /// starved, or its machine slept, which no other clock shows.
-    pub fn look(&mut self, now: Timestamp, deaf_for: Nanos) {
+    pub fn check_clock(&mut self, now: Timestamp, receive_lag: Nanos) {
         let last_check = self.last_check.replace(now);
-        if deaf_for > DEAF_MAX || last_check.is_some_and(|last_check| now - last_check > DEAF_MAX) {
+        if receive_lag > DEAF_MAX || last_check.is_some_and(|last_check| now - last_check > DEAF_MAX) {
             self.extend_all(now);
         }
     }
@@ -98,7 +98,7 @@ impl Heartbeats {
 
     /// Restarts the timer of a node whose heartbeat a standby received. The standby does not know the TTL that the active
     /// process granted, so it uses the longest possible one.
-    pub fn overhear(&mut self, node: NodeId, now: Timestamp) {
+    pub fn record_standby_heartbeat(&mut self, node: NodeId, now: Timestamp) {
         if self.due.contains_key(&node) {
             self.set(node, now + self.longest_silence(self.due.len()));
         }
@@ -119,7 +119,7 @@ impl Heartbeats {
     }
 
     /// Starts timers for nodes that missed their heartbeats but could not be reported.
-    pub fn again(&mut self, nodes: &[NodeId], now: Timestamp) {
+    pub fn retry_report(&mut self, nodes: &[NodeId], now: Timestamp) {
         for node in nodes {
             if !self.due.contains_key(node) {
                 self.set(*node, now + REPORT_RETRY);
@@ -257,7 +257,7 @@ mod tests {
         heartbeats.beat(node(2), NOW, 0.0);
         let missed = heartbeats.handle_timeout(after(11), ALL);
         heartbeats.beat(node(1), after(11), 0.0);
-        heartbeats.again(&missed, after(11));
+        heartbeats.retry_report(&missed, after(11));
         assert_eq!(heartbeats.handle_timeout(after(13), ALL), [node(2)], "node 1 sent a heartbeat meanwhile");
     }
 
@@ -271,7 +271,7 @@ mod tests {
             "a TTL of up to 125 s, and the grace period"
         );
         heartbeats.track(node(100), NOW);
-        heartbeats.overhear(node(0), NOW);
+        heartbeats.record_standby_heartbeat(node(0), NOW);
         assert_eq!(heartbeats.handle_timeout(after(131), ALL).len(), 99);
     }
 
@@ -281,9 +281,9 @@ mod tests {
         standby.restore([node(1), node(2)], NOW);
         for secs in 0..20 {
             active.beat(node(1), after(secs), 1.0);
-            standby.overhear(node(1), after(secs));
+            standby.record_standby_heartbeat(node(1), after(secs));
             // A node that is down has no timer. Only the applier brings it back.
-            standby.overhear(node(3), after(secs));
+            standby.record_standby_heartbeat(node(3), after(secs));
         }
         assert_eq!(standby.handle_timeout(after(20), ALL), [node(2)]);
         assert!(standby.poll_timeout() >= active.poll_timeout(), "a standby never gives a node less time");
@@ -294,9 +294,9 @@ mod tests {
     fn nobody_is_missed_by_a_process_that_was_stopped() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
-        [0, 1, 3].into_iter().for_each(|secs| heartbeats.look(after(secs), Nanos::ZERO));
+        [0, 1, 3].into_iter().for_each(|secs| heartbeats.check_clock(after(secs), Nanos::ZERO));
         assert_eq!(heartbeats.poll_timeout(), Some(after(10) + EXPIRY_WINDOW));
-        heartbeats.look(after(3_600), Nanos::ZERO);
+        heartbeats.check_clock(after(3_600), Nanos::ZERO);
         assert_eq!(heartbeats.handle_timeout(after(3_600), ALL), []);
         assert_eq!(heartbeats.poll_timeout(), Some(after(3_615) + EXPIRY_WINDOW));
     }
@@ -306,10 +306,10 @@ mod tests {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         for secs in 1..30 {
-            heartbeats.look(after(secs), Nanos::from_secs(secs));
+            heartbeats.check_clock(after(secs), Nanos::from_secs(secs));
             assert_eq!(heartbeats.handle_timeout(after(secs), ALL), []);
         }
-        heartbeats.look(after(30), Nanos::ZERO);
+        heartbeats.check_clock(after(30), Nanos::ZERO);
         assert_eq!(
             heartbeats.poll_timeout(),
             Some(after(29 + 15) + EXPIRY_WINDOW),

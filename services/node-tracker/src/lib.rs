@@ -24,7 +24,7 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use anyhow::Context as _;
 use bus::lease::Lease;
-use bus::{Bus, Gathered};
+use bus::{Bus, Batched};
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
 use state::{Replica, Scope, Table};
@@ -51,7 +51,7 @@ pub const SCOPE: Scope = Scope::ALL
     .without_lists();
 
 /// How long the process batches feed changes under load. It is also the minimum interval between wakes.
-pub const GATHERED: Duration = Duration::from_millis(20);
+pub const FEED_BATCH_DELAY: Duration = Duration::from_millis(20);
 
 /// Settings of the node-tracker.
 #[derive(Debug, Clone, clap::Args)]
@@ -115,9 +115,9 @@ pub async fn run(
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let served = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEAT_BATCH_INTERVAL).await;
-    let Gathered { requests: heartbeats, reconnections, hearing } = served.context(CANNOT_SERVE)?;
-    let timers = NodeTracker::new(Heartbeats::new(args.settings()), hearing).start();
+    let served = bus.serve_batched(Subject::EVERY_NODE_HEARTBEAT, HEARTBEAT_BATCH_INTERVAL).await;
+    let Batched { requests: heartbeats, reconnections, echo_monitor } = served.context(CANNOT_SERVE)?;
+    let timers = NodeTracker::new(Heartbeats::new(args.settings()), echo_monitor).start();
     let _stop_on_drop = StopOnDrop(timers.clone());
     let (active, server_receiver) = watch::channel(None);
     let standby = Standby { replica: Arc::clone(&replica), timers: timers.clone() };

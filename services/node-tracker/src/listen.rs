@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::Addr;
-use bus::{GatheredRequests, Request};
+use bus::{BatchedRequests, Request};
 use model::NodeId;
 use state::{Replica, Snapshot};
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use crate::serve::Server;
 
 /// Passes heartbeats to the server while this process is active, otherwise to the standby.
 pub(crate) async fn receive(
-    mut heartbeats: GatheredRequests,
+    mut heartbeats: BatchedRequests,
     active: watch::Receiver<Option<Server>>,
     standby: Standby,
 ) {

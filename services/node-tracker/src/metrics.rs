@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use telemetry::metrics::catalogue::{
-    HEARTBEAT_ACTIVE, HEARTBEAT_INVALIDATE, TRACKER_BEATS, TRACKER_DEAF, TRACKER_MISSED, TRACKER_OVERHEARD,
+    HEARTBEAT_ACTIVE, HEARTBEAT_INVALIDATE, TRACKER_HEARTBEATS, TRACKER_RECEIVE_LAG, TRACKER_MISSED, TRACKER_STANDBY_HEARTBEATS,
     TRACKER_REFUSED, TRACKER_REPORTS, TRACKER_TIMERS, TRACKER_WAKES,
 };
 
@@ -15,17 +15,17 @@ pub(crate) fn timers(count: usize) {
 
 /// Sets the time for which heartbeats may have been sent that are not handled yet.
 pub(crate) fn deaf_time(duration: Duration) {
-    TRACKER_DEAF.set(duration.as_secs_f64());
+    TRACKER_RECEIVE_LAG.set(duration.as_secs_f64());
 }
 
 /// Counts heartbeats that this process answered.
 pub(crate) fn heartbeats(count: usize) {
-    TRACKER_BEATS.add(count as u64);
+    TRACKER_HEARTBEATS.add(count as u64);
 }
 
 /// Counts heartbeats that this standby received and another process answered.
 pub(crate) fn standby_heartbeats(count: usize) {
-    TRACKER_OVERHEARD.add(count as u64);
+    TRACKER_STANDBY_HEARTBEATS.add(count as u64);
 }
 
 /// Counts nodes that missed their heartbeats, and records how long reporting them took.

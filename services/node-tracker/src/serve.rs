@@ -15,7 +15,7 @@ use telemetry::metrics::catalogue::{
 use tokio::sync::Semaphore;
 use wire::command::{Command, NodeReport, RegisterNode};
 use wire::node::{
-    AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Work, WorkAllocs, WorkIndex,
+    GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Work, WorkAllocs, WorkIndex,
 };
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
@@ -104,7 +104,7 @@ impl Server {
                         drop(permit);
                     });
                 }
-                Err(refusal) => answer_or_refuse::<NodeAnswer>(request, Err(refusal)).await,
+                Err(refusal) => answer_or_refuse::<NodeResponse>(request, Err(refusal)).await,
             }
         }
         if nodes.is_empty() {
@@ -122,7 +122,7 @@ impl Server {
         }
     }
 
-    async fn become_ready(&self, id: NodeId) -> Result<NodeAnswer, Refusal> {
+    async fn become_ready(&self, id: NodeId) -> Result<NodeResponse, Refusal> {
         match self.batcher.heartbeat(id).await {
             Ok(index) => self.node_answer(id, index).await,
             // The node was deleted meanwhile.
@@ -132,7 +132,7 @@ impl Server {
     }
 
     /// A node's status at an index, with a new TTL unless it is down (N-3.12).
-    async fn node_answer(&self, id: NodeId, index: Index) -> Result<NodeAnswer, Refusal> {
+    async fn node_answer(&self, id: NodeId, index: Index) -> Result<NodeResponse, Refusal> {
         let snapshot = self.snapshot_at(index).await?;
         let node = snapshot.node(id).ok_or_else(unknown)?;
         let ttl = match node.server().status {
@@ -148,19 +148,19 @@ impl Server {
     /// Answers a node's request for its work (N-6), or for the rest of it.
     pub(crate) async fn work(self, request: Request) {
         let started_at = clock::monotonic();
-        if request.is::<AskAllocs>() {
-            let Some((request, ask)) = read(request, |ask: &AskAllocs| ask.id).await else { return };
+        if request.is::<GetAllocs>() {
+            let Some((request, ask)) = read(request, |ask: &GetAllocs| ask.id).await else { return };
             let answer = self.work_by_ids(&ask).await;
             answer_or_refuse(request, answer).await;
             return CLIENT_GET_ALLOCS.record(started_at.elapsed());
         }
-        let Some((request, ask)) = read(request, |ask: &AskWork| ask.id).await else { return };
+        let Some((request, ask)) = read(request, |ask: &GetWork| ask.id).await else { return };
         let answer = self.work_since(&ask).await;
         answer_or_refuse(request, answer).await;
         CLIENT_GET_CLIENT_ALLOCS.record(started_at.elapsed());
     }
 
-    async fn work_since(&self, ask: &AskWork) -> Result<Work, Refusal> {
+    async fn work_since(&self, ask: &GetWork) -> Result<Work, Refusal> {
         authenticate(&self.replica.snapshot(), ask.id, &ask.secret, None)?;
         let snapshot = self.snapshot_at_work(ask.seen).await?;
         let node = snapshot.node(ask.id).ok_or_else(unknown)?;
@@ -169,7 +169,7 @@ impl Server {
         Ok(work)
     }
 
-    async fn work_by_ids(&self, ask: &AskAllocs) -> Result<WorkAllocs, Refusal> {
+    async fn work_by_ids(&self, ask: &GetAllocs) -> Result<WorkAllocs, Refusal> {
         if ask.allocs.len() > REQUESTED_ALLOCS_MAX {
             return Err(invalid(format!(
                 "{} allocations requested; at most {REQUESTED_ALLOCS_MAX}",
@@ -195,7 +195,7 @@ impl Server {
         CLIENT_UPDATE_ALLOC.record(started_at.elapsed());
     }
 
-    async fn submit_report(&self, report: Report, bytes: usize) -> Result<Reported, Refusal> {
+    async fn submit_report(&self, report: Report, bytes: usize) -> Result<ReportAccepted, Refusal> {
         let Report { id, secret, boot, all_since, allocs } = report;
         if allocs.is_empty() && all_since.is_none() {
             return Err(invalid("must update at least one allocation".to_owned()));
@@ -209,7 +209,7 @@ impl Server {
         authenticate(&self.replica.snapshot(), id, &secret, None)?;
         let result = self.batcher.report(NodeReport { node: id, boot, all_since, allocs }, bytes).await;
         match result {
-            Ok(index) => Ok(Reported { index }),
+            Ok(index) => Ok(ReportAccepted { index }),
             Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(self.report_refused(id)),
             Err(refusal) => Err(refusal),
         }
@@ -244,13 +244,13 @@ impl Server {
 }
 
 /// The answer to a node's registration or heartbeat.
-fn status_answer(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeAnswer {
+fn status_answer(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeResponse {
     let server = node.server();
     let missed = server.last_missed_heartbeat_index;
     // This includes a node that was deleted and returns with its allocations. Its index is 0.
     let waits = server.status == NodeStatus::Initializing
         && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
-    NodeAnswer {
+    NodeResponse {
         status: server.status,
         ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or(u32::MAX),
         work_index: WorkIndex { history: snapshot.history(), index: node.work_index() },

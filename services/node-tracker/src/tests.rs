@@ -14,9 +14,9 @@ use state::{Replica, State};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Answer, Command, Done, NodeReport, NodeSign, UpdateNodes};
+use wire::command::{Answer, Command, Done, NodeReport, NodeLiveness, UpdateNodes};
 use wire::node::{
-    AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
+    AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAllocs, WorkIndex,
 };
 use wire::{Refusal, RefusalKind, Role, Subject, Wire};
@@ -100,16 +100,16 @@ impl Scene {
         soon(answered).await
     }
 
-    async fn register(&self, number: u8) -> NodeAnswer {
+    async fn register(&self, number: u8) -> NodeResponse {
         let register = Register { id: node(number), spec: Arc::new(node_spec(number)) };
         self.ask(Subject::NodeRegister(register.id), &register).await.unwrap()
     }
 
-    async fn beat(&self, number: u8) -> Result<NodeAnswer, Refusal> {
+    async fn beat(&self, number: u8) -> Result<NodeResponse, Refusal> {
         self.ask(Subject::NodeHeartbeat(node(number)), &heartbeat(number)).await
     }
 
-    async fn report(&self, report: &Report) -> Result<Reported, Refusal> {
+    async fn report(&self, report: &Report) -> Result<ReportAccepted, Refusal> {
         self.ask(Subject::NodeReport(report.id), report).await
     }
 
@@ -183,8 +183,8 @@ fn carry_out(replica: &Replica, command: &Command) -> Done {
         Command::UpdateNodes(UpdateNodes { epoch, sign, nodes, .. }) => {
             assert_eq!(*epoch, EPOCH);
             let to = match sign {
-                NodeSign::Heard => NodeStatus::Ready,
-                NodeSign::Missed => NodeStatus::Disconnected,
+                NodeLiveness::Heard => NodeStatus::Ready,
+                NodeLiveness::Missed => NodeStatus::Disconnected,
             };
             let (known, unknown) = nodes.iter().partition::<Vec<NodeId>, _>(|id| status(id).is_some());
             let changes_status = |id: &NodeId| {
@@ -231,7 +231,7 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
     let Command::UpdateNodes(heard) = scene.command().await else {
         panic!("expected an update of the node that sent a heartbeat")
     };
-    assert_eq!((heard.sign, heard.nodes), (NodeSign::Heard, vec![node(1)]));
+    assert_eq!((heard.sign, heard.nodes), (NodeLiveness::Heard, vec![node(1)]));
     // The heartbeat's answer shows that the subscription exists.
     let mut wakes = scene.agents.serve(Subject::AgentWake(node(1)).to_string()).await.unwrap();
     let before = scene.beat(1).await.unwrap();
@@ -251,15 +251,15 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
         "the heartbeat's answer also carries the work index"
     );
 
-    let ask = AskWork { id: node(1), secret: secret(1), since: before.work_index, seen: at(index) };
+    let ask = GetWork { id: node(1), secret: secret(1), since: before.work_index, seen: at(index) };
     let work: Work = scene.ask(Subject::NodeWork(node(1)), &ask).await.unwrap();
     assert_eq!((work.index, work.allocs.len(), work.changed.allocs.len()), (at(index), 2, 2));
-    let ask = AskAllocs { id: node(1), secret: secret(1), allocs: vec![alloc(2)], seen: at(index) };
+    let ask = GetAllocs { id: node(1), secret: secret(1), allocs: vec![alloc(2)], seen: at(index) };
     let again: WorkAllocs = scene.ask(Subject::NodeWork(node(1)), &ask).await.unwrap();
     assert_eq!(again.allocs[..], work.changed.allocs[1..]);
 
     let report = runs(1, 1);
-    assert_eq!(scene.report(&report).await.unwrap(), Reported { index });
+    assert_eq!(scene.report(&report).await.unwrap(), ReportAccepted { index });
     let Command::ReportAllocs(reported) = scene.command().await else { panic!("expected the node's report") };
     let NodeReport { node: of, boot, ref allocs, .. } = reported.reports[0];
     assert_eq!((of, boot, allocs), (node(1), 1, &report.allocs));
@@ -274,21 +274,21 @@ async fn work_is_told_as_of_what_the_agent_has_heard_of() {
     scene.command().await;
     let job = job(1, 0);
     let before = commit(&scene.replica, vec![Change::Job(Arc::new(job.clone()))]);
-    let ask = AskWork { id: node(1), secret: secret(1), since: at(Index::ZERO), seen: at(before.next()) };
+    let ask = GetWork { id: node(1), secret: secret(1), since: at(Index::ZERO), seen: at(before.next()) };
     let work = scene.ask::<_, Work>(Subject::NodeWork(node(1)), &ask);
     let placed = async { commit(&scene.replica, vec![placed(&job, [(1, 1)])]) };
     let (work, index) = tokio::join!(biased; work, placed);
     assert_eq!((work.unwrap().allocs, index), (vec![(alloc(1), index)], before.next()));
 
     let of_another = WorkIndex { history: HistoryId::from_bytes([2; 16]), index: Index(1_000) };
-    let ask = AskWork { id: node(1), secret: secret(1), since: of_another, seen: of_another };
+    let ask = GetWork { id: node(1), secret: secret(1), since: of_another, seen: of_another };
     let work: Work = scene.ask(Subject::NodeWork(node(1)), &ask).await.unwrap();
     assert_eq!(
         (work.index, work.changed.allocs.len()),
         (at(index), 1),
         "an index of another history is not waited for"
     );
-    let ask = AskAllocs { id: node(1), secret: secret(1), allocs: vec![alloc(1)], seen: of_another };
+    let ask = GetAllocs { id: node(1), secret: secret(1), allocs: vec![alloc(1)], seen: of_another };
     let allocs = scene.ask::<_, WorkAllocs>(Subject::NodeWork(node(1)), &ask).await;
     assert_eq!(allocs.unwrap_err().kind, RefusalKind::OutcomeUnknown, "the list belongs to another history");
     scene.ended().await;
@@ -303,28 +303,28 @@ async fn who_is_not_the_node_is_refused() {
 
     let stolen = Secret("another".into());
     let beat = Heartbeat { secret: stolen.clone(), ..heartbeat(1) };
-    let beat = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(1)), &beat).await;
+    let beat = scene.ask::<_, NodeResponse>(Subject::NodeHeartbeat(node(1)), &beat).await;
     assert_eq!(refused(beat.map(|answer| answer.work_index.index)), RefusalKind::Conflict);
-    let ask = AskWork { id: node(1), secret: stolen.clone(), since: at(Index::ZERO), seen: at(Index::ZERO) };
+    let ask = GetWork { id: node(1), secret: stolen.clone(), since: at(Index::ZERO), seen: at(Index::ZERO) };
     let work = scene.ask::<_, Work>(Subject::NodeWork(node(1)), &ask).await;
     assert_eq!(refused(work.map(|work| work.index.index)), RefusalKind::Conflict);
-    let ask = AskAllocs { id: node(1), secret: stolen.clone(), allocs: Vec::new(), seen: at(Index::ZERO) };
+    let ask = GetAllocs { id: node(1), secret: stolen.clone(), allocs: Vec::new(), seen: at(Index::ZERO) };
     let allocs = scene.ask::<_, WorkAllocs>(Subject::NodeWork(node(1)), &ask).await;
     assert_eq!(refused(allocs.map(|_| Index::ZERO)), RefusalKind::Conflict);
     let report = scene.report(&Report { secret: stolen, ..runs(1, 1) }).await;
     assert_eq!(refused(report.map(|reported| reported.index)), RefusalKind::Conflict);
 
     // The credentials of a node cover only the subjects of that node, so a message on them counts as that node's.
-    let foreign = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(2)), &heartbeat(1)).await;
+    let foreign = scene.ask::<_, NodeResponse>(Subject::NodeHeartbeat(node(2)), &heartbeat(1)).await;
     assert_eq!(refused(foreign.map(|answer| answer.work_index.index)), RefusalKind::Invalid);
     let foreign = Register { id: node(1), spec: Arc::new(node_spec(1)) };
-    let foreign = scene.ask::<_, NodeAnswer>(Subject::NodeRegister(node(2)), &foreign).await;
+    let foreign = scene.ask::<_, NodeResponse>(Subject::NodeRegister(node(2)), &foreign).await;
     assert_eq!(refused(foreign.map(|answer| answer.work_index.index)), RefusalKind::Invalid);
 
     let unknown = scene.beat(9).await.unwrap_err();
     assert_eq!((unknown.kind, &*unknown.message), (RefusalKind::NotFound, "node not found")); // Agents recognise this text (N-3.2).
     let restarted = Heartbeat { boot: 2, ..heartbeat(1) };
-    let restarted = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(1)), &restarted).await;
+    let restarted = scene.ask::<_, NodeResponse>(Subject::NodeHeartbeat(node(1)), &restarted).await;
     assert_eq!(refused(restarted.map(|answer| answer.work_index.index)), RefusalKind::NotFound);
 
     let empty = scene.report(&Report { allocs: Vec::new(), ..runs(1, 1) }).await.unwrap_err();
@@ -374,7 +374,7 @@ async fn a_node_that_is_not_heard_of_is_missed_until_it_is_down() {
         let Command::UpdateNodes(missed) = scene.command().await else {
             panic!("expected the node to be missed")
         };
-        assert_eq!((missed.sign, missed.nodes), (NodeSign::Missed, vec![node(1)]));
+        assert_eq!((missed.sign, missed.nodes), (NodeLiveness::Missed, vec![node(1)]));
     }
     scene.ended().await;
 }
@@ -404,7 +404,7 @@ async fn a_standby_knows_who_was_silent() {
         }
     };
     let Command::UpdateNodes(missed) = missed else { panic!("{missed:?}") };
-    assert_eq!((missed.sign, missed.nodes), (NodeSign::Missed, vec![node(2)]));
+    assert_eq!((missed.sign, missed.nodes), (NodeLiveness::Missed, vec![node(2)]));
     scene.ended().await;
 }
 
@@ -424,13 +424,13 @@ async fn nobody_is_missed_who_could_not_be_heard() {
     let paused = scene.nats.pause();
     // The node is unknown, so that its heartbeat has no effect when it arrives.
     let subject = Subject::NodeHeartbeat(node(9));
-    let unheard: Result<NodeAnswer, _> = scene.agents.request(subject, &heartbeat(9), longer).await;
+    let unheard: Result<NodeResponse, _> = scene.agents.request(subject, &heartbeat(9), longer).await;
     assert!(matches!(unheard, Err(RequestError::TimedOut)));
     drop(paused);
     scene.register(2).await;
     assert!(matches!(scene.command().await, Command::RegisterNode(_)));
     // Heartbeats of this node could be received, and it sent none.
     let Command::UpdateNodes(update) = scene.command().await else { panic!("expected a missed node") };
-    assert_eq!((update.sign, update.nodes), (NodeSign::Missed, vec![node(2)]));
+    assert_eq!((update.sign, update.nodes), (NodeLiveness::Missed, vec![node(2)]));
     scene.ended().await;
 }

@@ -10,7 +10,7 @@ use model::job::Job;
 use model::{AllocId, HistoryId, Index};
 use state::{AllocRef, NodeRef};
 use wire::envelope::{NEWS_BYTES_MAX, WORK_BYTES_MAX};
-use wire::node::{News, Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
+use wire::node::{WorkChanges, Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
 
 /// The approximate size of an allocation without its common share and its assigned resources, in bytes.
 const ALLOC_BYTES: usize = 160;
@@ -66,11 +66,11 @@ pub(crate) fn small_changes(
     changed: Vec<AllocRef<'_>>,
     gone: Vec<AllocId>,
     cache: &mut WorkCache,
-) -> Option<News> {
+) -> Option<WorkChanges> {
     let room = NEWS_BYTES_MAX.min(STEP_NEWS_BYTES_MAX.saturating_sub(cache.bytes));
     let room = room.checked_sub(size_of_val(&gone[..]))?;
     let changed = fill(changed, room, 0, cache);
-    (!changed.more).then_some(News { since, gone: AllocIds(gone), changed })
+    (!changed.more).then_some(WorkChanges { since, gone: AllocIds(gone), changed })
 }
 
 /// Those allocations of a node that have one of the ids.

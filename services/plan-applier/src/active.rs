@@ -14,7 +14,7 @@ use wire::command::{Answer, Command};
 use wire::feed::Head;
 use wire::refusal::RefusalKind;
 
-use crate::applier::{Applier, Ended, Fate, Question, Received, Write};
+use crate::applier::{Applier, Completion, WriteOutcome, Query, Received, Write};
 use crate::batch::{Incoming, Reply};
 use crate::garbage::Collection;
 use crate::intake::{Intake, IntakeRequest};
@@ -67,7 +67,7 @@ struct Active<'a> {
 /// A write that was passed to the database.
 struct Writing {
     begun: Instant,
-    outcome: JoinHandle<Result<Fate, Error>>,
+    outcome: JoinHandle<Result<WriteOutcome, Error>>,
     /// The context that the spans of its commands link to.
     link: Option<TraceContext>,
 }
@@ -100,7 +100,7 @@ pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result
     metrics::no_longer_active(matches!(ended, Ok(Exit::Deposed)));
     drop(intake);
     active.projection.end();
-    let rejected = active.applier.send_everybody_away();
+    let rejected = active.applier.reject_all();
     send_replies(rejected).await;
     match ended {
         Ok(Exit::Deposed) => tracing::warn!(epoch = %head.epoch, "another applier is active"),
@@ -148,12 +148,12 @@ impl Active<'_> {
     async fn handle(&mut self, request: IntakeRequest) {
         match request {
             IntakeRequest::Command(request, command) => self.receive(request, command).await,
-            IntakeRequest::Head(request) => self.query(Question::Head, request),
-            IntakeRequest::Renew(request, renew) => self.query(Question::Renew(renew), request),
+            IntakeRequest::Head(request) => self.query(Query::Head, request),
+            IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request),
         }
     }
 
-    fn query(&mut self, query: Question, request: Request) {
+    fn query(&mut self, query: Query, request: Request) {
         let since = telemetry::clock::monotonic();
         let until = since + request.remaining();
         self.applier.ask(query, Requester { request, span: Span::none(), since }, until);
@@ -175,7 +175,7 @@ impl Active<'_> {
                 metrics::repeated();
                 tokio::spawn(answer_from_log(self.context.clone(), index, requester.request));
             }
-            Received::Turned(requester, reply) => send_replies([(requester, reply)]).await,
+            Received::Rejected(requester, reply) => send_replies([(requester, reply)]).await,
         }
         metrics::waiting(self.applier.waiting(), self.applier.waiting_plans());
     }
@@ -206,10 +206,10 @@ impl Active<'_> {
         }
     }
 
-    async fn written(&mut self, begun: Instant, outcome: Fate, link: Option<TraceContext>) -> Option<Exit> {
+    async fn written(&mut self, begun: Instant, outcome: WriteOutcome, link: Option<TraceContext>) -> Option<Exit> {
         let now = telemetry::clock::monotonic();
         match self.applier.written(outcome, now, telemetry::clock::now()) {
-            Ended::Durable { rows, sets, after, said } => {
+            Completion::Durable { rows, sets, after, answers } => {
                 metrics::write_succeeded(&rows, now.duration_since(begun));
                 metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
                 if let Some(first) = rows.first().map(|row| row.index) {
@@ -230,19 +230,19 @@ impl Active<'_> {
                     metrics::published(publishing.elapsed());
                 }
                 if let Some(link) = &link {
-                    said.iter().for_each(|(requester, _)| traces::link(&requester.span, link));
+                    answers.iter().for_each(|(requester, _)| traces::link(&requester.span, link));
                 }
-                send_replies(said).await;
+                send_replies(answers).await;
                 if std::mem::take(&mut self.is_announcing) {
                     self.announce().await;
                 }
                 None
             }
-            Ended::Failed(said) => {
-                send_replies(said).await;
+            Completion::Failed(answers) => {
+                send_replies(answers).await;
                 None
             }
-            Ended::Deposed => Some(Exit::Deposed),
+            Completion::Deposed => Some(Exit::Deposed),
         }
     }
 
@@ -275,7 +275,7 @@ async fn send_replies(replies: impl IntoIterator<Item = (Requester, Reply)>) {
 /// Waits for the write in progress; forever if there is none.
 async fn write_completed(
     writing: &mut Option<Writing>,
-) -> Result<(Instant, Fate, Option<TraceContext>), Error> {
+) -> Result<(Instant, WriteOutcome, Option<TraceContext>), Error> {
     let Some(Writing { begun, outcome, link }) = writing else { return std::future::pending().await };
     let completed = (*begun, outcome.await.expect("the write task neither panics nor is cancelled")?, *link);
     *writing = None;
@@ -293,7 +293,7 @@ async fn sleep_until(moment: Option<Instant>) {
 ///
 /// # Errors
 /// If the database may not be written to before an operator accepts it.
-async fn perform(writer: Writer, write: Write, span: Span) -> Result<Fate, Error> {
+async fn perform(writer: Writer, write: Write, span: Span) -> Result<WriteOutcome, Error> {
     let result = perform_once(&writer, write).instrument(span.clone()).await;
     if let Err(error) = &result {
         span::failed(&span, error);
@@ -301,32 +301,32 @@ async fn perform(writer: Writer, write: Write, span: Span) -> Result<Fate, Error
     drop(span);
     let error = match result {
         Ok(outcome) => return Ok(outcome),
-        Err(Error::Deposed { .. } | Error::Moved { .. }) => return Ok(Fate::Deposed),
+        Err(Error::Deposed { .. } | Error::Moved { .. }) => return Ok(WriteOutcome::Deposed),
         Err(error) if error.needs_acceptance() => return Err(error),
         Err(error) => error,
     };
     if matches!(error, Error::Unknown { .. }) {
         tracing::warn!(error = telemetry::chain(&error), "the outcome of a write is unknown");
         metrics::write_failed("unknown");
-        return Ok(Fate::Unknown);
+        return Ok(WriteOutcome::Unknown);
     }
     tracing::error!(error = telemetry::chain(&error), "cannot write to the database");
     metrics::write_failed("failed");
-    Ok(Fate::Failed)
+    Ok(WriteOutcome::Failed)
 }
 
-async fn perform_once(writer: &Writer, write: Write) -> Result<Fate, Error> {
+async fn perform_once(writer: &Writer, write: Write) -> Result<WriteOutcome, Error> {
     match write {
-        Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| Fate::Done),
-        Write::FindOut(from, rows) => match writer.resolve_commit(from, rows).await {
-            Ok(Outcome::Committed) => Ok(Fate::Done),
-            Ok(Outcome::NotCommitted) => Ok(Fate::Failed),
+        Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| WriteOutcome::Done),
+        Write::ResolveCommit(from, rows) => match writer.resolve_commit(from, rows).await {
+            Ok(Outcome::Committed) => Ok(WriteOutcome::Done),
+            Ok(Outcome::NotCommitted) => Ok(WriteOutcome::Failed),
             // The outcome is as unknown as before.
-            Err(Error::Database { .. } | Error::NotPrimary) => Ok(Fate::Unknown),
+            Err(Error::Database { .. } | Error::NotPrimary) => Ok(WriteOutcome::Unknown),
             Err(error) => Err(error),
         },
-        Write::Renew => writer.renew().await.map(|_| Fate::Done),
-        Write::Confirm => writer.confirm().await.map(|_| Fate::Done),
+        Write::Renew => writer.renew().await.map(|_| WriteOutcome::Done),
+        Write::Confirm => writer.confirm().await.map(|_| WriteOutcome::Done),
     }
 }
 

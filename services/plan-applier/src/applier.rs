@@ -23,7 +23,7 @@ use crate::batch::{Batch, Incoming, Reply};
 use crate::leases::Leases;
 use crate::pace::Pace;
 use crate::queue::{Class, Queue};
-use crate::request_log::{Known, Remembered};
+use crate::request_log::{Known, RequestLog};
 
 /// The pause after a failed write.
 const RETRY: Duration = Duration::from_millis(200);
@@ -46,12 +46,12 @@ pub struct Applier<A> {
     /// Whether a waiting command is expensive: its cost does not depend on its size.
     has_expensive: bool,
     waiting: BTreeMap<RequestId, Vec<Waiter<A>>>,
-    request_log: Remembered,
+    request_log: RequestLog,
     leases: Leases,
     /// The batch that was judged and is written next.
     ready: Batch,
     /// Queries to answer after the next write.
-    queries: Vec<(Question, Waiter<A>)>,
+    queries: Vec<(Query, Waiter<A>)>,
     writing: Option<Writing<A>>,
     renewal_due: bool,
     is_log_full: bool,
@@ -62,7 +62,7 @@ pub struct Applier<A> {
 
 /// A request that needs no write, but a confirmed epoch.
 #[derive(Debug, Clone)]
-pub enum Question {
+pub enum Query {
     /// A request for the head.
     Head,
     /// A request to renew a lease.
@@ -77,7 +77,7 @@ pub enum Received<A> {
     /// It was committed before; its answer is in the log at this index.
     Committed(A, Index),
     /// It will not be judged, for this reason.
-    Turned(A, Reply),
+    Rejected(A, Reply),
 }
 
 /// An operation on the database.
@@ -86,7 +86,7 @@ pub enum Write {
     /// Append these change sets after the index.
     Commit(Index, Vec<LogRow>),
     /// Determine the outcome of that commit.
-    FindOut(Index, Vec<LogRow>),
+    ResolveCommit(Index, Vec<LogRow>),
     /// Renew the lease.
     Renew,
     /// Check the epoch.
@@ -95,7 +95,7 @@ pub enum Write {
 
 /// The outcome of a [`Write`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum WriteOutcome {
     /// It succeeded and is durable.
     Done,
     /// It had no effect.
@@ -108,7 +108,7 @@ pub enum Fate {
 
 /// The consequences of a completed write.
 #[derive(Debug)]
-pub enum Ended<A> {
+pub enum Completion<A> {
     /// The epoch was still valid when the write completed. Its change sets are durable: publish them first, and send the
     /// replies after that.
     Durable {
@@ -119,7 +119,7 @@ pub enum Ended<A> {
         /// The state after them.
         after: Snapshot,
         /// The replies to send.
-        said: Vec<(A, Reply)>,
+        answers: Vec<(A, Reply)>,
     },
     /// Nothing was written, or the outcome is unknown. The replies tell the senders of what was judged on it to retry.
     Failed(Vec<(A, Reply)>),
@@ -141,14 +141,14 @@ struct Writing<A> {
     begun: Instant,
     /// The state once it is durable.
     after: Snapshot,
-    queries: Vec<(Question, Waiter<A>)>,
+    queries: Vec<(Query, Waiter<A>)>,
     /// Whether the write has been passed to the database. If not, the outcome of the commit has to be determined.
     is_in_progress: bool,
 }
 
 impl<A> Applier<A> {
     /// An applier that has taken over at `head`, where the state is `durable`.
-    pub fn new(head: Head, durable: State, request_log: Remembered, now: Instant) -> Self {
+    pub fn new(head: Head, durable: State, request_log: RequestLog, now: Instant) -> Self {
         Self {
             ready: Batch::on(&durable),
             overlay: durable.clone(),
@@ -194,11 +194,11 @@ impl<A> Applier<A> {
                     "the request is too old to determine whether it was carried out: look up its effects"
                         .into();
                 let refusal = Refusal { kind: RefusalKind::OutcomeUnknown, message };
-                return Received::Turned(address, Reply::Refuse(refusal));
+                return Received::Rejected(address, Reply::Refuse(refusal));
             }
         }
         if self.is_log_full && is_deferrable(&incoming.command) {
-            return Received::Turned(address, retry("the log has reached its size limit (--log-max-mb)"));
+            return Received::Rejected(address, retry("the log has reached its size limit (--log-max-mb)"));
         }
         let is_expensive = is_expensive(&incoming.command);
         match self.queue.push(Class::of(&incoming.command), bytes, incoming) {
@@ -207,12 +207,12 @@ impl<A> Applier<A> {
                 self.waiting.insert(id, vec![Waiter { address, until }]);
                 Received::Waits
             }
-            Err(_full) => Received::Turned(address, retry("too many commands are waiting")),
+            Err(_full) => Received::Rejected(address, retry("too many commands are waiting")),
         }
     }
 
     /// Receives a query, whose sender waits until `until`.
-    pub fn ask(&mut self, query: Question, address: A, until: Instant) {
+    pub fn ask(&mut self, query: Query, address: A, until: Instant) {
         self.queries.push((query, Waiter { address, until }));
     }
 
@@ -285,7 +285,7 @@ impl<A> Applier<A> {
                 return None;
             }
             writing.is_in_progress = true;
-            return Some(Write::FindOut(writing.batch.from(), writing.batch.rows.clone()));
+            return Some(Write::ResolveCommit(writing.batch.from(), writing.batch.rows.clone()));
         }
         // Judged commands may have to wait for their pace; queries do not.
         let has_to_wait = self.is_paced() && now < self.pace.next();
@@ -336,31 +336,31 @@ impl<A> Applier<A> {
     ///
     /// # Panics
     /// If no write was in progress.
-    pub fn written(&mut self, outcome: Fate, now: Instant, wall: Timestamp) -> Ended<A> {
+    pub fn written(&mut self, outcome: WriteOutcome, now: Instant, wall: Timestamp) -> Completion<A> {
         let mut writing = self.writing.take().expect("a write is in progress");
         let is_commit = !writing.batch.rows.is_empty();
         match outcome {
-            Fate::Done => self.durable(writing, now, wall),
-            Fate::Deposed => {
+            WriteOutcome::Done => self.durable(writing, now, wall),
+            WriteOutcome::Deposed => {
                 self.queries.extend(writing.queries);
-                Ended::Deposed
+                Completion::Deposed
             }
-            Fate::Unknown if is_commit && is_planted(Bug::TakesUnknownForDone) => {
+            WriteOutcome::Unknown if is_commit && is_planted(Bug::TakesUnknownForDone) => {
                 self.durable(writing, now, wall)
             }
-            Fate::Unknown if is_commit => {
+            WriteOutcome::Unknown if is_commit => {
                 // Nothing is answered before the outcome is known (design §5).
                 writing.is_in_progress = false;
                 self.writing = Some(writing);
                 self.not_before = Some(now + RETRY);
-                Ended::Failed(Vec::new())
+                Completion::Failed(Vec::new())
             }
-            Fate::Failed | Fate::Unknown => self.failed(writing, now),
+            WriteOutcome::Failed | WriteOutcome::Unknown => self.failed(writing, now),
         }
     }
 
     /// Answers all waiting senders with *retry*. Call it when this applier ends.
-    pub fn send_everybody_away(&mut self) -> Vec<(A, Reply)> {
+    pub fn reject_all(&mut self) -> Vec<(A, Reply)> {
         let commands = std::mem::take(&mut self.waiting).into_values().flatten();
         let queries = self.writing.take().into_iter().flat_map(|writing| writing.queries);
         let queries = queries.chain(self.queries.drain(..)).map(|(_, waiter)| waiter);
@@ -370,7 +370,7 @@ impl<A> Applier<A> {
             .collect()
     }
 
-    fn durable(&mut self, writing: Writing<A>, now: Instant, wall: Timestamp) -> Ended<A> {
+    fn durable(&mut self, writing: Writing<A>, now: Instant, wall: Timestamp) -> Completion<A> {
         let Batch { rows, sets, replies, .. } = writing.batch;
         let after = writing.after;
         if !rows.is_empty() {
@@ -383,18 +383,18 @@ impl<A> Applier<A> {
             (self.head.index, self.head.at) = (last.index, last.at);
             self.durable = State::clone(&after);
         }
-        let mut said = Vec::new();
+        let mut answers = Vec::new();
         for (id, reply) in replies {
             let waiters = self.waiting.remove(&id).into_iter().flatten();
-            said.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
+            answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
         for (query, waiter) in writing.queries {
-            said.push((waiter.address, self.answer(&query, now, wall)));
+            answers.push((waiter.address, self.answer(&query, now, wall)));
         }
-        Ended::Durable { rows, sets, after, said }
+        Completion::Durable { rows, sets, after, answers }
     }
 
-    fn failed(&mut self, writing: Writing<A>, now: Instant) -> Ended<A> {
+    fn failed(&mut self, writing: Writing<A>, now: Instant) -> Completion<A> {
         let mut replies = writing.batch.replies;
         if !writing.batch.rows.is_empty() {
             // Commands that were judged on top of the failed commit depend on it.
@@ -403,22 +403,22 @@ impl<A> Applier<A> {
             replies.extend(ahead.replies);
         }
         self.not_before = Some(now + RETRY);
-        let mut said = Vec::new();
+        let mut answers = Vec::new();
         for (id, judged) in replies {
             let waiters = self.waiting.remove(&id).into_iter().flatten();
             let retry = retry("cannot write to the database");
             let reply = if is_planted(Bug::SaysWhatWasNotWritten) { judged } else { retry };
-            said.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
+            answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
         self.queries.extend(writing.queries);
         self.queries.retain(|(_, waiter)| waiter.until > now);
-        Ended::Failed(said)
+        Completion::Failed(answers)
     }
 
-    fn answer(&mut self, query: &Question, now: Instant, wall: Timestamp) -> Reply {
+    fn answer(&mut self, query: &Query, now: Instant, wall: Timestamp) -> Reply {
         match query {
-            Question::Head => Reply::Head(self.head(wall)),
-            Question::Renew(renew) => {
+            Query::Head => Reply::Head(self.head(wall)),
+            Query::Renew(renew) => {
                 if self.leases.renew(self.durable.lease(renew.service), renew, now) {
                     let done = Done { index: self.head.index, epoch: Some(renew.epoch), ..Done::default() };
                     Reply::Answer(Answer::Done(done))

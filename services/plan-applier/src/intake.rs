@@ -6,7 +6,7 @@ use bus::{Bus, Request, Requests};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{Command, RenewLease};
-use wire::feed::{AskHead, Head};
+use wire::feed::{GetHead, Head};
 use wire::senders::{may_renew, may_send};
 use wire::{Role, Subject, Wire};
 
@@ -39,9 +39,9 @@ impl Intake {
         forward(commands, may_send, IntakeRequest::Command, &sender, &listening);
         let renewals = bus.serve(Subject::EVERY_RENEWAL).await?;
         forward(renewals, may_renew, IntakeRequest::Renew, &sender, &listening);
-        let heads = bus.serve(Subject::AskHead.to_string()).await?;
-        let any_sender = |_, _: &AskHead| Ok(());
-        forward(heads, any_sender, |request, AskHead {}| IntakeRequest::Head(request), &sender, &listening);
+        let heads = bus.serve(Subject::GetHead.to_string()).await?;
+        let any_sender = |_, _: &GetHead| Ok(());
+        forward(heads, any_sender, |request, GetHead {}| IntakeRequest::Head(request), &sender, &listening);
         answer_probes(bus.serve(Subject::Probe.to_string()).await?, head, listening.clone());
         Ok(Self { requests: receiver, _listening: listening.drop_guard() })
     }

@@ -25,7 +25,7 @@ mod trimming;
 
 pub use crate::batch::{Incoming, Reply};
 pub use crate::garbage::Args;
-pub use crate::request_log::Remembered;
+pub use crate::request_log::RequestLog;
 
 use std::sync::Arc;
 

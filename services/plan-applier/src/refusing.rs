@@ -22,7 +22,7 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
     let mut is_known_to_others = !matches!(error, Error::WentBack { .. });
     let mut commands: Requests = context.bus.serve(Subject::EVERY_COMMAND).await?;
     let mut renewals: Requests = context.bus.serve(Subject::EVERY_RENEWAL).await?;
-    let mut heads: Requests = context.bus.serve(Subject::AskHead.to_string()).await?;
+    let mut heads: Requests = context.bus.serve(Subject::GetHead.to_string()).await?;
     let mut check = tokio::time::interval(CHECK_INTERVAL);
     loop {
         tokio::select! {

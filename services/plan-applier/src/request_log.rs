@@ -25,7 +25,7 @@ pub(crate) enum Known {
 
 /// The ids of requests that were committed recently.
 #[derive(Debug, Default)]
-pub struct Remembered {
+pub struct RequestLog {
     indexes: HashMap<RequestId, Index>,
     /// The same ids, the oldest first.
     by_age: VecDeque<(Timestamp, RequestId)>,
@@ -33,7 +33,7 @@ pub struct Remembered {
     since: Timestamp,
 }
 
-impl Remembered {
+impl RequestLog {
     /// A request log with the requests that were committed since `since`, the oldest first.
     pub fn new(since: Timestamp, committed: impl IntoIterator<Item = (RequestId, Index, Timestamp)>) -> Self {
         let mut request_log = Self { since, ..Self::default() };
@@ -88,7 +88,7 @@ mod tests {
     fn what_was_committed_is_known_until_it_is_old() {
         let at = |secs| Timestamp::from_secs(secs);
         let first = id_at(100, 1);
-        let mut request_log = Remembered::new(Timestamp::UNSET, [(first, Index(1), at(100))]);
+        let mut request_log = RequestLog::new(Timestamp::UNSET, [(first, Index(1), at(100))]);
         assert_eq!(request_log.lookup(first), Known::Committed(Index(1)));
         assert_eq!(request_log.lookup(id_at(100, 2)), Known::New);
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn ids_from_before_the_log_that_was_read_are_too_old() {
-        let request_log = Remembered::new(Timestamp::from_secs(50), []);
+        let request_log = RequestLog::new(Timestamp::from_secs(50), []);
         assert_eq!(request_log.lookup(id_at(49, 1)), Known::TooOld);
         assert_eq!(request_log.lookup(id_at(50, 1)), Known::New);
     }
@@ -111,6 +111,6 @@ mod tests {
     #[test]
     fn ids_without_a_time_are_never_too_old() {
         let id = RequestId::from_bytes([7; 16]);
-        assert_eq!(Remembered::new(Timestamp::from_secs(50), []).lookup(id), Known::New);
+        assert_eq!(RequestLog::new(Timestamp::from_secs(50), []).lookup(id), Known::New);
     }
 }

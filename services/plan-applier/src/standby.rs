@@ -7,9 +7,9 @@ use bus::RequestError;
 use model::Timestamp;
 use store::{Error, Tail, TakeOutcome};
 use wire::Subject;
-use wire::feed::{AskHead, Head};
+use wire::feed::{GetHead, Head};
 
-use crate::request_log::{REQUEST_RETENTION, Remembered};
+use crate::request_log::{REQUEST_RETENTION, RequestLog};
 use crate::{Context, metrics, refusing};
 
 /// How often a standby tries to take the lease.
@@ -29,7 +29,7 @@ pub(crate) struct Takeover {
     /// The head, with this applier's epoch. The shared replica has reached it.
     pub(crate) head: Head,
     /// The commands that were committed recently.
-    pub(crate) request_log: Remembered,
+    pub(crate) request_log: RequestLog,
 }
 
 /// Waits until no other applier is active, takes the lease, and brings the replica to the head. Returns `None` when the
@@ -76,7 +76,7 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
 
 /// Whether the active applier's subject has no responders.
 async fn is_unanswered(context: &Context) -> bool {
-    let probe = context.bus.request::<AskHead, Head>(Subject::Probe, &AskHead {}, PROBE_TIMEOUT).await;
+    let probe = context.bus.request::<GetHead, Head>(Subject::Probe, &GetHead {}, PROBE_TIMEOUT).await;
     matches!(probe, Err(RequestError::NoResponders))
 }
 
@@ -121,8 +121,8 @@ async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
 }
 
 /// Reads the requests that were committed within [`REQUEST_RETENTION`] before the head.
-async fn load_request_log(context: &Context, head: Head) -> Result<Remembered, Error> {
+async fn load_request_log(context: &Context, head: Head) -> Result<RequestLog, Error> {
     let since = Timestamp(head.at.0.saturating_sub(REQUEST_RETENTION.0).max(0));
     let found = context.database.requests_since(since).await?;
-    Ok(Remembered::new(since, found))
+    Ok(RequestLog::new(since, found))
 }

@@ -16,7 +16,7 @@ use store::{Database, Tail, Writer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
-use wire::feed::{AskHead, Changes, Head};
+use wire::feed::{GetHead, Changes, Head};
 use wire::{RefusalKind, Role, Subject};
 
 const WITHIN: Duration = Duration::from_secs(20);
@@ -174,7 +174,7 @@ async fn another_applier_goes_on_where_one_ended() {
         registered,
         "the new applier has the request log"
     );
-    let head: Head = world.bus.request(Subject::AskHead, &AskHead {}, WITHIN).await.unwrap();
+    let head: Head = world.bus.request(Subject::GetHead, &GetHead {}, WITHIN).await.unwrap();
     assert_eq!(
         (head.index, head.epoch.0, head.applier),
         (evaluated.index, 2, ProcessId::from_bytes([2; 16]))

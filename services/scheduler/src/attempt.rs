@@ -15,7 +15,7 @@ const STALE_MAX: u8 = 16;
 #[derive(Debug)]
 pub struct Attempts {
     at_least: Index,
-    fruitless: u8,
+    attempts_without_progress: u8,
     stale: u8,
 }
 
@@ -27,7 +27,7 @@ pub enum Next {
         /// The index.
         at_least: Index,
         /// Number of attempts without progress since the last attempt that made progress.
-        fruitless: u8,
+        attempts_without_progress: u8,
     },
     /// The worker is done with the evaluation.
     End(End),
@@ -39,14 +39,14 @@ pub enum End {
     /// The outcome is committed, or the evaluation needs no more work. The broker learns this from the feed.
     Finished,
     /// The evaluation is returned to the broker; this does not count as a failed delivery.
-    GivenBack(Why),
+    Returned(ReturnReason),
     /// The evaluation is nacked, which counts as a failed delivery.
     Failed(String),
 }
 
 /// Why an evaluation is returned that did not cause the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum ReturnReason {
     /// The replica did not reach this index in time.
     Behind(Index),
     /// No applier answered in time.
@@ -59,7 +59,7 @@ pub enum Why {
     Stopping,
 }
 
-impl Why {
+impl ReturnReason {
     /// The reason as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,12 +75,12 @@ impl Why {
 impl Attempts {
     /// No attempt yet; the first snapshot must be at the delivery's wait index or later.
     pub fn new(wait_index: Index) -> Self {
-        Self { at_least: wait_index, fruitless: 0, stale: 0 }
+        Self { at_least: wait_index, attempts_without_progress: 0, stale: 0 }
     }
 
     /// The next attempt.
     pub fn attempt(&self) -> Next {
-        Next::Schedule { at_least: self.at_least, fruitless: self.fruitless }
+        Next::Schedule { at_least: self.at_least, attempts_without_progress: self.attempts_without_progress }
     }
 
     /// The next step after the answer to a plan.
@@ -97,13 +97,13 @@ impl Attempts {
         };
         match result.verdict {
             PlanVerdict::Whole => return Next::End(End::Finished),
-            PlanVerdict::Part => (self.fruitless, self.stale) = (0, 0),
+            PlanVerdict::Part => (self.attempts_without_progress, self.stale) = (0, 0),
             PlanVerdict::Nothing => {
-                self.fruitless = self.fruitless.saturating_add(1);
+                self.attempts_without_progress = self.attempts_without_progress.saturating_add(1);
                 self.stale = 0;
             }
             PlanVerdict::Stale if self.stale == STALE_MAX => {
-                return Next::End(End::GivenBack(Why::Superseded));
+                return Next::End(End::Returned(ReturnReason::Superseded));
             }
             PlanVerdict::Stale => self.stale += 1,
         }
@@ -119,14 +119,14 @@ fn end_after_refusal(error: &CommandError) -> End {
     match error {
         CommandError::Refused(refusal) => match refusal.kind {
             // The evaluation is finished or deleted, or the job was registered again. The next worker will see which.
-            RefusalKind::NotFound | RefusalKind::Conflict => End::GivenBack(Why::Superseded),
-            RefusalKind::Outdated => End::GivenBack(Why::Outdated),
+            RefusalKind::NotFound | RefusalKind::Conflict => End::Returned(ReturnReason::Superseded),
+            RefusalKind::Outdated => End::Returned(ReturnReason::Outdated),
             RefusalKind::NotReady | RefusalKind::Deposed | RefusalKind::OutcomeUnknown => {
-                End::GivenBack(Why::NoApplier)
+                End::Returned(ReturnReason::NoApplier)
             }
             RefusalKind::Invalid | RefusalKind::Forbidden => End::Failed(telemetry::chain(error)),
         },
-        CommandError::Unavailable { .. } => End::GivenBack(Why::NoApplier),
+        CommandError::Unavailable { .. } => End::Returned(ReturnReason::NoApplier),
         CommandError::Unreadable(_) | CommandError::TooLarge { .. } => End::Failed(telemetry::chain(error)),
     }
 }
@@ -147,8 +147,8 @@ mod tests {
         Err(CommandError::Refused(Refusal { kind, message: "no".into() }))
     }
 
-    fn schedule(at_least: u64, fruitless: u8) -> Next {
-        Next::Schedule { at_least: Index(at_least), fruitless }
+    fn schedule(at_least: u64, attempts_without_progress: u8) -> Next {
+        Next::Schedule { at_least: Index(at_least), attempts_without_progress }
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(attempts.answered(&verdict(PlanVerdict::Stale, 41 + n)), schedule(41 + n, 0));
         }
         let next = attempts.answered(&verdict(PlanVerdict::Stale, 100));
-        assert_eq!(next, Next::End(End::GivenBack(Why::Superseded)));
+        assert_eq!(next, Next::End(End::Returned(ReturnReason::Superseded)));
     }
 
     #[test]
@@ -185,12 +185,12 @@ mod tests {
             next @ Next::Schedule { .. } => panic!("{next:?}"),
         };
         for kind in [RefusalKind::NotFound, RefusalKind::Conflict] {
-            assert_eq!(end(refusal(kind)), End::GivenBack(Why::Superseded));
+            assert_eq!(end(refusal(kind)), End::Returned(ReturnReason::Superseded));
         }
-        assert_eq!(end(refusal(RefusalKind::Outdated)), End::GivenBack(Why::Outdated));
-        assert_eq!(end(refusal(RefusalKind::OutcomeUnknown)), End::GivenBack(Why::NoApplier));
+        assert_eq!(end(refusal(RefusalKind::Outdated)), End::Returned(ReturnReason::Outdated));
+        assert_eq!(end(refusal(RefusalKind::OutcomeUnknown)), End::Returned(ReturnReason::NoApplier));
         let unavailable = Err(CommandError::Unavailable { reason: "nobody".to_owned() });
-        assert_eq!(end(unavailable), End::GivenBack(Why::NoApplier));
+        assert_eq!(end(unavailable), End::Returned(ReturnReason::NoApplier));
         assert_eq!(end(refusal(RefusalKind::Invalid)), End::Failed("refused: no".to_owned()));
         assert!(matches!(end(Err(CommandError::TooLarge { bytes: 2, max: 1 })), End::Failed(_)));
         assert!(matches!(end(Ok(Done::default())), End::Failed(_)));

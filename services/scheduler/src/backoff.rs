@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::Index;
 use state::Replica;
 
-use crate::attempt::Why;
+use crate::attempt::ReturnReason;
 
 /// Shortest and longest pause after the replica was behind, unless it catches up first.
 const BEHIND: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(50));
@@ -81,19 +81,19 @@ impl DequeuePause {
     }
 
     /// An evaluation was returned to the broker. `replica_index` is the replica's index.
-    pub(crate) fn returned(&self, why: Why, replica_index: Index) {
+    pub(crate) fn returned(&self, why: ReturnReason, replica_index: Index) {
         let mut state = self.lock();
         // Evaluations that fail at the same time count as one failure.
         if state.pause.is_some() {
             return;
         }
         state.pause = match why {
-            Why::Behind(index) => Some(Pause { index: Some(index), at_most: state.behind.failed() }),
-            Why::NoApplier => {
+            ReturnReason::Behind(index) => Some(Pause { index: Some(index), at_most: state.behind.failed() }),
+            ReturnReason::NoApplier => {
                 Some(Pause { index: Some(replica_index.next()), at_most: state.no_applier.failed() })
             }
-            Why::Outdated => Some(Pause { index: None, at_most: OUTDATED }),
-            Why::Superseded | Why::Stopping => None,
+            ReturnReason::Outdated => Some(Pause { index: None, at_most: OUTDATED }),
+            ReturnReason::Superseded | ReturnReason::Stopping => None,
         };
     }
 
@@ -139,17 +139,17 @@ mod tests {
         let dequeue_pause = DequeuePause::default();
         let at_most =
             |dequeue_pause: &DequeuePause| dequeue_pause.lock().pause.take().map(|wait| wait.at_most);
-        dequeue_pause.returned(Why::Behind(Index(9)), Index(4));
-        dequeue_pause.returned(Why::Behind(Index(8)), Index(4));
+        dequeue_pause.returned(ReturnReason::Behind(Index(9)), Index(4));
+        dequeue_pause.returned(ReturnReason::Behind(Index(8)), Index(4));
         assert_eq!(at_most(&dequeue_pause), Some(BEHIND.0));
-        dequeue_pause.returned(Why::Behind(Index(9)), Index(4));
+        dequeue_pause.returned(ReturnReason::Behind(Index(9)), Index(4));
         assert_eq!(at_most(&dequeue_pause), Some(BEHIND.0 * 2));
         dequeue_pause.succeeded();
-        dequeue_pause.returned(Why::Behind(Index(9)), Index(4));
+        dequeue_pause.returned(ReturnReason::Behind(Index(9)), Index(4));
         assert_eq!(at_most(&dequeue_pause), Some(BEHIND.0));
-        dequeue_pause.returned(Why::Superseded, Index(4));
+        dequeue_pause.returned(ReturnReason::Superseded, Index(4));
         assert_eq!(at_most(&dequeue_pause), None);
-        dequeue_pause.returned(Why::Outdated, Index(4));
+        dequeue_pause.returned(ReturnReason::Outdated, Index(4));
         assert_eq!(at_most(&dequeue_pause), Some(OUTDATED));
     }
 
@@ -157,7 +157,7 @@ mod tests {
     async fn a_replica_that_has_caught_up_is_not_waited_for() {
         let dequeue_pause = DequeuePause::default();
         let replica = Replica::new(State::default());
-        dequeue_pause.returned(Why::Behind(Index(0)), Index(0));
+        dequeue_pause.returned(ReturnReason::Behind(Index(0)), Index(0));
         dequeue_pause.wait(&replica).await;
         assert_eq!(dequeue_pause.lock().pause, None);
     }

@@ -11,10 +11,10 @@ use state::{Replica, State, Table, WatchKey};
 use telemetry::clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use wire::broker::{Delivery, Dequeue, Dequeued, HandOutAction, SCHEDULER_VERSION};
+use wire::broker::{Delivery, Dequeue, Dequeued, EvalLeaseAction, SCHEDULER_VERSION};
 use wire::{RefusalKind, Subject};
 
-use crate::attempt::Why;
+use crate::attempt::ReturnReason;
 use crate::backoff::Backoff;
 use crate::metrics;
 use crate::worker::{self, Shared};
@@ -49,7 +49,7 @@ pub(crate) async fn run(
         let deliveries = broker.dequeue(&shared, &kinds, permits.len()).await;
         for (delivery, permit) in deliveries.into_iter().zip(permits) {
             if shared.stop.is_cancelled() {
-                let _ = worker::send_lease_action(&shared.bus, delivery, HandOutAction::GiveBack).await;
+                let _ = worker::send_lease_action(&shared.bus, delivery, EvalLeaseAction::GiveBack).await;
             } else {
                 running.spawn(worker::work(Arc::clone(&shared), delivery, permit));
             }
@@ -155,7 +155,7 @@ impl BrokerClient {
                 error = telemetry::chain(error),
                 "this scheduler is outdated and gets no evaluations"
             );
-            shared.dequeue_pause.returned(Why::Outdated, shared.replica.snapshot().index());
+            shared.dequeue_pause.returned(ReturnReason::Outdated, shared.replica.snapshot().index());
             return;
         }
         tokio::select! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::job::JobType;
 use telemetry::metrics::Timer;
 use telemetry::metrics::catalogue::{
-    SCHEDULER_DEQUEUE, SCHEDULER_EVALS, SCHEDULER_GIVEN_BACK, SCHEDULER_INDEX_WAIT, SCHEDULER_PLACEMENTS,
+    SCHEDULER_DEQUEUE, SCHEDULER_EVALS, SCHEDULER_RETURNED, SCHEDULER_INDEX_WAIT, SCHEDULER_PLACEMENTS,
     SCHEDULER_PLANS, SCHEDULER_RUN, SCHEDULER_SUBMIT, WORKER_DEQUEUE, WORKER_INVOKE_BATCH,
     WORKER_INVOKE_SERVICE, WORKER_INVOKE_SYSBATCH, WORKER_INVOKE_SYSTEM, WORKER_SEND_NACK,
     WORKER_SUBMIT_PLAN, WORKER_WAIT_FOR_INDEX,
@@ -59,6 +59,6 @@ pub(crate) fn processed(kind: JobType) {
 
 /// Records that an evaluation was returned or nacked, and how long the report to the broker took.
 pub(crate) fn given_back(reason: &'static str, took: Duration) {
-    SCHEDULER_GIVEN_BACK.add_with(1, &[reason]);
+    SCHEDULER_RETURNED.add_with(1, &[reason]);
     WORKER_SEND_NACK.record(took);
 }

@@ -16,7 +16,7 @@ use scheduling::{Attempt, NewId, Proposal};
 use state::{Replica, State};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
+use wire::broker::{Delivery, Dequeue, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse};
 use wire::command::{Answer, Command, Done, PlanResult, PlanVerdict, SubmitPlan};
 use wire::{Role, Subject};
 
@@ -58,7 +58,7 @@ impl Scene {
         let (deliveries, to_deliver) = mpsc::channel(8);
         let dequeues = services.serve(Subject::Dequeue.to_string()).await.unwrap();
         tokio::spawn(broker(dequeues, to_deliver));
-        let hand_outs = services.serve(Subject::HandOut.to_string()).await.unwrap();
+        let hand_outs = services.serve(Subject::EvalLease.to_string()).await.unwrap();
         let commands = services.serve(Subject::EVERY_COMMAND).await.unwrap();
 
         let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
@@ -98,10 +98,10 @@ impl Scene {
     }
 
     /// The next lease action that a worker sends to the broker.
-    async fn lease_action(&mut self, held: bool) -> HandOutAction {
+    async fn lease_action(&mut self, held: bool) -> EvalLeaseAction {
         let request = soon(self.hand_outs.next()).await.unwrap();
-        let HandOut { action, .. } = request.body().unwrap();
-        request.answer(&HandOutAnswer { held }).await;
+        let EvalLeaseRequest { action, .. } = request.body().unwrap();
+        request.answer(&EvalLeaseResponse { held }).await;
         action
     }
 
@@ -125,7 +125,7 @@ fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
     assert_ne!(attempt.eval.priority, FAILING);
     assert_ne!(new_id(), new_id());
     let plan =
-        Plan { priority: attempt.fruitless.into(), ..Plan::new(attempt.eval, None, attempt.state.index()) };
+        Plan { priority: attempt.attempts_without_progress.into(), ..Plan::new(attempt.eval, None, attempt.state.index()) };
     let eval = Evaluation { status: EvalStatus::Complete, ..attempt.eval.clone() };
     Proposal { plan, outcome: Outcome { eval: Box::new(eval), creates: Vec::new() } }
 }
@@ -161,7 +161,7 @@ async fn an_evaluation_is_attempted_until_its_plan_is_taken_whole() {
     let failing = Evaluation { priority: FAILING, ..scene::eval(2) };
     scene.apply(vec![created(&failing)]);
     scene.deliver(&failing, 6, 60_000).await;
-    assert_eq!(scene.lease_action(true).await, HandOutAction::Fail);
+    assert_eq!(scene.lease_action(true).await, EvalLeaseAction::Fail);
     scene.end().await;
 }
 
@@ -170,8 +170,8 @@ async fn a_worker_that_waits_renews_and_stops_when_it_is_told_to() {
     let (first, second) = (eval(1), eval(2));
     let mut scene = Scene::new(vec![created(&first), created(&second)]).await;
     scene.deliver(&first, 2, 100).await; // the replica has not reached index 2
-    assert_eq!(scene.lease_action(true).await, HandOutAction::Renew);
-    assert_eq!(scene.lease_action(false).await, HandOutAction::Renew);
+    assert_eq!(scene.lease_action(true).await, EvalLeaseAction::Renew);
+    assert_eq!(scene.lease_action(false).await, EvalLeaseAction::Renew);
     scene.deliver(&second, 1, 60_000).await;
     let plan = scene.plan(PlanVerdict::Whole, 0).await;
     assert_eq!(plan.plan.eval_id, second.id);
@@ -185,7 +185,7 @@ async fn what_is_under_way_is_given_back_when_the_workers_stop() {
     scene.deliver(&eval, 1, 60_000).await;
     let unanswered = soon(scene.commands.next()).await.unwrap();
     scene.stop.cancel();
-    assert_eq!(scene.lease_action(true).await, HandOutAction::GiveBack);
+    assert_eq!(scene.lease_action(true).await, EvalLeaseAction::GiveBack);
     scene.end().await;
     drop(unanswered);
 }
@@ -243,7 +243,7 @@ async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
     assert_eq!(chosen[4], chosen[0]);
     scene.stop.cancel();
     for _ in &unanswered {
-        assert_eq!(scene.lease_action(true).await, HandOutAction::GiveBack);
+        assert_eq!(scene.lease_action(true).await, EvalLeaseAction::GiveBack);
     }
     scene.end().await;
 }

@@ -16,10 +16,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use wire::Subject;
-use wire::broker::{Delivery, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
+use wire::broker::{Delivery, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse, SCHEDULER_VERSION};
 use wire::command::{Command, Done, SubmitPlan};
 
-use crate::attempt::{Attempts, End, Next, Why};
+use crate::attempt::{Attempts, End, Next, ReturnReason};
 use crate::backoff::DequeuePause;
 use crate::metrics;
 use crate::outstanding::{Outstanding, OutstandingGuard, lacks_capacity};
@@ -82,17 +82,17 @@ pub(crate) async fn work(shared: Arc<Shared>, delivery: Delivery, permit: OwnedS
             metrics::processed(delivery.kind);
             shared.dequeue_pause.succeeded();
         }
-        End::GivenBack(why) => {
+        End::Returned(why) => {
             tracing::debug!(eval.id = %delivery.eval_id, ?why, "returning the evaluation to the broker");
             shared.dequeue_pause.returned(why, shared.replica.snapshot().index());
             let begun = clock::monotonic();
-            let _ = send_lease_action(&shared.bus, delivery, HandOutAction::GiveBack).await;
+            let _ = send_lease_action(&shared.bus, delivery, EvalLeaseAction::GiveBack).await;
             metrics::given_back(why.as_str(), begun.elapsed());
         }
         End::Failed(error) => {
             tracing::error!(eval.id = %delivery.eval_id, error, "cannot process the evaluation");
             let begun = clock::monotonic();
-            let _ = send_lease_action(&shared.bus, delivery, HandOutAction::Fail).await;
+            let _ = send_lease_action(&shared.bus, delivery, EvalLeaseAction::Fail).await;
             metrics::given_back("failed", begun.elapsed());
         }
     }
@@ -100,9 +100,9 @@ pub(crate) async fn work(shared: Arc<Shared>, delivery: Delivery, permit: OwnedS
 
 /// Reports an action on a leased evaluation to the broker. Returns whether the lease was still held; `None` if the
 /// broker did not answer, which is harmless, because the lease expires by itself.
-pub(crate) async fn send_lease_action(bus: &Bus, delivery: Delivery, action: HandOutAction) -> Option<bool> {
-    let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
-    let answer = bus.request::<_, HandOutAnswer>(Subject::HandOut, &hand_out, BROKER_TIMEOUT).await;
+pub(crate) async fn send_lease_action(bus: &Bus, delivery: Delivery, action: EvalLeaseAction) -> Option<bool> {
+    let hand_out = EvalLeaseRequest { eval_id: delivery.eval_id, token: delivery.token, action };
+    let answer = bus.request::<_, EvalLeaseResponse>(Subject::EvalLease, &hand_out, BROKER_TIMEOUT).await;
     answer.ok().map(|answer| answer.held)
 }
 
@@ -113,7 +113,7 @@ async fn renew(bus: &Bus, delivery: Delivery) {
     let every = (lease / RENEWALS_PER_LEASE).max(RENEWAL_INTERVAL_MIN);
     loop {
         tokio::time::sleep(every).await;
-        if send_lease_action(bus, delivery, HandOutAction::Renew).await == Some(false) {
+        if send_lease_action(bus, delivery, EvalLeaseAction::Renew).await == Some(false) {
             return;
         }
     }
@@ -122,7 +122,7 @@ async fn renew(bus: &Bus, delivery: Delivery) {
 async fn process(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphorePermit>) -> End {
     let since = clock::now();
     let Some(snapshot) = wait_for_index(&shared.replica, delivery.wait_index).await else {
-        return End::GivenBack(Why::Behind(delivery.wait_index));
+        return End::Returned(ReturnReason::Behind(delivery.wait_index));
     };
     let Some(eval) = live_eval(&snapshot, delivery.eval_id) else { return End::Finished };
     if let Some(trace) = &eval.trace {
@@ -146,33 +146,33 @@ async fn run_attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSem
     let mut attempts = Attempts::new(delivery.wait_index);
     let mut next = attempts.attempt();
     loop {
-        let (at_least, fruitless) = match next {
-            Next::Schedule { at_least, fruitless } => (at_least, fruitless),
+        let (at_least, attempts_without_progress) = match next {
+            Next::Schedule { at_least, attempts_without_progress } => (at_least, attempts_without_progress),
             Next::End(end) => return end,
         };
         if shared.stop.is_cancelled() {
-            return End::GivenBack(Why::Stopping);
+            return End::Returned(ReturnReason::Stopping);
         }
         let is_behind = shared.replica.snapshot().index() < at_least;
         let wait = || tracing::info_span!(WAIT_FOR_INDEX, { attribute::INDEX } = at_least.0.cast_signed());
         let wait = if is_behind { traces::within(wait) } else { Span::none() };
         if wait_for_index(&shared.replica, at_least).instrument(wait).await.is_none() {
-            return End::GivenBack(Why::Behind(at_least));
+            return End::Returned(ReturnReason::Behind(at_least));
         }
-        let (proposal, outstanding) = match schedule(shared, delivery, at_least, fruitless, permit).await {
+        let (proposal, outstanding) = match schedule(shared, delivery, at_least, attempts_without_progress, permit).await {
             Scheduled::Proposal(proposal, outstanding) => (*proposal, outstanding),
             Scheduled::NotNeeded => return End::Finished,
-            Scheduled::Behind => return End::GivenBack(Why::Behind(at_least)),
+            Scheduled::Behind => return End::Returned(ReturnReason::Behind(at_least)),
             Scheduled::Failed(error) => return End::Failed(error),
         };
         let snapshot_index = proposal.plan.snapshot_index;
-        let Some(answer) = submit(shared, proposal).await else { return End::GivenBack(Why::Stopping) };
+        let Some(answer) = submit(shared, proposal).await else { return End::Returned(ReturnReason::Stopping) };
         tracing::debug!(eval.id = %delivery.eval_id, snapshot = %snapshot_index, is_taken = answer.is_ok(), "received the answer to the plan");
         if let (Some(guard), Ok(done)) = (outstanding, &answer) {
             keep_outstanding(shared, done.index, guard).await;
         }
         next = attempts.answered(&answer);
-        if next == Next::End(End::GivenBack(Why::Superseded)) {
+        if next == Next::End(End::Returned(ReturnReason::Superseded)) {
             // The state that made the plan unnecessary is newer than the snapshot. Wait for it, so that the next worker
             // is not refused for the same reason.
             let _ = wait_for_index(&shared.replica, snapshot_index.next()).await;
@@ -201,7 +201,7 @@ async fn schedule(
     shared: &Shared,
     delivery: Delivery,
     at_least: Index,
-    fruitless: u8,
+    attempts_without_progress: u8,
     permit: &Arc<OwnedSemaphorePermit>,
 ) -> Scheduled {
     let (replica, schedule) = (Arc::clone(&shared.replica), shared.schedule);
@@ -211,7 +211,7 @@ async fn schedule(
     let span = traces::within(|| {
         tracing::info_span!(
             "schedule",
-            { attribute::ATTEMPT } = i64::from(fruitless),
+            { attribute::ATTEMPT } = i64::from(attempts_without_progress),
             { attribute::INDEX } = tracing::field::Empty
         )
     });
@@ -226,7 +226,7 @@ async fn schedule(
         let now = now_for(&snapshot, &eval, clock::now());
         span.record(attribute::INDEX, snapshot.index().0.cast_signed());
         let mut schedule_on = |state: &State| {
-            let attempt = Attempt { state, eval: &eval, now, fruitless, rollouts: true, explain: false };
+            let attempt = Attempt { state, eval: &eval, now, attempts_without_progress, rollouts: true, explain: false };
             span.in_scope(|| schedule(&attempt, &mut || ids.next()))
         };
         let with_outstanding = outstanding.overlay_on(&snapshot).map(|state| schedule_on(&state));

@@ -6,7 +6,7 @@
 //!
 //! A receiver that draws conclusions from missing messages must know whether it could have received them. So this
 //! connection also sends messages to itself. These echoes come back the way all messages come, and wait in the same
-//! queue until they are handled ([`Hearing`]).
+//! queue until they are handled ([`EchoMonitor`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,37 +32,37 @@ const ECHO_EVERY: Duration = Duration::from_millis(500);
 
 /// A subject whose messages are received in batches.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct Batched {
     /// The messages.
-    pub requests: GatheredRequests,
+    pub requests: BatchedRequests,
     /// Yields each time that messages may have been lost, because the connection was lost and made again.
     pub reconnections: Reconnections,
     /// Shows whether messages could be received.
-    pub hearing: Hearing,
+    pub echo_monitor: EchoMonitor,
 }
 
 /// Batches of messages, in the order of their arrival. Dropping it ends the subscription.
 #[derive(Debug)]
-pub struct GatheredRequests {
+pub struct BatchedRequests {
     requests: Requests,
     /// The subject of the connection's echoes.
     echo_subject: String,
-    hearing: Hearing,
+    echo_monitor: EchoMonitor,
     /// The last echo among the messages that are being handled.
     echo: Option<Request>,
 }
 
-impl GatheredRequests {
+impl BatchedRequests {
     /// Returns all messages since the last call, at least one; none when the connection is closed for good. Cancel
     /// safe.
     ///
     /// It also returns messages whose senders do not wait for a response any more: their arrival carries information,
     /// however long they waited here. Each call confirms that the messages of the call before are handled
-    /// ([`Hearing`]).
+    /// ([`EchoMonitor`]).
     pub async fn next_many(&mut self) -> Vec<Request> {
         loop {
             if let Some(echo) = self.echo.take() {
-                self.hearing.echo_received(echo.payload());
+                self.echo_monitor.echo_received(echo.payload());
             }
             let mut requests = self.requests.all().await;
             if requests.is_empty() {
@@ -78,7 +78,7 @@ impl GatheredRequests {
 
 /// The time up to which all messages were received and handled, measured by echoes. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Hearing(Arc<EchoState>);
+pub struct EchoMonitor(Arc<EchoState>);
 
 #[derive(Debug)]
 struct EchoState {
@@ -87,7 +87,7 @@ struct EchoState {
     last_echo_ms: AtomicU64,
 }
 
-impl Hearing {
+impl EchoMonitor {
     fn start() -> Self {
         Self(Arc::new(EchoState { start: clock::monotonic(), last_echo_ms: AtomicU64::new(0) }))
     }
@@ -95,7 +95,7 @@ impl Hearing {
     /// The length of the period up to now from which messages may not have been received and handled yet, because NATS
     /// or this process stands still or is slow, or because the connection is lost. About half a second in normal
     /// operation.
-    pub fn deaf_for(&self) -> Duration {
+    pub fn receive_lag(&self) -> Duration {
         let last_echo = Duration::from_millis(self.0.last_echo_ms.load(Ordering::Relaxed));
         self.0.start.elapsed().saturating_sub(last_echo)
     }
@@ -118,11 +118,11 @@ impl Bus {
     ///
     /// # Errors
     /// If the subject is not valid.
-    pub async fn serve_gathered(
+    pub async fn serve_batched(
         &self,
         subject: impl Into<String>,
         every: Duration,
-    ) -> Result<Gathered, Error> {
+    ) -> Result<Batched, Error> {
         let subject = subject.into();
         let (queue, requests) = Queue::new(self.clone(), &subject);
         let (ready, is_ready) = oneshot::channel();
@@ -140,17 +140,17 @@ impl Bus {
                 // Sending fails if the caller does not wait any more. Then the queue is closed, too.
                 Err(error) => drop(ready.send(Err(error))),
                 Ok((listener, runtime)) => {
-                    let Listener { bus, hearing, echo_subject, .. } = &listener;
-                    drop(ready.send(Ok((bus.reconnections(), hearing.clone(), echo_subject.clone()))));
+                    let Listener { bus, echo_monitor, echo_subject, .. } = &listener;
+                    drop(ready.send(Ok((bus.reconnections(), echo_monitor.clone(), echo_subject.clone()))));
                     listener.run(&runtime, &queue, every);
                 }
             }
         };
         thread::Builder::new().name("bus-batched".to_owned()).spawn(receive).map_err(Error::Thread)?;
         let started = is_ready.await.map_err(|_| Error::Disconnected)??;
-        let (reconnections, hearing, echo_subject) = started;
-        let requests = GatheredRequests { requests, echo_subject, hearing: hearing.clone(), echo: None };
-        Ok(Gathered { requests, reconnections, hearing })
+        let (reconnections, echo_monitor, echo_subject) = started;
+        let requests = BatchedRequests { requests, echo_subject, echo_monitor: echo_monitor.clone(), echo: None };
+        Ok(Batched { requests, reconnections, echo_monitor })
     }
 }
 
@@ -161,7 +161,7 @@ struct Listener {
     /// Receives the connection's echoes.
     echo: Subscriber,
     echo_subject: String,
-    hearing: Hearing,
+    echo_monitor: EchoMonitor,
 }
 
 impl Listener {
@@ -170,7 +170,7 @@ impl Listener {
         let subscriber = bus.subscribe(subject).await?;
         let echo_subject = bus.client().new_inbox();
         let echo = bus.subscribe(&echo_subject).await?;
-        Ok(Self { bus, subscriber, echo, echo_subject, hearing: Hearing::start() })
+        Ok(Self { bus, subscriber, echo, echo_subject, echo_monitor: EchoMonitor::start() })
     }
 
     /// Polls the connection until the queue is closed or the connection is closed for good.
@@ -199,7 +199,7 @@ impl Listener {
     /// too old by then.
     async fn send_echo(&self) {
         if self.bus.is_connected() {
-            let echo = self.hearing.echo();
+            let echo = self.echo_monitor.echo();
             // An echo that cannot be sent does not come back either, so the error needs no handling.
             let _ = self.bus.send(self.echo_subject.clone(), None, HeaderMap::new(), echo).await;
         }

@@ -59,7 +59,7 @@ impl Contact {
 
     /// Records an announced head. [`feed::follow`](crate::feed::follow) calls this, and simulations do. A head with an
     /// older epoch comes from a deposed applier, and is ignored.
-    pub fn hear(&self, head: Head) {
+    pub fn record_head(&self, head: Head) {
         let at = clock::monotonic();
         self.last.send_if_modified(|last| {
             let is_deposed = last.is_some_and(|ReceivedHead { head: known, .. }| {
@@ -126,18 +126,18 @@ mod tests {
     fn heads_of_a_deposed_applier_are_ignored() {
         let contact = Contact::default();
         assert_eq!(contact.head(), None);
-        contact.hear(head(2, 7));
-        contact.hear(head(1, 9));
+        contact.record_head(head(2, 7));
+        contact.record_head(head(1, 9));
         assert_eq!(contact.head(), Some(head(2, 7)));
         let restored = Head { history: HistoryId::from_bytes([3; 16]), ..head(1, 5) };
-        contact.hear(restored);
+        contact.record_head(restored);
         assert_eq!(contact.head(), Some(restored), "epochs of another history mean nothing");
     }
 
     #[test]
     fn ids_are_made_of_cluster_time() {
         let contact = Contact::default();
-        contact.hear(head(1, 1));
+        contact.record_head(head(1, 1));
         let ids = [contact.new_request_id(), contact.new_request_id()];
         assert_ne!(ids[0], ids[1]);
         for id in ids {

@@ -430,7 +430,7 @@ fn apply(replica: &Replica, sets: &[Bytes]) -> Result<(), ApplyError> {
 async fn receive_heads(mut heads: Requests, contact: Contact) {
     while let Some(request) = heads.next().await {
         if let Some((_, head)) = request.read::<Head>().await {
-            contact.hear(head);
+            contact.record_head(head);
         }
     }
 }

@@ -12,7 +12,7 @@ use telemetry::clock;
 use telemetry::metrics::catalogue::{LEASES_LOST, LEASES_TAKEN};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use wire::command::{Answer, AskHolder, Command, Holding, LEASE, RenewLease, TakeLease};
+use wire::command::{Answer, ProbeHolder, Command, HolderAlive, LEASE, RenewLease, TakeLease};
 use wire::{Refusal, Subject};
 
 use crate::call::RequestError;
@@ -118,10 +118,10 @@ impl<'a> Holder<'a> {
                 (self.epoch, self.failed_probes) = (epoch, 0);
             }
             let subject = Subject::LeaseHolder(self.service);
-            match bus.request::<_, Holding>(subject, &AskHolder {}, PROBE_TIMEOUT).await {
+            match bus.request::<_, HolderAlive>(subject, &ProbeHolder {}, PROBE_TIMEOUT).await {
                 Err(RequestError::NoResponders) => self.failed_probes += 1,
                 // The holder responds, or may only be slow.
-                Ok(Holding {}) | Err(_) => self.failed_probes = 0,
+                Ok(HolderAlive {}) | Err(_) => self.failed_probes = 0,
             }
         }
     }
@@ -156,8 +156,8 @@ async fn take(
 
 async fn answer_probes(mut probes: Requests) {
     while let Some(request) = probes.next().await {
-        if let Some((request, AskHolder {})) = request.read().await {
-            request.answer(&Holding {}).await;
+        if let Some((request, ProbeHolder {})) = request.read().await {
+            request.answer(&HolderAlive {}).await;
         }
     }
 }

@@ -25,12 +25,12 @@ mod turn;
 mod undelivered;
 
 pub use args::{Address, Args};
-pub use batched::{Gathered, GatheredRequests, Hearing};
+pub use batched::{Batched, BatchedRequests, EchoMonitor};
 pub use call::RequestError;
 pub use command::CommandError;
 pub use connection::{Bus, Error, Reconnections};
 pub use contact::Contact;
 pub use publisher::Publisher;
 pub use serve::{Request, Requests};
-pub use turn::WriteTurn;
-pub use undelivered::{Answers, Returned};
+pub use turn::WriteGate;
+pub use undelivered::{TrackedResponses, Undelivered};

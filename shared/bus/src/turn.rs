@@ -1,4 +1,4 @@
-//! [`WriteTurn`]: serialises the commands of a singleton. It sends one command at a time, and the next one only after
+//! [`WriteGate`]: serialises the commands of a singleton. It sends one command at a time, and the next one only after
 //! its replica contains the changes of the last one, so that nothing is written twice. Pure.
 
 use model::{Index, Nanos, Timestamp};
@@ -8,7 +8,7 @@ const RETRY_DELAY: Nanos = Nanos::SECOND;
 
 /// Whether a singleton may send its next command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WriteTurn(State);
+pub struct WriteGate(State);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -20,14 +20,14 @@ enum State {
     Expected(Index),
 }
 
-impl Default for WriteTurn {
+impl Default for WriteGate {
     /// A command may be sent immediately.
     fn default() -> Self {
         Self(State::From(Timestamp::UNSET))
     }
 }
 
-impl WriteTurn {
+impl WriteGate {
     /// The time from which the next command may be sent; `None` while a command is in flight or its changes are
     /// outstanding.
     pub fn from(&self) -> Option<Timestamp> {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_next_command_waits_until_the_last_one_is_seen() {
-        let mut turn = WriteTurn::default();
+        let mut turn = WriteGate::default();
         assert_eq!(turn.from(), Some(Timestamp::UNSET));
         turn.begin();
         turn.saw(Index(8));
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_command_that_failed_is_not_tried_again_at_once() {
-        let mut turn = WriteTurn::default();
+        let mut turn = WriteGate::default();
         turn.begin();
         turn.not_written(NOW);
         turn.saw(Index(9));

@@ -19,14 +19,14 @@ const SENT_MAX: usize = 4_096;
 /// Sends responses, and records a key for each, by which an undeliverable response is recognised. Clones share the
 /// records.
 #[derive(Debug)]
-pub struct Answers<K> {
+pub struct TrackedResponses<K> {
     inbox: Arc<str>,
     sent: Arc<Mutex<Sent<K>>>,
 }
 
 /// Yields the keys of responses that could not be delivered.
 #[derive(Debug)]
-pub struct Returned<K> {
+pub struct Undelivered<K> {
     undelivered: Subscriber,
     sent: Arc<Mutex<Sent<K>>>,
 }
@@ -43,30 +43,30 @@ impl Bus {
     ///
     /// # Errors
     /// If the subscription to undeliverable responses fails.
-    pub async fn answers<K>(&self) -> Result<(Answers<K>, Returned<K>), Error> {
+    pub async fn answers<K>(&self) -> Result<(TrackedResponses<K>, Undelivered<K>), Error> {
         let inbox: Arc<str> = self.client().new_inbox().into();
         let subject = format!("{inbox}.*");
         let undelivered = self.subscribe(&subject).await?;
         let sent = Arc::new(Mutex::new(Sent { first: 0, keys: VecDeque::new() }));
-        Ok((Answers { inbox, sent: Arc::clone(&sent) }, Returned { undelivered, sent }))
+        Ok((TrackedResponses { inbox, sent: Arc::clone(&sent) }, Undelivered { undelivered, sent }))
     }
 }
 
-impl<K> Clone for Answers<K> {
+impl<K> Clone for TrackedResponses<K> {
     fn clone(&self) -> Self {
         Self { inbox: Arc::clone(&self.inbox), sent: Arc::clone(&self.sent) }
     }
 }
 
-impl<K> Answers<K> {
-    /// Responds to a request. If the response cannot be delivered, [`Returned::next`] yields `key`.
+impl<K> TrackedResponses<K> {
+    /// Responds to a request. If the response cannot be delivered, [`Undelivered::next`] yields `key`.
     pub async fn send<T: Wire>(&self, request: Request, body: &T, key: K) {
         let number = self.sent.lock().unwrap_or_else(PoisonError::into_inner).add(key);
         request.answer_tracked(body, format!("{}.{number}", self.inbox)).await;
     }
 }
 
-impl<K> Returned<K> {
+impl<K> Undelivered<K> {
     /// The key of the next response that could not be delivered; `None` when the connection is closed for good. Cancel
     /// safe.
     pub async fn next(&mut self) -> Option<K> {

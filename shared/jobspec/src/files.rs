@@ -9,9 +9,9 @@ pub trait Files {
     /// Whether the file exists. Fails if the path is not a regular file.
     fn exists(&self, path: &str) -> io::Result<bool>;
     /// Lists the files in a directory and its sub-directories, as paths relative to it.
-    fn below(&self, directory: &str) -> io::Result<Vec<String>>;
+    fn list_recursively(&self, directory: &str) -> io::Result<Vec<String>>;
     /// The absolute path.
     fn absolute(&self, path: &str) -> io::Result<String>;
     /// The path with a leading `~` replaced by the home directory.
-    fn expanded(&self, path: &str) -> io::Result<String>;
+    fn expand_home(&self, path: &str) -> io::Result<String>;
 }

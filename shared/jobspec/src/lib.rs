@@ -56,7 +56,7 @@ pub struct Options {
     /// Whether values for undeclared variables are errors. Otherwise they are ignored.
     pub strict: bool,
     /// Inputs of the file's functions.
-    pub surroundings: Surroundings,
+    pub function_inputs: FunctionInputs,
 }
 
 impl Default for Options {
@@ -65,23 +65,23 @@ impl Default for Options {
             file_name: "input.hcl".to_owned(),
             variables: Vec::new(),
             strict: false,
-            surroundings: Surroundings::default(),
+            function_inputs: FunctionInputs::default(),
         }
     }
 }
 
 /// Inputs of functions, apart from their arguments.
 #[derive(Clone, Default)]
-pub struct Surroundings {
+pub struct FunctionInputs {
     /// The seed of `uuidv4` and `bcrypt`. The same seed and file give the same values.
     pub seed: [u8; 16],
     /// Files that functions may read. If absent, functions that read files are refused.
     pub files: Option<Arc<dyn Files + Send + Sync>>,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for FunctionInputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Surroundings { seed, files } = self;
+        let FunctionInputs { seed, files } = self;
         f.debug_struct("Surroundings").field("seed", seed).field("files", &files.is_some()).finish()
     }
 }
@@ -91,7 +91,7 @@ pub fn parse(source: &str, options: &Options) -> Result<api_types::Job, Error> {
     let mut sources = vec![Source::new(options.file_name.as_str(), source)];
     let body = syntax_tree(&sources[0]).map_err(|fault| single_error(fault, &sources))?;
     let faults = Faults::default();
-    let evaluator = Evaluator::new(&options.surroundings);
+    let evaluator = Evaluator::new(&options.function_inputs);
     let scope = variables::scope(&body, options, &evaluator, &faults, &mut sources)?;
     let job = decode::job_file(&body, scope, &Decoder { evaluator: &evaluator, faults: &faults });
     faults.finish(&sources)?;
@@ -127,7 +127,7 @@ pub fn lint(source: &str, file_name: &str) -> Result<(), Error> {
 }
 
 /// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there.
-pub fn shown(job: &api_types::Job) -> serde_json::Value {
+pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
     let mut json = serde_json::to_value(job).expect("jobs are JSON");
     let links = json.pointer_mut("/UI/Links").and_then(|links| links.as_array_mut());
     for link in links.into_iter().flatten().filter_map(|link| link.as_object_mut()) {

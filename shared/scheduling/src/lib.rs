@@ -51,7 +51,7 @@ pub struct Attempt<'a> {
     /// Number of attempts without progress since the last attempt that made progress (`spec/scheduling.md`,
     /// When it reaches the limit of the job's type, the proposal is an empty plan with a failed outcome, and a
     /// blocked evaluation for what could not be placed. Attempts that were refused as stale do not count.
-    pub fruitless: u8,
+    pub attempts_without_progress: u8,
     /// Whether deployments are supported, that is, whether a deployment watcher moves them on; true in every running
     /// system. Otherwise update blocks are ignored: no deployment is created, because nothing would end it, and all
     /// allocations that have to be replaced are replaced at once.

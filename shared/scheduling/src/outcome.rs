@@ -55,7 +55,7 @@ const fn attempts_max(kind: JobType) -> u8 {
 
 /// Whether an attempt exceeds the limit of attempts without progress.
 pub(crate) fn exceeds_limit(attempt: &Attempt<'_>, kind: JobType) -> bool {
-    attempt.fruitless >= attempts_max(kind)
+    attempt.attempts_without_progress >= attempts_max(kind)
 }
 
 /// The outcome of a complete attempt on a service or batch job. `follow_ups` are the delayed

@@ -34,7 +34,7 @@ pub(crate) struct Scene {
     config: Option<SchedulerConfig>,
     pool: Option<NodePool>,
     eval: Evaluation,
-    fruitless: u8,
+    attempts_without_progress: u8,
     rollouts: bool,
 }
 
@@ -72,7 +72,7 @@ impl Default for Scene {
             config: None,
             pool: None,
             eval: Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister),
-            fruitless: 0,
+            attempts_without_progress: 0,
             rollouts: true,
         }
     }
@@ -231,8 +231,8 @@ impl Scene {
         self
     }
 
-    pub(crate) fn fruitless(mut self, attempts: u8) -> Self {
-        self.fruitless = attempts;
+    pub(crate) fn attempts_without_progress(mut self, attempts: u8) -> Self {
+        self.attempts_without_progress = attempts;
         self
     }
 
@@ -287,7 +287,7 @@ impl Scene {
                 state: &state,
                 eval: &self.eval,
                 now: NOW,
-                fruitless: self.fruitless,
+                attempts_without_progress: self.attempts_without_progress,
                 rollouts: self.rollouts,
                 explain: false,
             };

@@ -463,7 +463,7 @@ fn a_newer_version_of_a_batch_job_runs_again() {
 
 #[test]
 fn too_many_fruitless_attempts_end_the_evaluation() {
-    let scene = two_nodes().count(2).fruitless(5);
+    let scene = two_nodes().count(2).attempts_without_progress(5);
     assert_snapshot!(scene.describe(), @r#"
     evaluation: failed, maximum attempts reached (5)
       web: 2 queued
@@ -474,7 +474,7 @@ fn too_many_fruitless_attempts_end_the_evaluation() {
 /// The job's current type counts, not its type when the evaluation was created (R-1.7).
 #[test]
 fn how_many_attempts_are_too_many_is_a_matter_of_the_job() {
-    let scene = two_nodes().job_with(|spec| spec.kind = JobType::Batch).fruitless(2);
+    let scene = two_nodes().job_with(|spec| spec.kind = JobType::Batch).attempts_without_progress(2);
     assert_snapshot!(scene.describe(), @r#"
     evaluation: failed, maximum attempts reached (2)
       web: 1 queued

@@ -64,7 +64,7 @@ pub enum Merge {
     /// Each process has its own series, with the labels `service` and `process`.
     Each,
     /// As [`Merge::Each`], but only the active process of this service is shown.
-    EachActive(&'static str),
+    PerProcessActive(&'static str),
     /// The sum over all processes.
     Sum,
     /// Only the active process of this service is shown.
@@ -151,14 +151,14 @@ impl Meta {
     /// The service of which only the active process is shown.
     pub fn active(&self) -> Option<&'static str> {
         match self.merge {
-            Merge::EachActive(service) | Merge::Active(service) => Some(service),
+            Merge::PerProcessActive(service) | Merge::Active(service) => Some(service),
             Merge::Each | Merge::Sum | Merge::Api => None,
         }
     }
 
     /// Whether each process has its own series.
     pub fn is_per_process(&self) -> bool {
-        matches!(self.merge, Merge::Each | Merge::EachActive(_))
+        matches!(self.merge, Merge::Each | Merge::PerProcessActive(_))
     }
 }
 

@@ -50,20 +50,20 @@ pub struct Delivery {
     pub lease_ms: u32,
 }
 
-/// A worker's request about an evaluation that it has leased. The response is [`HandOutAnswer`].
+/// A worker's request about an evaluation that it has leased. The response is [`EvalLeaseResponse`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HandOut {
+pub struct EvalLeaseRequest {
     /// The evaluation.
     pub eval_id: EvalId,
     /// The token of the lease.
     pub token: RequestId,
     /// The action to take.
-    pub action: HandOutAction,
+    pub action: EvalLeaseAction,
 }
 
 /// What a worker requests for an evaluation that it has leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HandOutAction {
+pub enum EvalLeaseAction {
     /// Extends the lease: the worker is still waiting for something.
     Renew,
     /// Nacks the evaluation because the worker could not work on it, for instance because its replica was behind or no
@@ -75,7 +75,7 @@ pub enum HandOutAction {
 
 /// Whether the lease was still valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HandOutAnswer {
+pub struct EvalLeaseResponse {
     /// `false` if the lease had expired or the token belongs to another lease. The worker then drops the evaluation.
     pub held: bool,
 }
@@ -83,6 +83,6 @@ pub struct HandOutAnswer {
 kinds! {
     Dequeue => "broker.dequeue",
     Dequeued => "broker.dequeued",
-    HandOut => "broker.hand-out",
-    HandOutAnswer => "broker.hand-out-answer",
+    EvalLeaseRequest => "broker.hand-out",
+    EvalLeaseResponse => "broker.hand-out-answer",
 }

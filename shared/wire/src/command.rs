@@ -242,7 +242,7 @@ pub struct UpdateNodes {
     /// The tracker's epoch.
     pub epoch: Epoch,
     /// What was observed.
-    pub sign: NodeSign,
+    pub sign: NodeLiveness,
     /// The nodes.
     pub nodes: Vec<NodeId>,
     /// The event that is added to each node.
@@ -252,7 +252,7 @@ pub struct UpdateNodes {
 
 /// Whether a node is alive. The applier decides which status follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NodeSign {
+pub enum NodeLiveness {
     /// The node sent a heartbeat, and requests to be ready (N-3.3 to N-3.7).
     Heard,
     /// Its heartbeat is overdue (N-4.7).
@@ -380,13 +380,13 @@ pub enum Garbage {
 }
 
 /// Requests that the active applier collects all garbage, regardless of its age. This is not a command: the
-/// garbage that is found becomes commands. The response, [`GarbageBegun`], is sent when the collection starts.
+/// garbage that is found becomes commands. The response, [`GarbageCollectionStarted`], is sent when the collection starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForceGarbage {}
+pub struct ForceGarbageCollection {}
 
 /// The garbage collection has started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GarbageBegun {}
+pub struct GarbageCollectionStarted {}
 
 /// Creates evaluations for the jobs that a node concerns (http-api §17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -453,13 +453,13 @@ pub struct TakeLease {
 }
 
 /// Checks whether the active process of a singleton is alive. *No responders* means that it is gone. The response is
-/// [`Holding`].
+/// [`HolderAlive`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskHolder {}
+pub struct ProbeHolder {}
 
 /// The active process of a singleton is alive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {}
+pub struct HolderAlive {}
 
 /// Renews the lease of a singleton's active process. This is not a command: nothing is written. The response is
 /// [`Answer`], in which `Done` holds the epoch. If the epoch is not the lease's, the request is refused as deposed.
@@ -552,9 +552,9 @@ impl PlanVerdict {
 kinds! {
     Command => "command",
     RenewLease => "lease.renew",
-    ForceGarbage => "garbage.force",
-    GarbageBegun => "garbage.begun",
-    AskHolder => "lease.ask-holder",
-    Holding => "lease.holding",
+    ForceGarbageCollection => "garbage.force",
+    GarbageCollectionStarted => "garbage.begun",
+    ProbeHolder => "lease.ask-holder",
+    HolderAlive => "lease.holding",
     Answer => "command.answer",
 }

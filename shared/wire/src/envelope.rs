@@ -34,7 +34,7 @@ const _: () = assert!(CHANGE_SET_BYTES_MAX <= CHANGES_BYTES_MAX, "one change set
 /// Maximum total size of the allocations, jobs and shared data in one response to an agent, in bytes
 /// ([`WorkAllocs`](crate::node::WorkAllocs)). The list of the node's allocations, some 30 bytes each, is not included.
 pub const WORK_BYTES_MAX: usize = 512 << 10;
-/// Maximum total size of the same data in a wake, in bytes ([`News`](crate::node::News)). All nodes may be woken at
+/// Maximum total size of the same data in a wake, in bytes ([`WorkChanges`](crate::node::News)). All nodes may be woken at
 /// once, so agents fetch larger changes in their own time.
 pub const NEWS_BYTES_MAX: usize = 64 << 10;
 

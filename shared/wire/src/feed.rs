@@ -52,11 +52,11 @@ pub struct Head {
 
 /// Requests the head. The response is [`Head`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskHead {}
+pub struct GetHead {}
 
 kinds! {
     Changes => "feed.changes" reads read_changes,
     Head => "feed.head",
-    AskHead => "applier.head",
+    GetHead => "applier.head",
     ChangeSet => "change-set",
 }

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn answers_of_a_node_have_an_inbox_of_their_own() {
-        assert_eq!(Inbox::of(Role::Api, &Subject::AskHead).to_string(), "inbox.api");
+        assert_eq!(Inbox::of(Role::Api, &Subject::GetHead).to_string(), "inbox.api");
         let of_node = Inbox::of(Role::Api, &Subject::AgentFiles(NODE));
         assert_eq!(of_node.to_string(), "inbox.api.node.07070707-0707-0707-0707-070707070707");
         assert_eq!(Inbox::Node(NODE).every(), "inbox.node.07070707-0707-0707-0707-070707070707.>");

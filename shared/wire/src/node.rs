@@ -32,13 +32,13 @@ impl WorkIndex {
     }
 
     /// Whether it is newer than `other`, or of another history.
-    pub fn is_news_to(self, other: Self) -> bool {
+    pub fn is_newer_than(self, other: Self) -> bool {
         self.history != other.history || self.index > other.index
     }
 
     /// Replaces itself with `other` if that is newer or of another history, and returns whether it did.
-    pub fn hear(&mut self, other: Self) -> bool {
-        let is_news = other.is_news_to(*self);
+    pub fn advance_to(&mut self, other: Self) -> bool {
+        let is_news = other.is_newer_than(*self);
         if is_news {
             *self = other;
         }
@@ -46,7 +46,7 @@ impl WorkIndex {
     }
 }
 
-/// Registers a node, or updates its registration (N-2). The response is [`NodeAnswer`].
+/// Registers a node, or updates its registration (N-2). The response is [`NodeResponse`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Register {
     /// The node.
@@ -55,7 +55,7 @@ pub struct Register {
     pub spec: Arc<NodeSpec>,
 }
 
-/// Reports that the node is alive, and requests that it becomes ready (N-3.1). The response is [`NodeAnswer`].
+/// Reports that the node is alive, and requests that it becomes ready (N-3.1). The response is [`NodeResponse`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The node.
@@ -68,7 +68,7 @@ pub struct Heartbeat {
 
 /// State of a node after a registration or a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeAnswer {
+pub struct NodeResponse {
     /// Status of the node.
     pub status: NodeStatus,
     /// Time until the next heartbeat is due, in milliseconds.
@@ -84,7 +84,7 @@ pub struct NodeAnswer {
 /// Requests the changes of a node's work since an index (N-6). The response is [`Work`]. The tracker responds as soon
 /// as its state has reached [`Self::seen`]. Agents send this request after a wake or a heartbeat's response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskWork {
+pub struct GetWork {
     /// The node.
     pub id: NodeId,
     /// Proves that the sender is the node that registered.
@@ -111,7 +111,7 @@ pub struct Work<J = Job> {
 /// Requests allocations of a node that an earlier response had no room for, or that the agent lost. The response is
 /// [`WorkAllocs`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskAllocs {
+pub struct GetAllocs {
     /// The node.
     pub id: NodeId,
     /// Proves that the sender is the node that registered.
@@ -206,7 +206,7 @@ impl<J> WorkAllocs<J> {
     }
 }
 
-/// Reports the status of a node's allocations (N-7). The response is [`Reported`]. Refused while the node must send a
+/// Reports the status of a node's allocations (N-7). The response is [`ReportAccepted`]. Refused while the node must send a
 /// heartbeat first (N-7.3).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -216,7 +216,7 @@ pub struct Report {
     pub secret: Secret,
     /// Boot number of the agent. Reports with another boot number are dropped.
     pub boot: u32,
-    /// Set if the report covers all non-terminal allocations of the node, as requested by [`NodeAnswer::report_all`].
+    /// Set if the report covers all non-terminal allocations of the node, as requested by [`NodeResponse::report_all`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_since: Option<Index>,
     /// Reports of the allocations.
@@ -247,7 +247,7 @@ pub struct AllocReport {
 
 /// The report was accepted, except for outdated parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reported {
+pub struct ReportAccepted {
     /// The index at which it was committed.
     pub index: Index,
 }
@@ -260,12 +260,12 @@ pub struct Wake<J = Job> {
     pub work_index: WorkIndex,
     /// The changes, if they are small. Most agents then need not send a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub news: Option<Box<News<J>>>,
+    pub news: Option<Box<WorkChanges<J>>>,
 }
 
 /// Changes of a node's work since an index. An agent whose work is older than that index has to request its work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct News<J = Job> {
+pub struct WorkChanges<J = Job> {
     /// The changes after this index are included.
     pub since: Index,
     /// Allocations that the servers have deleted.
@@ -277,7 +277,7 @@ pub struct News<J = Job> {
 
 impl<J> Wake<J> {
     /// Returns the changes if they bring work of the index `have` up to this wake's index without a gap.
-    pub fn news_after(self, have: WorkIndex) -> Option<News<J>> {
+    pub fn changes_after(self, have: WorkIndex) -> Option<WorkChanges<J>> {
         let Self { work_index, news } = self;
         let is_newer = work_index.history == have.history && work_index.index > have.index;
         news.map(|news| *news).filter(|news| is_newer && news.since <= have.index && !news.changed.more)
@@ -287,13 +287,13 @@ impl<J> Wake<J> {
 kinds! {
     Register => "node.register",
     Heartbeat => "node.heartbeat",
-    NodeAnswer => "node.answer",
-    AskWork => "node.ask-work",
+    NodeResponse => "node.answer",
+    GetWork => "node.ask-work",
     Work<J> => "node.work",
-    AskAllocs => "node.ask-allocs",
+    GetAllocs => "node.ask-allocs",
     WorkAllocs<J> => "node.work-allocs",
     Report => "node.report",
-    Reported => "node.reported",
+    ReportAccepted => "node.reported",
     Wake<J> => "agent.wake",
 }
 
@@ -308,24 +308,24 @@ mod tests {
     #[test]
     fn news_follow_on_what_is_known() {
         let changed = WorkAllocs::<Job>::default();
-        let news = News { since: Index(5), gone: AllocIds::default(), changed };
+        let news = WorkChanges { since: Index(5), gone: AllocIds::default(), changed };
         let wake = Wake { work_index: at(1, 9), news: Some(Box::new(news.clone())) };
-        let after = |have| wake.clone().news_after(have);
+        let after = |have| wake.clone().changes_after(have);
         assert_eq!([5, 8].map(|have| after(at(1, have))), [Some(news.clone()), Some(news.clone())]);
         assert_eq!(after(at(1, 4)), None, "something was missed");
         assert_eq!(after(at(1, 9)), None, "it is known");
         assert_eq!(after(at(2, 5)), None, "another history says nothing");
         let changed = WorkAllocs { more: true, ..WorkAllocs::default() };
-        let in_part = Wake { news: Some(Box::new(News { changed, ..news })), ..wake };
-        assert_eq!(in_part.news_after(at(1, 5)), None, "it is not all");
+        let in_part = Wake { news: Some(Box::new(WorkChanges { changed, ..news })), ..wake };
+        assert_eq!(in_part.changes_after(at(1, 5)), None, "it is not all");
     }
 
     #[test]
     fn indexes_of_another_history_are_news_however_low() {
         let mut known = at(1, 5);
-        assert!(!known.hear(at(1, 5)) && !known.hear(at(1, 4)));
+        assert!(!known.advance_to(at(1, 5)) && !known.advance_to(at(1, 4)));
         assert_eq!(known, at(1, 5));
-        assert!(known.hear(at(1, 6)) && known.hear(at(2, 3)));
+        assert!(known.advance_to(at(1, 6)) && known.advance_to(at(2, 3)));
         assert_eq!(known, at(2, 3));
         assert_eq!((known.within(at(2, 0).history), known.within(at(1, 0).history)), (Index(3), Index::ZERO));
     }

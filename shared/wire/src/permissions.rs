@@ -72,10 +72,10 @@ macro_rules! table {
 
 table! {
     Command(role in SENDERS) => request(&[role], &[Role::PlanApplier]);
-    AskHead => request(&[Role::Api], &[Role::PlanApplier]);
+    GetHead => request(&[Role::Api], &[Role::PlanApplier]);
     Probe => request(&[Role::PlanApplier], &[Role::PlanApplier]);
     RenewLease(role in HOLDERS) => request(&[role], &[Role::PlanApplier]);
-    ForceGarbage => request(&[Role::Api], &[Role::PlanApplier]);
+    ForceGarbageCollection => request(&[Role::Api], &[Role::PlanApplier]);
     LeaseHolder(service in Singleton::ALL.iter().copied()) => {
         let role = Role::of_singleton(service);
         request(&[role], &[role])
@@ -83,7 +83,7 @@ table! {
     Changes => one_way(&[Role::PlanApplier], &Role::SERVICES);
     Head => one_way(&[Role::PlanApplier], &Role::SERVICES);
     Dequeue => request(&[Role::Scheduler], &[Role::EvalBroker]);
-    HandOut => request(&[Role::Scheduler], &[Role::EvalBroker]);
+    EvalLeaseRequest => request(&[Role::Scheduler], &[Role::EvalBroker]);
     NodeRegister(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeHeartbeat(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeWork(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
@@ -162,14 +162,14 @@ fn subscription(subject: &Subject) -> String {
     match subject {
         Subject::Command(_) => Subject::EVERY_COMMAND.to_owned(),
         Subject::RenewLease(_) => Subject::EVERY_RENEWAL.to_owned(),
-        Subject::AskHead
+        Subject::GetHead
         | Subject::Probe
-        | Subject::ForceGarbage
+        | Subject::ForceGarbageCollection
         | Subject::LeaseHolder(_)
         | Subject::Changes
         | Subject::Head
         | Subject::Dequeue
-        | Subject::HandOut
+        | Subject::EvalLease
         | Subject::NodeRegister(_)
         | Subject::NodeHeartbeat(_)
         | Subject::NodeWork(_)

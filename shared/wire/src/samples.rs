@@ -22,27 +22,27 @@ use model::{
     RequestId, RootKeyId, Timestamp,
 };
 
-use crate::broker::{self, Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
+use crate::broker::{self, Delivery, Dequeue, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse};
 use crate::command::{
-    self, AddRootKey, Answer, AskHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace,
+    self, AddRootKey, Answer, ProbeHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace,
     DeleteNodePool, DeploymentFinding, DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate,
-    EvaluateJob, EvaluateNode, FailDeployment, ForceGarbage, Garbage, GarbageBegun, Holding, NodeReport,
-    NodeSign, PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility,
+    EvaluateJob, EvaluateNode, FailDeployment, ForceGarbageCollection, Garbage, GarbageCollectionStarted, HolderAlive, NodeReport,
+    NodeLiveness, PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility,
     SetNamespace, SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateDeployments,
     UpdateEvals, UpdateNodes,
 };
-use crate::feed::{self, AskHead, Changes, Head};
+use crate::feed::{self, GetHead, Changes, Head};
 use crate::files::{
     self, FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin,
     ReadFile, ReadLogs, StatFile,
 };
 use crate::metrics::{self, Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
-    self, AllocReport, AskAllocs, AskWork, Heartbeat, News, NodeAnswer, Register, Report, Reported, Wake,
+    self, AllocReport, GetAllocs, GetWork, Heartbeat, WorkChanges, NodeResponse, Register, Report, ReportAccepted, Wake,
     Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    self, AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, CpuStats,
+    self, AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, CpuStats,
     DiskStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
@@ -319,7 +319,7 @@ pub(crate) fn commands() -> Vec<Command> {
         Command::RegisterNode(Box::new(RegisterNode { epoch: EPOCH, id: NODE, spec: node_spec() })),
         Command::UpdateNodes(UpdateNodes {
             epoch: EPOCH,
-            sign: NodeSign::Missed,
+            sign: NodeLiveness::Missed,
             nodes: vec![NODE],
             event: Some(node_event()),
         }),
@@ -456,32 +456,32 @@ fn every_message_comes_back_as_it_went_out() {
             scheduler_version: broker::SCHEDULER_VERSION,
         }),
         round_trip(Dequeued { evals: vec![delivery] }),
-        round_trip(HandOut { eval_id: EVAL, token: REQUEST, action: HandOutAction::GiveBack }),
-        round_trip(HandOutAnswer { held: true }),
+        round_trip(EvalLeaseRequest { eval_id: EVAL, token: REQUEST, action: EvalLeaseAction::GiveBack }),
+        round_trip(EvalLeaseResponse { held: true }),
         round_trip(RenewLease { service: Singleton::EvalBroker, process: PROCESS, epoch: EPOCH }),
-        round_trip(AskHolder {}),
-        round_trip(ForceGarbage {}),
-        round_trip(GarbageBegun {}),
-        round_trip(Holding {}),
+        round_trip(ProbeHolder {}),
+        round_trip(ForceGarbageCollection {}),
+        round_trip(GarbageCollectionStarted {}),
+        round_trip(HolderAlive {}),
         round_trip(Changes {
             history: HISTORY,
             first: INDEX,
             sets: vec![Some(Bytes::from_static(&[1, 2])), None],
         }),
         round_trip(Head { history: HISTORY, index: INDEX, at: NOW, epoch: EPOCH, applier: PROCESS }),
-        round_trip(AskHead {}),
+        round_trip(GetHead {}),
         round_trip(change_set()),
         round_trip(Register { id: NODE, spec: node_spec() }),
         round_trip(Heartbeat { id: NODE, secret: secret(), boot: 13 }),
-        round_trip(NodeAnswer {
+        round_trip(NodeResponse {
             status: NodeStatus::Initializing,
             ttl_ms: 5_000,
             work_index: WORK_INDEX,
             report_all: Some(INDEX),
         }),
-        round_trip(AskWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
+        round_trip(GetWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
         round_trip(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
-        round_trip(AskAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
+        round_trip(GetAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
         round_trip(work_allocs()),
         round_trip(WorkAllocs::<Job>::default()),
         round_trip(Report {
@@ -491,11 +491,11 @@ fn every_message_comes_back_as_it_went_out() {
             all_since: Some(INDEX),
             allocs: vec![alloc_report()],
         }),
-        round_trip(Reported { index: INDEX }),
+        round_trip(ReportAccepted { index: INDEX }),
         round_trip(Wake::<Job> { work_index: WORK_INDEX, news: None }),
         round_trip(Wake {
             work_index: WORK_INDEX,
-            news: Some(Box::new(News {
+            news: Some(Box::new(WorkChanges {
                 since: INDEX,
                 gone: [ALLOC].into_iter().collect(),
                 changed: work_allocs(),
@@ -524,7 +524,7 @@ fn every_message_comes_back_as_it_went_out() {
         round_trip(RestartTasks { alloc: ALLOC, task: Some("main".into()), all: true }),
         round_trip(SignalTasks { alloc: ALLOC, task: Some("main".into()), signal: "SIGUSR1".into() }),
         round_trip(TasksDone {}),
-        round_trip(AskHostStats {}),
+        round_trip(GetHostStats {}),
         round_trip(HostStats::default()),
         round_trip(HostStats {
             at: NOW,
@@ -541,10 +541,10 @@ fn every_message_comes_back_as_it_went_out() {
             disks: vec![disk_stats()],
             alloc_disk: Some(disk_stats()),
         }),
-        round_trip(AskAgentStats {}),
+        round_trip(GetAgentStats {}),
         round_trip(AgentStats::default()),
         round_trip(AgentStats { allocs: 3, heard_ago_ms: Some(200), ttl_ms: 10_000 }),
-        round_trip(AskAllocStats { alloc: ALLOC, task: Some("main".into()) }),
+        round_trip(GetAllocStats { alloc: ALLOC, task: Some("main".into()) }),
         round_trip(AllocStats {
             tasks: vec![TaskStats {
                 task: "main".into(),
@@ -574,7 +574,7 @@ fn every_message_comes_back_as_it_went_out() {
                 maxs: vec![2.0],
             },
         }),
-        round_trip(AskHostFacts {}),
+        round_trip(GetHostFacts {}),
         round_trip(HostFacts {
             os: "debian 13".into(),
             networks: vec![("lo".into(), vec!["127.0.0.1/8".into()])],

@@ -18,7 +18,7 @@ pub const SHOWN_BYTES_MAX: usize = 64 << 10;
 
 /// Requests the stats of the host. The response is [`HostStats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskHostStats {}
+pub struct GetHostStats {}
 
 /// Resource usage of a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub struct DiskStats {
 
 /// Requests the stats of an allocation's tasks. The response is [`AllocStats`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskAllocStats {
+pub struct GetAllocStats {
     /// The allocation.
     pub alloc: AllocId,
     /// Name of one task; `None` selects all tasks.
@@ -148,7 +148,7 @@ impl Usage {
 
 /// Requests the stats of the agent itself. The response is [`AgentStats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskAgentStats {}
+pub struct GetAgentStats {}
 
 /// State of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,7 +165,7 @@ pub struct AgentStats {
 
 /// Requests a description of the host, for troubleshooting. The response is [`HostFacts`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskHostFacts {}
+pub struct GetHostFacts {}
 
 /// Configuration of a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -185,12 +185,12 @@ pub struct HostFacts {
 }
 
 kinds! {
-    AskHostStats => "stats.ask-host",
+    GetHostStats => "stats.ask-host",
     HostStats => "stats.host",
-    AskAllocStats => "stats.ask-alloc",
+    GetAllocStats => "stats.ask-alloc",
     AllocStats => "stats.alloc",
-    AskAgentStats => "stats.ask-agent",
+    GetAgentStats => "stats.ask-agent",
     AgentStats => "stats.agent",
-    AskHostFacts => "stats.ask-facts",
+    GetHostFacts => "stats.ask-facts",
     HostFacts => "stats.facts",
 }

@@ -26,7 +26,7 @@ pub enum Subject {
     /// Requests the head from the active applier, for reads that must see all earlier writes. The response follows a
     /// commit, or a check of the epoch, that started after the request arrived.
     #[display("applier.head")]
-    AskHead,
+    GetHead,
     /// Checks whether there is an active applier. *No responders* means that there is none.
     #[display("applier.probe")]
     Probe,
@@ -36,7 +36,7 @@ pub enum Subject {
     RenewLease(Role),
     /// Requests that the active applier collects garbage of any age. A repeat is harmless: it finds nothing more.
     #[display("applier.garbage")]
-    ForceGarbage,
+    ForceGarbageCollection,
     /// Checks whether the active process of a singleton is alive. *No responders* means that it is gone, and that a
     /// standby need not wait until the lease expires.
     #[display("lease.{}.holder", _0.as_str())]
@@ -53,7 +53,7 @@ pub enum Subject {
     Dequeue,
     /// Nacks an evaluation at the active broker, or extends its lease.
     #[display("broker.hand-out")]
-    HandOut,
+    EvalLease,
     /// Registers a node at the active tracker.
     #[display("node.{_0}.register")]
     NodeRegister(NodeId),
@@ -61,8 +61,8 @@ pub enum Subject {
     /// responds.
     #[display("node.{_0}.heartbeat")]
     NodeHeartbeat(NodeId),
-    /// Requests a node's work from the active tracker ([`AskWork`](crate::node::AskWork)), or the rest of it
-    /// ([`AskAllocs`](crate::node::AskAllocs)); a header names the request.
+    /// Requests a node's work from the active tracker ([`GetWork`](crate::node::AskWork)), or the rest of it
+    /// ([`GetAllocs`](crate::node::AskAllocs)); a header names the request.
     #[display("node.{_0}.work")]
     NodeWork(NodeId),
     /// Reports of a node about its allocations. A report may arrive twice or late; its boot and sequence numbers show
@@ -118,15 +118,15 @@ impl Subject {
             | Self::AgentTasks(node)
             | Self::AgentStats(node) => Some(*node),
             Self::Command(_)
-            | Self::AskHead
+            | Self::GetHead
             | Self::Probe
             | Self::RenewLease(_)
-            | Self::ForceGarbage
+            | Self::ForceGarbageCollection
             | Self::LeaseHolder(_)
             | Self::Changes
             | Self::Head
             | Self::Dequeue
-            | Self::HandOut
+            | Self::EvalLease
             | Self::NodeRegister(_)
             | Self::NodeHeartbeat(_)
             | Self::NodeWork(_)
@@ -251,7 +251,7 @@ mod tests {
         for (subject, _) in OF_NODES {
             assert_eq!(Subject::node_of(&subject.to_string()), Some(NODE));
         }
-        let others = [Subject::Command(Role::Api), Subject::AskHead, Subject::AgentWake(NODE)];
+        let others = [Subject::Command(Role::Api), Subject::GetHead, Subject::AgentWake(NODE)];
         let others = others.map(|subject| subject.to_string());
         let broken =
             ["node", "node.", "node.7.report", &format!("node.{NODE}"), &format!("xnode.{NODE}.report")]

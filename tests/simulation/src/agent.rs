@@ -8,7 +8,7 @@ use model::job::NetworkResource;
 use model::node::{Driver, LegacyCpu, NodeAddress, NodeNetwork, NodeResources, NodeSpec, NodeStatus, Secret};
 use model::{AllocId, Index, Nanos, NodeId};
 use wire::RefusalKind;
-use wire::node::{AllocReport, AskWork, Heartbeat, NodeAnswer, Register, Report, Work, WorkIndex};
+use wire::node::{AllocReport, GetWork, Heartbeat, NodeResponse, Register, Report, Work, WorkIndex};
 
 use crate::messages::{Body, Input, Reply, Subject, Timer};
 use crate::world::{Ctx, Disk, Process};
@@ -85,30 +85,30 @@ impl AgentProcess {
             Some(ctx.request(Subject::Heartbeat, Body::Heartbeat(heartbeat), REQUEST_TIMEOUT));
     }
 
-    fn handle_answer(&mut self, answer: &NodeAnswer, ctx: &mut Ctx<'_>) {
+    fn handle_answer(&mut self, answer: &NodeResponse, ctx: &mut Ctx<'_>) {
         self.status = Some(answer.status);
         self.report_all = answer.report_all;
-        self.work_index.hear(answer.work_index);
+        self.work_index.advance_to(answer.work_index);
         ctx.timer(Nanos(i64::from(answer.ttl_ms) * Nanos::MILLISECOND.0), Timer::Heartbeat);
     }
 
     fn ask_work(&mut self, ctx: &mut Ctx<'_>) {
-        if self.work_call.is_some() || (self.has_work && !self.work_index.is_news_to(self.fetched_index)) {
+        if self.work_call.is_some() || (self.has_work && !self.work_index.is_newer_than(self.fetched_index)) {
             return;
         }
         let mut seen = self.work_index;
         for task in self.disk.allocs.values() {
-            seen.hear(task.index);
+            seen.advance_to(task.index);
         }
         let since = if self.has_work { self.fetched_index } else { WorkIndex::default() };
-        let ask = AskWork { id: self.node, secret: secret(), since, seen };
-        self.work_call = Some(ctx.request(Subject::Node, Body::AskWork(ask), REQUEST_TIMEOUT));
+        let ask = GetWork { id: self.node, secret: secret(), since, seen };
+        self.work_call = Some(ctx.request(Subject::Node, Body::GetWork(ask), REQUEST_TIMEOUT));
     }
 
     fn apply_work(&mut self, work: &Work, ctx: &mut Ctx<'_>) {
         self.has_work = true;
         self.fetched_index.hear(work.index);
-        self.work_index.hear(work.index);
+        self.work_index.advance_to(work.index);
         let is_listed = |id: &AllocId| work.allocs.iter().any(|(listed, _)| listed == id);
         self.disk.allocs.retain(|id, _| is_listed(id));
         for alloc in &work.changed.allocs {
@@ -199,7 +199,7 @@ impl Process for AgentProcess {
             Input::Timer(_) | Input::DbReply(..) => {}
             Input::Message(message) => {
                 if let Body::Wake(index) = message.body {
-                    self.work_index.hear(index);
+                    self.work_index.advance_to(index);
                 }
             }
             Input::Reply(call, reply) => {
@@ -228,7 +228,7 @@ impl Process for AgentProcess {
                     }
                 } else if self.report_call.as_ref().is_some_and(|(known, _)| *known == call) {
                     let (_, states) = self.report_call.take().expect("the call was compared above");
-                    if matches!(reply, Reply::Reported(Ok(()))) {
+                    if matches!(reply, Reply::ReportAccepted(Ok(()))) {
                         for (id, status) in states {
                             if let Some(task) = self.disk.allocs.get_mut(&id) {
                                 task.acknowledged = Some(status);

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use model::{Epoch, Nanos, ProcessId, Timestamp};
-use plan_applier::applier::{Applier, Ended, Fate, Question, Received, Write};
-use plan_applier::{Incoming, Remembered, Reply as ApplierReply};
+use plan_applier::applier::{Applier, Completion, WriteOutcome, Query, Received, Write};
+use plan_applier::{Incoming, RequestLog, Reply as ApplierReply};
 use state::State;
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ impl ApplierProcess {
             if let DbReply::Loaded(head, state, requests) = reply
                 && head.epoch == epoch
             {
-                let request_log = Remembered::new(Timestamp::UNSET, requests);
+                let request_log = RequestLog::new(Timestamp::UNSET, requests);
                 let applier = Applier::new(head, State::clone(&state), request_log, ctx.monotonic());
                 self.activate(epoch, applier, ctx);
             }
@@ -89,13 +89,13 @@ impl ApplierProcess {
     fn handle_write_reply(&mut self, reply: DbReply, ctx: &mut Ctx<'_>) {
         let Some(active) = &mut self.active else { return };
         let outcome = match reply {
-            DbReply::Done => Fate::Done,
-            DbReply::Deposed => Fate::Deposed,
-            DbReply::Lost => Fate::Unknown,
-            _ => Fate::Failed,
+            DbReply::Done => WriteOutcome::Done,
+            DbReply::Deposed => WriteOutcome::Deposed,
+            DbReply::Lost => WriteOutcome::Unknown,
+            _ => WriteOutcome::Failed,
         };
         match active.applier.written(outcome, ctx.monotonic(), ctx.wall()) {
-            Ended::Durable { rows, said, .. } => {
+            Completion::Durable { rows, answers, .. } => {
                 for row in &rows {
                     let durable = ctx.world.database.set(row.index).map(|set| set.request_id);
                     if durable != Some(row.request_id) {
@@ -108,16 +108,16 @@ impl ApplierProcess {
                 if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
                     ctx.publish(Subject::Changes, Body::Changes(first.index.0..=last.index.0));
                 }
-                send_replies(said, ctx);
+                send_replies(answers, ctx);
             }
-            Ended::Failed(said) => send_replies(said, ctx),
-            Ended::Deposed => self.retire(ctx),
+            Completion::Failed(answers) => send_replies(answers, ctx),
+            Completion::Deposed => self.retire(ctx),
         }
     }
 
     fn retire(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(mut active) = self.active.take() {
-            send_replies(active.applier.send_everybody_away(), ctx);
+            send_replies(active.applier.reject_all(), ctx);
         }
         SUBJECTS.into_iter().for_each(|subject| ctx.unsubscribe(subject));
         self.unanswered = 0;
@@ -133,15 +133,15 @@ impl ApplierProcess {
                     Received::Committed(to, index) => {
                         active.lookups.insert(ctx.database(Statement::AnswerAt(index)), to);
                     }
-                    Received::Turned(to, reply) => ctx.answer(to, Reply::Applier(reply)),
+                    Received::Rejected(to, reply) => ctx.answer(to, Reply::Applier(reply)),
                 }
             }
-            Body::Renew(renew) => active.applier.ask(Question::Renew(renew), from, until),
+            Body::Renew(renew) => active.applier.ask(Query::Renew(renew), from, until),
             Body::ReadHead if planted_bugs::is_planted(planted_bugs::Bug::ReadsFromMemory) => {
                 let head = active.applier.head(ctx.wall());
                 ctx.answer(from, Reply::Applier(ApplierReply::Head(head)));
             }
-            Body::ReadHead => active.applier.ask(Question::Head, from, until),
+            Body::ReadHead => active.applier.ask(Query::Head, from, until),
             Body::Probe => ctx.answer(from, Reply::Probed),
             _ => {}
         }
@@ -155,7 +155,7 @@ impl ApplierProcess {
         if let Some(write) = active.applier.next_write(ctx.monotonic()) {
             let statement = match write {
                 Write::Commit(from, rows) => Statement::Commit { epoch, from, rows },
-                Write::FindOut(from, rows) => Statement::ReadOutcome { epoch, from, rows },
+                Write::ResolveCommit(from, rows) => Statement::ReadOutcome { epoch, from, rows },
                 Write::Renew => Statement::Renew(epoch),
                 Write::Confirm => Statement::Confirm(epoch),
             };

@@ -96,7 +96,7 @@ impl BrokerProcess {
             }
             Body::EvalLease(request) => {
                 let (id, token) = (request.eval_id, request.token);
-                let held = active.broker.hand_out(id, token, request.action, ctx.wall());
+                let held = active.broker.apply_lease_action(id, token, request.action, ctx.wall());
                 ctx.answer(from, Reply::EvalLease(held));
             }
             _ => {}

@@ -9,10 +9,10 @@ use plan_applier::Reply as ApplierReply;
 use state::State;
 use store::LogRow;
 use wire::Refusal;
-use wire::broker::{Delivery, Dequeue, HandOut};
+use wire::broker::{Delivery, Dequeue, EvalLeaseRequest};
 use wire::command::{Answer, Command, RenewLease};
 use wire::feed::Head;
-use wire::node::{AskWork, Heartbeat, NodeAnswer, Register, Report, Work, WorkIndex};
+use wire::node::{GetWork, Heartbeat, NodeResponse, Register, Report, Work, WorkIndex};
 
 /// Index of a process among all processes.
 pub(crate) type Pid = usize;
@@ -43,10 +43,10 @@ pub(crate) enum Body {
     ReadHead,
     Probe,
     Dequeue(Dequeue),
-    EvalLease(HandOut),
+    EvalLease(EvalLeaseRequest),
     Register(Register),
     Heartbeat(Heartbeat),
-    AskWork(AskWork),
+    GetWork(GetWork),
     Report(Report),
     /// Indexes of committed change sets. Their contents are read from the database.
     Changes(RangeInclusive<u64>),
@@ -62,9 +62,9 @@ pub(crate) enum Reply {
     Probed,
     Dequeued(Vec<Delivery>),
     EvalLease(bool),
-    Node(Result<NodeAnswer, Refusal>),
+    Node(Result<NodeResponse, Refusal>),
     Work(Result<Work, Refusal>),
-    Reported(Result<(), Refusal>),
+    ReportAccepted(Result<(), Refusal>),
     /// The subject has no subscribers.
     NoResponders,
     TimedOut,

@@ -11,8 +11,8 @@ use model::{Index, Nanos, NodeId, ProcessId};
 use node_tracker::heartbeats::{Heartbeats, Settings};
 use node_tracker::work::work;
 use state::{NodeRef, State, Step};
-use wire::command::{Command, NodeReport, NodeSign, RegisterNode, ReportAllocs, UpdateNodes};
-use wire::node::{AskWork, Heartbeat, NodeAnswer, Report, WorkIndex};
+use wire::command::{Command, NodeReport, NodeLiveness, RegisterNode, ReportAllocs, UpdateNodes};
+use wire::node::{GetWork, Heartbeat, NodeResponse, Report, WorkIndex};
 use wire::{Refusal, RefusalKind};
 
 use crate::commands::Commands;
@@ -125,7 +125,7 @@ impl TrackerProcess {
             }
         }
         if !self.is_active {
-            return registered.iter().for_each(|id| self.heartbeats.overhear(*id, now));
+            return registered.iter().for_each(|id| self.heartbeats.record_standby_heartbeat(*id, now));
         }
         for node in step.after.nodes() {
             let announced = self.announced.entry(node.id()).or_default();
@@ -144,7 +144,7 @@ impl TrackerProcess {
             if let Body::Heartbeat(Heartbeat { id, boot, .. }) = body
                 && state.node(id).is_some_and(|node| node.spec().boot == boot)
             {
-                self.heartbeats.overhear(id, ctx.wall());
+                self.heartbeats.record_standby_heartbeat(id, ctx.wall());
             }
             return;
         };
@@ -165,13 +165,13 @@ impl TrackerProcess {
                     }
                     Some(_) => {
                         let update =
-                            UpdateNodes { epoch, sign: NodeSign::Heard, nodes: vec![id], event: None };
+                            UpdateNodes { epoch, sign: NodeLiveness::Heard, nodes: vec![id], event: None };
                         let purpose = Purpose::AnswerNode(from, id);
                         self.commands.send(Command::UpdateNodes(update), purpose, COMMAND_TIMEOUT, ctx);
                     }
                 }
             }
-            Body::AskWork(AskWork { id, since, seen, .. }) => {
+            Body::GetWork(GetWork { id, since, seen, .. }) => {
                 let node = state.node(id).filter(|_| state.index() >= seen.within(state.history()));
                 let answer = node.map(|node| work(node, state.history(), since)).ok_or_else(node_not_found);
                 ctx.answer(from, Reply::Work(answer));
@@ -208,7 +208,7 @@ impl TrackerProcess {
             let waits = server.status == NodeStatus::Initializing
                 && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
             let loses_wake_ups = planted_bugs::is_planted(planted_bugs::Bug::LosesWakeUps);
-            NodeAnswer {
+            NodeResponse {
                 status: server.status,
                 ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or_default(),
                 work_index: if loses_wake_ups { WorkIndex::default() } else { work_index(&state, node) },
@@ -220,11 +220,11 @@ impl TrackerProcess {
 
     fn advance(&mut self, ctx: &mut Ctx<'_>) {
         // The simulated bus has no connection on which heartbeats could be delayed, so the second argument is zero.
-        self.heartbeats.look(ctx.wall(), Nanos::ZERO);
+        self.heartbeats.check_clock(ctx.wall(), Nanos::ZERO);
         let (Some(epoch), true) = (self.lease.epoch(), self.is_active) else { return };
         let missed = self.heartbeats.handle_timeout(ctx.wall(), 100);
         if !missed.is_empty() {
-            let command = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: missed.clone(), event: None };
+            let command = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: missed.clone(), event: None };
             self.commands.send(Command::UpdateNodes(command), Purpose::Missed(missed), COMMAND_TIMEOUT, ctx);
         }
     }
@@ -259,7 +259,7 @@ impl TrackerProcess {
                     Ok(done) if !done.refused_nodes.contains(&id) => Ok(()),
                     Ok(_) | Err(_) => Err(not_ready()),
                 };
-                ctx.answer(to, Reply::Reported(answer));
+                ctx.answer(to, Reply::ReportAccepted(answer));
             }
             Purpose::Missed(nodes) => {
                 let now = ctx.wall();
@@ -269,7 +269,7 @@ impl TrackerProcess {
                         let alive = nodes.iter().filter(|id| expects_heartbeats(&state, **id));
                         alive.for_each(|id| self.heartbeats.track(*id, now));
                     }
-                    _ => self.heartbeats.again(&nodes, now),
+                    _ => self.heartbeats.retry_report(&nodes, now),
                 }
             }
         }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use model::eval::Evaluation;
 use model::job::JobType;
 use model::{Index, Nanos};
-use scheduler::attempt::{Attempts, End, Next, Why};
+use scheduler::attempt::{Attempts, End, Next, ReturnReason};
 use scheduling::{Attempt, Proposal, schedule};
-use wire::broker::{Delivery, Dequeue, HandOut, HandOutAction, SCHEDULER_VERSION};
+use wire::broker::{Delivery, Dequeue, EvalLeaseRequest, EvalLeaseAction, SCHEDULER_VERSION};
 use wire::command::{Command, SubmitPlan};
 
 use crate::commands::Commands;
@@ -43,7 +43,7 @@ struct Task {
 }
 
 enum Phase {
-    Waiting { at_least: Index, fruitless: u8, until: Nanos },
+    Waiting { at_least: Index, attempts_without_progress: u8, until: Nanos },
     Computing(Option<Box<Proposal>>),
     Submitted,
 }
@@ -83,9 +83,9 @@ impl WorkerProcess {
 
     fn next(&mut self, number: u64, next: Next, ctx: &mut Ctx<'_>) {
         match next {
-            Next::Schedule { at_least, fruitless } => {
+            Next::Schedule { at_least, attempts_without_progress } => {
                 if let Some(task) = self.tasks.get_mut(&number) {
-                    task.phase = Phase::Waiting { at_least, fruitless, until: ctx.world.now + INDEX_WAIT };
+                    task.phase = Phase::Waiting { at_least, attempts_without_progress, until: ctx.world.now + INDEX_WAIT };
                     ctx.timer(INDEX_WAIT, Timer::Task(number));
                 }
                 self.try_schedule(number, ctx);
@@ -97,11 +97,11 @@ impl WorkerProcess {
     /// Schedules once the replica has reached the index.
     fn try_schedule(&mut self, number: u64, ctx: &mut Ctx<'_>) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
-        let Phase::Waiting { at_least, fruitless, until } = task.phase else { return };
+        let Phase::Waiting { at_least, attempts_without_progress, until } = task.phase else { return };
         let Some(state) = self.replica.state(ctx.world).cloned() else { return };
         if state.index() < at_least {
             if ctx.world.now >= until {
-                self.end(number, &End::GivenBack(Why::Behind(at_least)), ctx);
+                self.end(number, &End::Returned(ReturnReason::Behind(at_least)), ctx);
             }
             return;
         }
@@ -111,7 +111,7 @@ impl WorkerProcess {
         let eval: Evaluation = Evaluation::clone(eval);
         let now = ctx.wall().max(state.at()).max(eval.wait_until);
         // The simulation has no deployment watcher.
-        let attempt = Attempt { state: &state, eval: &eval, now, fruitless, rollouts: false, explain: false };
+        let attempt = Attempt { state: &state, eval: &eval, now, attempts_without_progress, rollouts: false, explain: false };
         task.phase = Phase::Computing(Some(Box::new(schedule(&attempt, &mut || ctx.id()))));
         let delay = ctx.world.between(COMPUTE_TIME);
         ctx.timer(delay, Timer::Task(number));
@@ -131,11 +131,11 @@ impl WorkerProcess {
         let Some(task) = self.tasks.remove(&number) else { return };
         match end {
             End::Finished => {}
-            End::GivenBack(_) => {
-                update_lease(task.delivery, HandOutAction::GiveBack, ctx);
+            End::Returned(_) => {
+                update_lease(task.delivery, EvalLeaseAction::GiveBack, ctx);
             }
             End::Failed(_) => {
-                update_lease(task.delivery, HandOutAction::Fail, ctx);
+                update_lease(task.delivery, EvalLeaseAction::Fail, ctx);
             }
         }
         self.poll(ctx);
@@ -151,8 +151,8 @@ impl WorkerProcess {
     }
 }
 
-fn update_lease(delivery: Delivery, action: HandOutAction, ctx: &mut Ctx<'_>) -> u64 {
-    let request = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
+fn update_lease(delivery: Delivery, action: EvalLeaseAction, ctx: &mut Ctx<'_>) -> u64 {
+    let request = EvalLeaseRequest { eval_id: delivery.eval_id, token: delivery.token, action };
     ctx.request(Subject::EvalLease, Body::EvalLease(request), BROKER_TIMEOUT)
 }
 
@@ -173,7 +173,7 @@ impl Process for WorkerProcess {
             Input::Timer(Timer::Renew(number)) => {
                 if let Some(task) = self.tasks.get(&number) {
                     let delivery = task.delivery;
-                    self.renewals.insert(update_lease(delivery, HandOutAction::Renew, ctx), number);
+                    self.renewals.insert(update_lease(delivery, EvalLeaseAction::Renew, ctx), number);
                     ctx.timer(renew_every(delivery), Timer::Renew(number));
                 }
             }

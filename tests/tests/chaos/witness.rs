@@ -16,7 +16,7 @@ use tests::harness::{Cluster, pause};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{Answer, Command, DeregisterJob, Done, EvaluateJob, RegisterJob};
-use wire::feed::{AskHead, Head};
+use wire::feed::{GetHead, Head};
 use wire::{Inbox, Refusal, Role, Subject};
 
 /// Number of clients.
@@ -83,7 +83,7 @@ impl Witness {
         let serve =
             async |subject: String| observer.serve(subject).await.expect("the subject can be subscribed to");
         let requests =
-            [serve(Subject::EVERY_COMMAND.to_owned()).await, serve(Subject::AskHead.to_string()).await];
+            [serve(Subject::EVERY_COMMAND.to_owned()).await, serve(Subject::GetHead.to_string()).await];
         let answers = serve(Inbox::EVERY.to_owned()).await;
         let end = CancellationToken::new();
         let capture = tokio::spawn(capture_messages(requests, answers, end.clone()));
@@ -307,7 +307,7 @@ impl Client {
     async fn head(&self) {
         loop {
             let id = self.expect_answer(ExpectedAnswer::Head);
-            let head = self.bus.request_as::<_, Head>(Subject::AskHead, id, &AskHead {}, HEAD_WITHIN).await;
+            let head = self.bus.request_as::<_, Head>(Subject::GetHead, id, &GetHead {}, HEAD_WITHIN).await;
             if let Ok(head) = head {
                 self.records.acknowledged.fetch_max(head.index.0, Ordering::SeqCst);
                 self.records.epoch.fetch_max(head.epoch.0, Ordering::SeqCst);

@@ -111,10 +111,10 @@ async fn unreadable_messages_are_refused() {
     let node = text(&cluster.api.get("/v1/nodes").await[0], "ID").parse().expect("the id is valid");
     for subject in [
         Subject::Command(ROLE),
-        Subject::AskHead,
+        Subject::GetHead,
         Subject::RenewLease(ROLE),
         Subject::Dequeue,
-        Subject::HandOut,
+        Subject::EvalLease,
         Subject::NodeRegister(node),
         Subject::NodeHeartbeat(node),
         Subject::NodeWork(node),

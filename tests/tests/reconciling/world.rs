@@ -304,7 +304,7 @@ impl World {
             state: &self.state,
             eval: &eval,
             now: self.now,
-            fruitless: 0,
+            attempts_without_progress: 0,
             rollouts: true,
             explain: false,
         };

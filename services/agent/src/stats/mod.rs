@@ -19,7 +19,7 @@ use telemetry::clock;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use wire::stats::{
-    AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, HostFacts, HostStats,
+    AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
 };
 use wire::{Refusal, RefusalKind};
 
@@ -62,14 +62,14 @@ impl Stats {
     }
 
     async fn answer(self: Arc<Self>, request: Request) {
-        if request.is::<AskHostStats>() {
-            request.answer_with(async |AskHostStats {}| self.host_stats().await).await;
-        } else if request.is::<AskAgentStats>() {
-            request.answer_with(async |AskAgentStats {}| self.agent_stats().await).await;
-        } else if request.is::<AskHostFacts>() {
-            request.answer_with(async |AskHostFacts {}| self.host_facts().await).await;
+        if request.is::<GetHostStats>() {
+            request.answer_with(async |GetHostStats {}| self.host_stats().await).await;
+        } else if request.is::<GetAgentStats>() {
+            request.answer_with(async |GetAgentStats {}| self.agent_stats().await).await;
+        } else if request.is::<GetHostFacts>() {
+            request.answer_with(async |GetHostFacts {}| self.host_facts().await).await;
         } else {
-            request.answer_with(async |ask: AskAllocStats| self.alloc_stats(ask).await).await;
+            request.answer_with(async |ask: GetAllocStats| self.alloc_stats(ask).await).await;
         }
     }
 
@@ -111,8 +111,8 @@ impl Stats {
         .await
     }
 
-    async fn alloc_stats(self: &Arc<Self>, ask: AskAllocStats) -> Result<AllocStats, Refusal> {
-        let AskAllocStats { alloc, task } = ask;
+    async fn alloc_stats(self: &Arc<Self>, ask: GetAllocStats) -> Result<AllocStats, Refusal> {
+        let GetAllocStats { alloc, task } = ask;
         let stats = Arc::clone(self);
         let running = blocking(move || Processes::of_alloc(&stats.context, alloc, task.as_ref())).await?;
         let last = lock(&self.tasks).clone();

@@ -31,7 +31,7 @@ async fn a_machine_tells_how_it_fares_also_again_at_once() {
 #[tokio::test]
 async fn an_allocation_that_is_not_here_is_unknown() {
     let (_dir, stats) = stats();
-    let ask = AskAllocStats { alloc: alloc_id(1), task: None };
+    let ask = GetAllocStats { alloc: alloc_id(1), task: None };
     let refusal = stats.alloc_stats(ask).await.unwrap_err();
     assert_eq!(refusal.kind, RefusalKind::NotFound);
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use state::{Snapshot, State, Table, WatchKey};
 use tokio::sync::{mpsc, oneshot};
 use wire::Subject;
-use wire::feed::{AskHead, Head};
+use wire::feed::{GetHead, Head};
 
 use super::list::{self, Piece};
 use super::{Body, CacheKey, Error, Meta, NO_LEADER, Page, Query, ReadOptions, Response};
@@ -53,7 +53,7 @@ pub(crate) fn head_client(bus: Bus) -> (HeadClient, impl Future<Output = ()> + S
         let mut waiting = Vec::new();
         // A read that arrives during a request waits for the next one: the current response may be older than the read.
         while receiver.recv_many(&mut waiting, WAITING_READS_MAX).await > 0 {
-            let response = bus.request::<AskHead, Head>(Subject::AskHead, &AskHead {}, HEAD_TIMEOUT).await;
+            let response = bus.request::<GetHead, Head>(Subject::GetHead, &GetHead {}, HEAD_TIMEOUT).await;
             if let Err(error) = &response {
                 tracing::debug!(error = telemetry::chain(error), "cannot request the applier's head");
             }

@@ -21,7 +21,7 @@ use telemetry::metrics::catalogue::{
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use wire::Subject;
-use wire::stats::{AllocStats, AskAllocStats, AskHostStats, HostStats, TaskStats};
+use wire::stats::{AllocStats, GetAllocStats, GetHostStats, HostStats, TaskStats};
 
 use super::computed::node_labels;
 
@@ -114,7 +114,7 @@ async fn poll_once(bus: &Bus, replica: &Replica, published: PublishedMetrics) ->
 
 async fn poll_host(bus: Bus, permits: Arc<Semaphore>, node: NodeId, labels: Vec<String>) -> Vec<Series> {
     let _permit = permits.acquire_owned().await;
-    let response = bus.request(Subject::AgentStats(node), &AskHostStats {}, RESPONSE_TIMEOUT).await;
+    let response = bus.request(Subject::AgentStats(node), &GetHostStats {}, RESPONSE_TIMEOUT).await;
     response.map(|stats| host_series(&stats, &labels)).unwrap_or_default()
 }
 
@@ -196,7 +196,7 @@ async fn poll_tasks(
     allocated: Allocated,
 ) -> Vec<Series> {
     let _permit = permits.acquire_owned().await;
-    let message = AskAllocStats { alloc, task: None };
+    let message = GetAllocStats { alloc, task: None };
     let response = bus.request::<_, AllocStats>(Subject::AgentStats(node), &message, RESPONSE_TIMEOUT).await;
     let stats = response.map(|stats| stats.tasks).unwrap_or_default();
     stats.iter().flat_map(|stats| task_series(stats, &allocated)).collect()

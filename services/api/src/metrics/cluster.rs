@@ -235,7 +235,7 @@ impl ClusterMetrics {
                 let process_labels =
                     || vec![("service", process.service.to_string()), ("process", id.to_string())];
                 match own.meta.merge {
-                    Merge::Each | Merge::EachActive(_) => Some(own.line(labels, process_labels())),
+                    Merge::Each | Merge::PerProcessActive(_) => Some(own.line(labels, process_labels())),
                     Merge::Active(_) => Some(own.line(labels, Vec::new())),
                     Merge::Sum | Merge::Api => None,
                 }

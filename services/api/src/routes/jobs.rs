@@ -241,7 +241,7 @@ pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Erro
     if body.canonicalize.unwrap_or_default() {
         model::canonicalise(&mut job);
     }
-    Ok(Response::json(&jobspec::shown(&job)))
+    Ok(Response::json(&jobspec::parse_route_json(&job)))
 }
 
 /// Options of the parse route: job files cannot read files of the server, and values for undeclared variables are ignored.
@@ -250,6 +250,6 @@ fn parse_options(variables: String) -> jobspec::Options {
     if !variables.is_empty() {
         options.variables.push(jobspec::Variables::File { name: options.file_name.clone(), text: variables });
     }
-    options.surroundings.seed = telemetry::clock::random_bytes();
+    options.function_inputs.seed = telemetry::clock::random_bytes();
     options
 }

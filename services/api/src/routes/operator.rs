@@ -7,7 +7,7 @@ use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
 use model::text::quoted;
 use serde::Serialize;
 use state::Table;
-use wire::command::{Command, ForceGarbage, GarbageBegun, SetSchedulerConfig};
+use wire::command::{Command, ForceGarbageCollection, GarbageCollectionStarted, SetSchedulerConfig};
 use wire::{Refusal, RefusalKind, Subject};
 
 use super::Request;
@@ -80,7 +80,7 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
 /// Collects all garbage, whatever its age. The response says only that the collection has begun.
 pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, Error> {
     let within = api.limits.leader_timeout;
-    let begun = api.bus.request::<_, GarbageBegun>(Subject::ForceGarbage, &ForceGarbage {}, within).await;
+    let begun = api.bus.request::<_, GarbageCollectionStarted>(Subject::ForceGarbageCollection, &ForceGarbageCollection {}, within).await;
     begun.map_err(|error| Error::failed(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
     Ok(Response::ok(Body::Empty))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use state::State;
 use wire::stats::{
-    AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, CpuStats, DiskStats,
+    AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, CpuStats, DiskStats,
     HostFacts, HostStats, TaskStats, Usage,
 };
 
@@ -49,14 +49,14 @@ impl Api {
 /// Reads the resource usage of a node's host.
 pub(crate) async fn host(api: &Api, request: &Request) -> Result<Response, Error> {
     let node = api.node_of(&request.query).await?;
-    let stats: HostStats = request_stats(&api.bus, node, &AskHostStats {}).await?;
+    let stats: HostStats = request_stats(&api.bus, node, &GetHostStats {}).await?;
     Ok(Response::json(&host_shape(&stats)))
 }
 
 /// Stats of this process's own agent; `None` if there is no agent or it does not answer in time.
 pub(super) async fn own_agent(api: &Api) -> Option<Value> {
     let node = api.colocated.node?;
-    let response = request_stats(&api.bus, node, &AskAgentStats {});
+    let response = request_stats(&api.bus, node, &GetAgentStats {});
     let stats: AgentStats = tokio::time::timeout(OWN_AGENT_TIMEOUT, response).await.ok()?.ok()?;
     let last_heartbeat = stats.heard_ago_ms.map(|ms| format!("{}s", Duration::from_millis(ms).as_secs_f64()));
     Some(json!({
@@ -200,7 +200,7 @@ impl From<&TaskStats> for TaskUsage {
 pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let task = Some(request.query.text("task")).filter(|task| !task.is_empty()).map(Text::from);
-    let message = AskAllocStats { alloc: agent.alloc(), task };
+    let message = GetAllocStats { alloc: agent.alloc(), task };
     let AllocStats { tasks } = agent.request_stats(&message).await?;
     // The total is left empty if one task is requested.
     let sum = match message.task {
@@ -219,7 +219,7 @@ pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Response, Erro
     let query = &request.query;
     api.check_server(query)?;
     let node = api.node_of(query).await?;
-    let facts: HostFacts = request_stats(&api.bus, node, &AskHostFacts {}).await?;
+    let facts: HostFacts = request_stats(&api.bus, node, &GetHostFacts {}).await?;
     let network = |(name, addresses): &(Text, Vec<Text>)| json!({ "Name": name, "Addresses": addresses });
     let environment: BTreeMap<_, _> = facts.environment.iter().map(|(name, value)| (name, value)).collect();
     let disks: BTreeMap<_, _> = facts.disks.iter().map(|disk| (&disk.mountpoint, disk_shape(disk))).collect();

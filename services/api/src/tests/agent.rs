@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::files::{NODE, cluster};
 use super::harness::{Harness, Response};
-use crate::Beside;
+use crate::Colocated;
 
 #[actix_web::test]
 async fn workers_are_counted_and_servers_need_not_join() {
     let colocated =
-        Beside { workers: 3, schedulers: vec![JobType::Service, JobType::Batch], ..Beside::default() };
+        Colocated { workers: 3, schedulers: vec![JobType::Service, JobType::Batch], ..Colocated::default() };
     let harness = Harness::colocated(Vec::new(), colocated).await;
     let config = harness.get("/v1/agent/schedulers/config").await.json();
     assert_eq!(

@@ -9,7 +9,7 @@ use model::node::Eligibility;
 use model::{DeploymentId, Index, JobKey, JobVersionKey, NodeId, Timestamp};
 use serde_json::json;
 use wire::Subject;
-use wire::command::{Command, FailDeployment, ForceGarbage, GarbageBegun, SetEligibility};
+use wire::command::{Command, FailDeployment, ForceGarbageCollection, GarbageCollectionStarted, SetEligibility};
 
 use super::harness::Harness;
 
@@ -113,12 +113,12 @@ async fn garbage_is_collected_by_whoever_applies() {
     let harness = Harness::with(Vec::new()).await;
     let (status, text) = (500, "No cluster leader: no process responds");
     assert_eq!(harness.put("/v1/system/gc", "").await.error(), (status, text));
-    let mut forces = harness.bus.serve(Subject::ForceGarbage.to_string()).await.unwrap();
+    let mut forces = harness.bus.serve(Subject::ForceGarbageCollection.to_string()).await.unwrap();
     harness.bus.flush().await.unwrap();
     let answer = async {
         let request = forces.next().await.unwrap();
-        request.body::<ForceGarbage>().unwrap();
-        request.answer(&GarbageBegun {}).await;
+        request.body::<ForceGarbageCollection>().unwrap();
+        request.answer(&GarbageCollectionStarted {}).await;
     };
     let (got, ()) = tokio::join!(harness.put("/v1/system/gc", ""), answer);
     assert_eq!((got.status.as_u16(), &*got.text), (200, ""));

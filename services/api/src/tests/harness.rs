@@ -14,12 +14,12 @@ use serde_json::Value;
 use state::Replica;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Answer, Command, Done};
-use wire::feed::{AskHead, Head};
+use wire::feed::{GetHead, Head};
 use wire::{Refusal, Role, Subject};
 
 use crate::scene;
 use crate::settings::Limits;
-use crate::{Args, Beside, Server};
+use crate::{Args, Colocated, Server};
 
 #[derive(clap::Parser)]
 struct ApiArgs {
@@ -61,7 +61,7 @@ impl Harness {
     }
 
     /// Like [`Self::with`], in a process that has other roles as well.
-    pub(super) async fn colocated(changes: Vec<Change>, colocated: Beside) -> Self {
+    pub(super) async fn colocated(changes: Vec<Change>, colocated: Colocated) -> Self {
         let harness = Self::start(changes, colocated, &[]).await;
         Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
         harness
@@ -69,17 +69,17 @@ impl Harness {
 
     /// Like [`Self::with`], with these flags and without changes.
     pub(super) async fn with_flags(flags: &[&str]) -> Self {
-        let harness = Self::start(Vec::new(), Beside::default(), flags).await;
+        let harness = Self::start(Vec::new(), Colocated::default(), flags).await;
         Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
         harness
     }
 
     /// Like [`Self::with`], without an applier.
     pub(super) async fn without_applier(changes: Vec<Change>) -> Self {
-        Self::start(changes, Beside::default(), &[]).await
+        Self::start(changes, Colocated::default(), &[]).await
     }
 
-    async fn start(changes: Vec<Change>, colocated: Beside, flags: &[&str]) -> Self {
+    async fn start(changes: Vec<Change>, colocated: Colocated, flags: &[&str]) -> Self {
         let nats = Nats::temporary().await.unwrap();
         let credentials = nats.credentials(Role::Observer).unwrap();
         let bus_args = bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) };
@@ -87,7 +87,7 @@ impl Harness {
         let replica = Arc::new(Replica::new(scene::state_of(changes)));
         let usual = ["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"];
         let args = ApiArgs::parse_from(usual.iter().chain(flags)).args;
-        let mut server = Server::bind(args).unwrap().beside(colocated);
+        let mut server = Server::bind(args).unwrap().with_colocated(colocated);
         server.limits = Limits {
             leader_timeout: Duration::from_millis(500),
             request_bytes_max: 64 << 10,
@@ -150,14 +150,14 @@ impl Drop for Harness {
 
 impl FakeApplier {
     async fn serve(self: Arc<Self>, bus: Bus) {
-        let mut heads = bus.serve(Subject::AskHead.to_string()).await.unwrap();
+        let mut heads = bus.serve(Subject::GetHead.to_string()).await.unwrap();
         let mut commands = bus.serve(Subject::EVERY_COMMAND).await.unwrap();
-        bus.contact().hear(self.head());
+        bus.contact().record_head(self.head());
         bus.flush().await.unwrap();
         let applier = Arc::clone(&self);
         tokio::spawn(async move {
             while let Some(request) = heads.next().await {
-                request.body::<AskHead>().unwrap();
+                request.body::<GetHead>().unwrap();
                 request.answer(&applier.head()).await;
             }
         });

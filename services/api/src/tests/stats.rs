@@ -7,7 +7,7 @@ use wire::stats::*;
 
 use super::files::{ALLOC, NODE, cluster};
 use super::harness::{Harness, Response};
-use crate::Beside;
+use crate::Colocated;
 
 const USAGE: Usage =
     Usage { rss_bytes: 1_000, swap_bytes: 10, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
@@ -25,7 +25,7 @@ async fn serve(bus: Bus) {
     };
     tokio::spawn(async move {
         while let Some(request) = requests.next().await {
-            if request.is::<AskHostStats>() {
+            if request.is::<GetHostStats>() {
                 let cpu = CpuStats {
                     name: "cpu0".into(),
                     busy_percent: 2.0,
@@ -34,14 +34,14 @@ async fn serve(bus: Bus) {
                 };
                 let stats = HostStats { at, uptime_secs: 60, cpus: vec![cpu], ..HostStats::default() };
                 request.answer(&HostStats { disks: vec![disk.clone()], ..stats }).await;
-            } else if request.is::<AskAgentStats>() {
+            } else if request.is::<GetAgentStats>() {
                 request.answer(&AgentStats { allocs: 1, heard_ago_ms: Some(1_500), ttl_ms: 10_000 }).await;
-            } else if request.is::<AskHostFacts>() {
+            } else if request.is::<GetHostFacts>() {
                 let facts =
                     HostFacts { os: "os".into(), hosts: "127.0.0.1 x".into(), ..HostFacts::default() };
                 request.answer(&HostFacts { disks: vec![disk.clone()], ..facts }).await;
             } else {
-                let asked: AskAllocStats = request.body().unwrap();
+                let asked: GetAllocStats = request.body().unwrap();
                 let task = TaskStats { task: "t".into(), at, sum: USAGE, processes: vec![(7, USAGE)] };
                 let is_meant = asked.task.is_none_or(|task| &*task == "t");
                 request.answer(&AllocStats { tasks: is_meant.then_some(task).into_iter().collect() }).await;
@@ -51,7 +51,7 @@ async fn serve(bus: Bus) {
 }
 
 async fn harness() -> Harness {
-    let harness = Harness::colocated(cluster(), Beside { node: Some(NODE), ..Beside::default() }).await;
+    let harness = Harness::colocated(cluster(), Colocated { node: Some(NODE), ..Colocated::default() }).await;
     serve(harness.bus.clone()).await;
     harness
 }

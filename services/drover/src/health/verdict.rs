@@ -148,8 +148,8 @@ fn node(facts: &Facts) -> Check {
             format!("not registered with the servers since the process started {} ago", Span(facts.up));
         return bad("node", message);
     };
-    let (ago, ttl) = (Span(registration.heard_ago), Span(registration.ttl));
-    if registration.heard_ago > registration.ttl + HEARTBEAT_LATE_MAX {
+    let (ago, ttl) = (Span(registration.last_contact_ago), Span(registration.ttl));
+    if registration.last_contact_ago > registration.ttl + HEARTBEAT_LATE_MAX {
         let message =
             format!("no heartbeat was answered for {ago}, which was due within {ttl}; tasks run on");
         return bad("node", message);
@@ -213,7 +213,7 @@ mod tests {
             leases: Vec::new(),
             database: ProbeResult::Succeeded { ago: secs(1) },
             api: ProbeResult::Succeeded { ago: secs(1) },
-            registration: Some(Registration { status: NodeStatus::Ready, heard_ago: secs(6), ttl: secs(5) }),
+            registration: Some(Registration { status: NodeStatus::Ready, last_contact_ago: secs(6), ttl: secs(5) }),
         }
     }
 
@@ -351,8 +351,8 @@ mod tests {
 
     #[test]
     fn a_node_is_ready_while_heartbeats_are_answered() {
-        let node = |status, heard_ago| Facts {
-            registration: Some(Registration { status, heard_ago, ttl: secs(5) }),
+        let node = |status, last_contact_ago| Facts {
+            registration: Some(Registration { status, last_contact_ago, ttl: secs(5) }),
             ..healthy(Parts::AGENT)
         };
         assert_eq!(why_not(&node(NodeStatus::Ready, secs(10))), [""; 0]);

@@ -20,7 +20,7 @@ use telemetry::clock;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wire::node::{AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, WorkIndex};
+use wire::node::{GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, WorkIndex};
 use wire::{RefusalKind, Role, Subject};
 
 use self::condition::{Condition, Conditions};
@@ -124,11 +124,11 @@ async fn forward_wakes(bus: &Bus, wakes: &HashMap<NodeId, WakeSender>) -> anyhow
         };
         if let Ok(wake) = message.body::<Wake>() {
             let work_index = wake.work_index;
-            if wake.news.is_some() && work_index.is_news_to(*sender.index.borrow()) {
+            if wake.news.is_some() && work_index.is_newer_than(*sender.index.borrow()) {
                 // If the queue is full, the node fetches the work instead.
                 let _ = sender.with_work.try_send(wake);
             }
-            sender.index.send_if_modified(|known| known.hear(work_index));
+            sender.index.send_if_modified(|known| known.advance_to(work_index));
         }
     }
     anyhow::bail!("the connection to NATS is closed")
@@ -235,7 +235,7 @@ impl Agent {
         self.node.report_again(&unreported, clock::now());
         if !self.is_registered {
             let permit = registering.acquire().await;
-            let registered: Result<NodeAnswer, _> =
+            let registered: Result<NodeResponse, _> =
                 self.request(Subject::NodeRegister(self.id), &self.register).await;
             drop(permit);
             if let Err(error) = registered {
@@ -255,7 +255,7 @@ impl Agent {
     }
 
     /// Works and reports, as long as the node is registered.
-    async fn work(&mut self, mut answered: watch::Receiver<Option<NodeAnswer>>, all_reported: &Notify) {
+    async fn work(&mut self, mut answered: watch::Receiver<Option<NodeResponse>>, all_reported: &Notify) {
         let mut reported_since = None;
         loop {
             let mut report_all = None;
@@ -263,7 +263,7 @@ impl Agent {
             tokio::select! {
                 Ok(()) = answered.changed() => {
                     let answer = answered.borrow_and_update().clone();
-                    if let Some(NodeAnswer { report_all: since, work_index, .. }) = answer {
+                    if let Some(NodeResponse { report_all: since, work_index, .. }) = answer {
                         report_all = since;
                         self.fetch_work(work_index).await;
                     }
@@ -292,14 +292,14 @@ impl Agent {
     /// ready, at once.
     fn heartbeats(
         &self,
-        answers: watch::Sender<Option<NodeAnswer>>,
+        answers: watch::Sender<Option<NodeResponse>>,
         send_now: Arc<Notify>,
     ) -> impl Future<Output = ()> + use<> {
         let beat = Heartbeat { id: self.id, secret: self.secret.clone(), boot: self.register.spec.boot };
         let (bus, intervals_from) = (self.heartbeat_thread.bus().clone(), self.intervals_from);
         async move {
             loop {
-                let answer: Result<NodeAnswer, _> =
+                let answer: Result<NodeResponse, _> =
                     bus.request(Subject::NodeHeartbeat(beat.id), &beat, HEARTBEAT_TIMEOUT).await;
                 let pause = match answer {
                     Ok(answer) => {
@@ -322,13 +322,13 @@ impl Agent {
 
     /// Fetches the changed work, if any.
     async fn fetch_work(&mut self, index: WorkIndex) {
-        while index.is_news_to(self.node.index()) {
+        while index.is_newer_than(self.node.index()) {
             let (secret, since) = (self.secret.clone(), self.node.index());
-            let ask = AskWork { id: self.id, secret, since, seen: index };
+            let ask = GetWork { id: self.id, secret, since, seen: index };
             let Ok(work) = self.request::<_, Work>(Subject::NodeWork(self.id), &ask).await else { return };
             let mut fetched = self.node.apply(&work, clock::now());
             while let Fetched::More(allocs) = fetched {
-                let ask = AskAllocs { id: self.id, secret: self.secret.clone(), allocs, seen: work.index };
+                let ask = GetAllocs { id: self.id, secret: self.secret.clone(), allocs, seen: work.index };
                 let more = self.request::<_, WorkAllocs>(Subject::NodeWork(self.id), &ask).await;
                 let Ok(more) = more else { return };
                 fetched = self.node.apply_more(&more, clock::now());
@@ -354,7 +354,7 @@ impl Agent {
             self.report_later(report);
             false
         } else {
-            self.request::<_, Reported>(Subject::NodeReport(self.id), &report).await.is_ok()
+            self.request::<_, ReportAccepted>(Subject::NodeReport(self.id), &report).await.is_ok()
         };
         let reported = std::mem::take(&mut self.reporting);
         if !arrived {
@@ -368,7 +368,7 @@ impl Agent {
         let (bus, subject) = (self.bus.clone(), Subject::NodeReport(self.id));
         tokio::spawn(async move {
             tokio::time::sleep(REPORT_DELAY_MAX.mul_f64(rand::random())).await;
-            let _ = bus.request::<_, Reported>(subject, &report, REQUEST_TIMEOUT).await;
+            let _ = bus.request::<_, ReportAccepted>(subject, &report, REQUEST_TIMEOUT).await;
         });
     }
 

@@ -6,7 +6,7 @@ use model::alloc::{
     ClientStatus, DesiredStatus, PackedTaskStates, TaskEvent, TaskEventKind, TaskRunState, TaskState,
 };
 use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
-use wire::node::{AllocReport, News, WorkAlloc, WorkIndex};
+use wire::node::{AllocReport, WorkChanges, WorkAlloc, WorkIndex};
 
 use super::job::SimJob;
 
@@ -82,7 +82,7 @@ impl SimNode {
 
     /// Records that the node has received all work up to `index`.
     pub(super) fn advance_to(&mut self, index: WorkIndex) {
-        self.index.hear(index);
+        self.index.advance_to(index);
     }
 
     /// Applies the node's work. Allocations that are not listed any more are gone.
@@ -105,7 +105,7 @@ impl SimNode {
     /// Applies the work in a wake, if it follows the index of the node without a gap.
     pub(super) fn apply_wake(&mut self, wake: Wake, now: Timestamp) {
         let index = wake.work_index;
-        let Some(News { gone, changed, .. }) = wake.news_after(self.index) else { return };
+        let Some(WorkChanges { gone, changed, .. }) = wake.changes_after(self.index) else { return };
         gone.0.iter().for_each(|id| drop(self.allocs.remove(id)));
         changed.allocs.iter().for_each(|alloc| self.apply_alloc(&changed, alloc, now));
         self.advance_to(index);
@@ -478,7 +478,7 @@ mod tests {
         node.advance_to(at(1, 5));
         reported(&mut node, after(1_000));
         let work = Work { index: at(2, 4), ..work(4, &[1, 3], work_allocs(&[(3, RUN)], true)) };
-        assert!(work.index.is_news_to(node.index()));
+        assert!(work.index.is_newer_than(node.index()));
         assert_eq!(node.apply(&work, after(2_000)), Fetched::More(vec![id(1)]));
         assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Running)], "it may be lost");
         node.advance_to(work.index);

@@ -15,7 +15,7 @@ use model::eval::Evaluation;
 use model::job::JobType;
 use model::{EvalId, Index, JobKey, Nanos, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
-use wire::broker::{Delivery, HandOutAction};
+use wire::broker::{Delivery, EvalLeaseAction};
 
 use order::{PendingRank, ReadyRank};
 
@@ -246,7 +246,7 @@ impl EvalQueue {
         &mut self,
         id: EvalId,
         token: RequestId,
-        action: HandOutAction,
+        action: EvalLeaseAction,
         now: Timestamp,
     ) -> bool {
         let Some(QueueState::Unacked(lease)) = self.entries.get(&id).map(|entry| entry.state) else {
@@ -256,12 +256,12 @@ impl EvalQueue {
             return false;
         }
         match action {
-            HandOutAction::Renew => {
+            EvalLeaseAction::Renew => {
                 let until = now + self.settings.lease;
                 self.set_state(id, QueueState::Unacked(Lease { until, ..lease }));
             }
-            HandOutAction::GiveBack => self.set_state(id, QueueState::Ready),
-            HandOutAction::Fail => self.fail(id, token, now),
+            EvalLeaseAction::GiveBack => self.set_state(id, QueueState::Ready),
+            EvalLeaseAction::Fail => self.fail(id, token, now),
         }
         true
     }

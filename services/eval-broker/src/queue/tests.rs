@@ -6,7 +6,7 @@ use model::change::{Change, EvalsChanged};
 use model::eval::{EvalStatus, Evaluation};
 use model::job::JobType;
 use model::{Epoch, Nanos};
-use wire::broker::{Delivery, HandOutAction};
+use wire::broker::{Delivery, EvalLeaseAction};
 
 use crate::scene::{NONE, SETTINGS, Scene, blocked, eval, id, job, number};
 
@@ -147,7 +147,7 @@ fn one_that_is_canceled_while_a_worker_has_it_frees_its_job() {
     scene.create([eval(2, 1)]);
     let delivery = scene.dequeue_one().expect("1 is ready");
     scene.change(&[1], Some(EvalStatus::Canceled));
-    assert!(!scene.lease_action(delivery, HandOutAction::Renew));
+    assert!(!scene.lease_action(delivery, EvalLeaseAction::Renew));
     assert_eq!(scene.dequeue_all(), [2]);
 }
 
@@ -158,13 +158,13 @@ fn a_failed_delivery_is_repeated_after_a_while_and_then_given_up() {
     scene.create([eval(2, 1)]);
     for delay in [1, 20] {
         let delivery = scene.dequeue_one().expect("1 is ready");
-        assert!(scene.lease_action(delivery, HandOutAction::Fail));
+        assert!(scene.lease_action(delivery, EvalLeaseAction::Fail));
         assert_eq!(scene.dequeue_all(), NONE, "it keeps its job's slot");
         assert_eq!(scene.broker.queue().stats().delayed, 1);
         assert_eq!(scene.pass_to_timeout(), Nanos::from_secs(delay));
     }
     let delivery = scene.dequeue_one().expect("1 is ready");
-    assert!(scene.lease_action(delivery, HandOutAction::Fail));
+    assert!(scene.lease_action(delivery, EvalLeaseAction::Fail));
     assert_eq!(scene.broker.queue().stats().failed, 1);
 
     let write = scene.write().remove(0);
@@ -186,7 +186,7 @@ fn nothing_follows_when_the_job_is_gone() {
     scene.create([eval(1, 99)]);
     for _ in 0..SETTINGS.delivery_limit {
         let delivery = scene.dequeue_one().expect("1 is ready");
-        scene.lease_action(delivery, HandOutAction::Fail);
+        scene.lease_action(delivery, EvalLeaseAction::Fail);
         scene.pass(Nanos::from_mins(1));
     }
     let write = scene.write().remove(0);
@@ -199,17 +199,17 @@ fn silence_counts_and_renewing_breaks_it() {
     scene.create([eval(1, 1)]);
     let first = scene.dequeue_one().expect("1 is ready");
     scene.pass(Nanos::from_secs(9));
-    assert!(scene.lease_action(first, HandOutAction::Renew));
+    assert!(scene.lease_action(first, EvalLeaseAction::Renew));
     scene.pass(Nanos::from_secs(9));
-    assert!(scene.lease_action(first, HandOutAction::Renew));
+    assert!(scene.lease_action(first, EvalLeaseAction::Renew));
     assert_eq!(scene.pass_to_timeout(), SETTINGS.lease);
-    assert!(!scene.lease_action(first, HandOutAction::Renew), "the lease has expired");
+    assert!(!scene.lease_action(first, EvalLeaseAction::Renew), "the lease has expired");
     assert_eq!(scene.dequeue_one(), None);
     assert_eq!(scene.pass_to_timeout(), Nanos::SECOND);
     let second = scene.dequeue_one().expect("1 is ready again");
     assert_ne!(first.token, second.token);
-    assert!(!scene.lease_action(first, HandOutAction::Fail), "the token is stale");
-    assert!(scene.lease_action(second, HandOutAction::Fail));
+    assert!(!scene.lease_action(first, EvalLeaseAction::Fail), "the token is stale");
+    assert!(scene.lease_action(second, EvalLeaseAction::Fail));
     assert_eq!(scene.pass_to_timeout(), Nanos::from_secs(20), "it was the second failure");
 }
 
@@ -219,7 +219,7 @@ fn giving_back_does_not_count() {
     scene.create([eval(1, 1)]);
     for _ in 0..10 {
         let delivery = scene.dequeue_one().expect("1 is ready at once");
-        assert!(scene.lease_action(delivery, HandOutAction::GiveBack));
+        assert!(scene.lease_action(delivery, EvalLeaseAction::GiveBack));
     }
     assert_eq!(scene.broker.queue().stats().failed, 0);
 }
@@ -231,10 +231,10 @@ fn a_hand_out_ends_with_the_outcome_and_with_nothing_else() {
     let delivery = scene.dequeue_one().expect("1 is ready");
     scene.change(&[1], None); // its modify index rises
     scene.apply(vec![Change::PlanApplied { job: job(1), eval_id: id(1) }]);
-    assert!(scene.lease_action(delivery, HandOutAction::Renew));
+    assert!(scene.lease_action(delivery, EvalLeaseAction::Renew));
     assert_eq!(scene.dequeue_all(), NONE);
     scene.finish(1, EvalStatus::Complete, Vec::new());
-    assert!(!scene.lease_action(delivery, HandOutAction::Renew));
+    assert!(!scene.lease_action(delivery, EvalLeaseAction::Renew));
 }
 
 #[test]
@@ -244,15 +244,15 @@ fn an_outcome_from_before_what_a_hand_out_was_made_for_does_not_end_it() {
     scene.unblock("a");
     let first = scene.dequeue_one().expect("1 was woken");
     let seen = scene.state.index();
-    scene.lease_action(first, HandOutAction::GiveBack);
+    scene.lease_action(first, EvalLeaseAction::GiveBack);
     scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // the outcome of the first worker was committed after all
     scene.unblock("a");
     let second = scene.dequeue_one().expect("1 was woken again");
     assert!(second.wait_index > seen);
     scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // another outcome from a snapshot as old
-    assert!(scene.lease_action(second, HandOutAction::Renew));
+    assert!(scene.lease_action(second, EvalLeaseAction::Renew));
     scene.finish(1, EvalStatus::Blocked, Vec::new());
-    assert!(!scene.lease_action(second, HandOutAction::Renew));
+    assert!(!scene.lease_action(second, EvalLeaseAction::Renew));
     assert_eq!(scene.broker.blocked().stats().total, 1);
 }
 
@@ -273,7 +273,7 @@ fn pausing_empties_the_queue_and_what_is_in_the_state_comes_back() {
     scene.create([eval(1, 1), eval(2, 2), blocked(3, 3)]);
     let delivery = scene.dequeue_one().expect("1 is ready");
     scene.pause(true);
-    assert!(!scene.lease_action(delivery, HandOutAction::Renew));
+    assert!(!scene.lease_action(delivery, EvalLeaseAction::Renew));
     scene.create([eval(4, 4)]);
     assert_eq!(scene.dequeue_all(), NONE);
     assert_eq!(scene.broker.blocked().stats().total, 0);

@@ -25,7 +25,7 @@ impl Scene {
             applier: ProcessId::from_bytes([1; 16]),
         };
         let now = telemetry::clock::monotonic();
-        Self { applier: Applier::new(head, State::default(), Remembered::default(), now), now }
+        Self { applier: Applier::new(head, State::default(), RequestLog::default(), now), now }
     }
 
     /// Sends a command from `who` under an id made of a number.
@@ -42,7 +42,7 @@ impl Scene {
         self.applier.next_write(self.now)
     }
 
-    fn written(&mut self, fate: Fate) -> Ended<u8> {
+    fn written(&mut self, fate: WriteOutcome) -> Completion<u8> {
         self.applier.written(fate, self.now, WALL)
     }
 
@@ -50,8 +50,8 @@ impl Scene {
     fn replies(&mut self) -> Vec<(u8, Reply)> {
         self.judge();
         self.next_write().expect("a write is due");
-        let Ended::Durable { said, .. } = self.written(Fate::Done) else { panic!("the write succeeded") };
-        said
+        let Completion::Durable { answers, .. } = self.written(WriteOutcome::Done) else { panic!("the write succeeded") };
+        answers
     }
 }
 
@@ -90,15 +90,15 @@ fn nothing_is_said_before_what_it_was_judged_on_is_durable() {
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
     scene.judge();
     assert!(scene.next_write().is_none(), "one write at a time");
-    let Ended::Durable { rows, sets, said, .. } = scene.written(Fate::Done) else { panic!() };
+    let Completion::Durable { rows, sets, answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
     assert_eq!((rows.len(), sets.len()), (1, 1));
-    assert!(matches!(said[..], [(1, Reply::Answer(Answer::Done(_)))]), "{said:?}");
+    assert!(matches!(answers[..], [(1, Reply::Answer(Answer::Done(_)))]), "{said:?}");
 
     // A refusal is answered after a check of the epoch that began after it was judged.
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
-    let Ended::Durable { rows, said, .. } = scene.written(Fate::Done) else { panic!() };
+    let Completion::Durable { rows, answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
     assert!(rows.is_empty());
-    assert!(matches!(said[..], [(2, Reply::Refuse(_))]), "{said:?}");
+    assert!(matches!(answers[..], [(2, Reply::Refuse(_))]), "{said:?}");
 }
 
 #[test]
@@ -106,9 +106,9 @@ fn a_question_that_came_during_a_write_is_answered_with_the_next() {
     let mut scene = Scene::new();
     scene.applier.renew();
     assert!(matches!(scene.next_write(), Some(Write::Renew)));
-    scene.applier.ask(Question::Head, 1, scene.now + TIMEOUT);
-    let Ended::Durable { said, .. } = scene.written(Fate::Done) else { panic!() };
-    assert_eq!(said, []);
+    scene.applier.ask(Query::Head, 1, scene.now + TIMEOUT);
+    let Completion::Durable { answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
+    assert_eq!(answers, []);
     let head = Head { at: WALL, ..scene.applier.head };
     assert_eq!(scene.replies(), [(1, Reply::Head(head))]);
 }
@@ -122,8 +122,8 @@ fn repeats_join_the_first_or_get_its_answer() {
     scene.judge();
     scene.next_write();
     scene.send(3, 1, command.clone());
-    let Ended::Durable { said, .. } = scene.written(Fate::Done) else { panic!() };
-    assert_eq!(said.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
+    let Completion::Durable { answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
+    assert_eq!(answers.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(matches!(scene.send(4, 1, command), Received::Committed(4, Index(1))));
 
     // Refusals are not in the request log: judging the command again is safe.
@@ -140,10 +140,10 @@ fn a_failed_commit_takes_all_with_it_that_was_judged_on_it() {
     scene.next_write();
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
     scene.judge();
-    scene.applier.ask(Question::Head, 3, scene.now + TIMEOUT);
-    let Ended::Failed(said) = scene.written(Fate::Failed) else { panic!() };
+    scene.applier.ask(Query::Head, 3, scene.now + TIMEOUT);
+    let Completion::Failed(answers) = scene.written(WriteOutcome::Failed) else { panic!() };
     assert_eq!(
-        said.iter().map(|(who, reply)| (*who, is_retry(reply))).collect::<Vec<_>>(),
+        answers.iter().map(|(who, reply)| (*who, is_retry(reply))).collect::<Vec<_>>(),
         [(1, true), (2, true)]
     );
     assert!(scene.next_write().is_none(), "a retry waits");
@@ -151,31 +151,31 @@ fn a_failed_commit_takes_all_with_it_that_was_judged_on_it() {
 
     // The lease is free, because its commit failed. The first sender repeats its command.
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
-    let said = scene.replies();
-    assert!(matches!(said[..], [(2, Reply::Answer(Answer::Done(_))), (3, Reply::Head(_))]), "{said:?}");
+    let answers = scene.replies();
+    assert!(matches!(answers[..], [(2, Reply::Answer(Answer::Done(_))), (3, Reply::Head(_))]), "{said:?}");
 }
 
 #[test]
 fn an_unknown_outcome_is_found_out_before_anything_is_said() {
-    for fate in [Fate::Done, Fate::Failed] {
+    for fate in [WriteOutcome::Done, WriteOutcome::Failed] {
         let mut scene = Scene::new();
         scene.send(1, 1, take(Singleton::EvalBroker, 5));
         scene.judge();
         let written = commit(scene.next_write());
         for _ in 0..2 {
-            let Ended::Failed(said) = scene.written(Fate::Unknown) else { panic!() };
-            assert_eq!(said, []);
+            let Completion::Failed(answers) = scene.written(WriteOutcome::Unknown) else { panic!() };
+            assert_eq!(answers, []);
             assert!(scene.applier.is_writing());
             scene.now = scene.applier.poll_timeout().unwrap();
-            let Some(Write::FindOut(from, rows)) = scene.next_write() else { panic!() };
+            let Some(Write::ResolveCommit(from, rows)) = scene.next_write() else { panic!() };
             assert_eq!((from, rows.len()), written);
         }
         match scene.written(fate) {
-            Ended::Durable { rows, said, .. } => {
-                assert_eq!((fate, rows.len(), said.len()), (Fate::Done, 1, 1))
+            Completion::Durable { rows, answers, .. } => {
+                assert_eq!((fate, rows.len(), answers.len()), (WriteOutcome::Done, 1, 1))
             }
-            Ended::Failed(said) => assert!(fate == Fate::Failed && is_retry(&said[0].1)),
-            Ended::Deposed => panic!("no other applier took over"),
+            Completion::Failed(answers) => assert!(fate == WriteOutcome::Failed && is_retry(&answers[0].1)),
+            Completion::Deposed => panic!("no other applier took over"),
         }
     }
 }
@@ -193,12 +193,12 @@ fn what_nobody_waits_for_any_more_is_not_judged() {
 fn whoever_waits_is_sent_away_when_the_applier_ends() {
     let mut scene = Scene::new();
     scene.send(1, 1, take(Singleton::EvalBroker, 5));
-    scene.applier.ask(Question::Head, 2, scene.now + TIMEOUT);
+    scene.applier.ask(Query::Head, 2, scene.now + TIMEOUT);
     scene.judge();
     scene.next_write();
-    scene.applier.ask(Question::Head, 3, scene.now + TIMEOUT);
-    assert!(matches!(scene.written(Fate::Deposed), Ended::Deposed));
-    let mut rejected = scene.applier.send_everybody_away();
+    scene.applier.ask(Query::Head, 3, scene.now + TIMEOUT);
+    assert!(matches!(scene.written(WriteOutcome::Deposed), Completion::Deposed));
+    let mut rejected = scene.applier.reject_all();
     rejected.sort_by_key(|(who, _)| *who);
     assert!(rejected.iter().all(|(_, reply)| is_retry(reply)));
     assert_eq!(rejected.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
@@ -212,23 +212,23 @@ fn under_load_commits_are_some_time_apart_and_questions_do_not_wait() {
         scene.send(1, number, set_pool(number));
         scene.judge();
         let Some(Write::Commit(..)) = scene.next_write() else { break };
-        assert!(matches!(scene.written(Fate::Done), Ended::Durable { .. }));
+        assert!(matches!(scene.written(WriteOutcome::Done), Completion::Durable { .. }));
         (number, commits_at_once) = (number + 1, commits_at_once + 1);
     }
     assert!(commits_at_once > 1);
     let due = scene.applier.poll_timeout().expect("judged commands wait");
     assert!(due > scene.now);
 
-    scene.applier.ask(Question::Head, 2, scene.now + TIMEOUT);
+    scene.applier.ask(Query::Head, 2, scene.now + TIMEOUT);
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     assert_eq!(scene.applier.poll_timeout(), None, "one write at a time");
-    let Ended::Durable { rows, said, .. } = scene.written(Fate::Done) else { panic!() };
-    assert!(rows.is_empty() && matches!(said[..], [(2, Reply::Head(_))]), "{said:?}");
+    let Completion::Durable { rows, answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
+    assert!(rows.is_empty() && matches!(answers[..], [(2, Reply::Head(_))]), "{said:?}");
 
     // The waiting batch does not depend on a check that fails.
-    scene.applier.ask(Question::Head, 2, scene.now + TIMEOUT);
+    scene.applier.ask(Query::Head, 2, scene.now + TIMEOUT);
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
-    assert!(matches!(scene.written(Fate::Failed), Ended::Failed(said) if said.is_empty()));
+    assert!(matches!(scene.written(WriteOutcome::Failed), Completion::Failed(answers) if answers.is_empty()));
 
     scene.send(3, number + 1, set_pool(number + 1));
     scene.judge();

@@ -12,7 +12,7 @@ use bus::Requests;
 use telemetry::clock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::Subject;
-use wire::command::{Command, ForceGarbage, GarbageBegun};
+use wire::command::{Command, ForceGarbageCollection, GarbageCollectionStarted};
 
 pub use self::args::Args;
 use self::find::{Ages, find};
@@ -39,7 +39,7 @@ impl Collection {
     /// If a subscription to NATS fails.
     pub(crate) async fn start(context: &Context) -> Result<Self, bus::Error> {
         let end = CancellationToken::new();
-        let force_requests = context.bus.serve(Subject::ForceGarbage.to_string()).await?;
+        let force_requests = context.bus.serve(Subject::ForceGarbageCollection.to_string()).await?;
         tokio::spawn(
             end.clone().run_until_cancelled_owned(collect_periodically(context.clone(), force_requests)),
         );
@@ -54,8 +54,8 @@ async fn collect_periodically(context: Context, mut force_requests: Requests) {
             force = force_requests.next() => {
                 let Some(force) = force else { return };
                 // A request that cannot be decoded has been refused already.
-                let Some((force, ForceGarbage {})) = force.read().await else { continue };
-                force.answer(&GarbageBegun {}).await;
+                let Some((force, ForceGarbageCollection {})) = force.read().await else { continue };
+                force.answer(&GarbageCollectionStarted {}).await;
                 Ages::FORCED
             }
         };

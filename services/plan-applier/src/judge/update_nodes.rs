@@ -9,7 +9,7 @@ use model::node::{NodeEvent, NodeStatus};
 use model::{Index, Nanos, NodeId, Timestamp};
 use state::{AllocRef, NodeRef};
 use wire::Refusal;
-use wire::command::{Done, NodeSign, UpdateNodes};
+use wire::command::{Done, NodeLiveness, UpdateNodes};
 
 use super::nodes::{CLUSTER, affected_jobs};
 use super::work::Work;
@@ -30,8 +30,8 @@ pub(super) fn update_nodes(work: &mut Work<'_>, command: &UpdateNodes) -> Result
             continue;
         };
         let to = match command.sign {
-            NodeSign::Heard => status_after_heartbeat(node),
-            NodeSign::Missed => status_after_miss(node, work.at()),
+            NodeLiveness::Heard => status_after_heartbeat(node),
+            NodeLiveness::Missed => status_after_miss(node, work.at()),
         };
         transitions.entry((node.server().status, to)).or_default().push(id);
     }
@@ -99,10 +99,10 @@ fn unknown_since(alloc: AllocRef<'_>) -> Option<Timestamp> {
 }
 
 /// Whether a transition requires evaluations of jobs (N-3.8).
-fn affects_jobs(sign: NodeSign, transition: Transition) -> bool {
+fn affects_jobs(sign: NodeLiveness, transition: Transition) -> bool {
     match transition {
         // A repeated miss of a node that is down only serves to evaluate its jobs again.
-        (NodeStatus::Down, NodeStatus::Down) => sign == NodeSign::Missed,
+        (NodeStatus::Down, NodeStatus::Down) => sign == NodeLiveness::Missed,
         (from, to) => from != to,
     }
 }
@@ -117,12 +117,12 @@ fn write_transition(
     let changes_status = from != to;
     let event = match command.sign {
         // Repeated misses add no further event.
-        NodeSign::Missed if !changes_status => return Ok(()),
-        NodeSign::Missed => Some(work.node_event(CLUSTER, "Node heartbeat missed")),
-        NodeSign::Heard if changes_status && from == NodeStatus::Down => {
+        NodeLiveness::Missed if !changes_status => return Ok(()),
+        NodeLiveness::Missed => Some(work.node_event(CLUSTER, "Node heartbeat missed")),
+        NodeLiveness::Heard if changes_status && from == NodeStatus::Down => {
             Some(work.node_event(CLUSTER, "Node reregistered by heartbeat"))
         }
-        NodeSign::Heard => None,
+        NodeLiveness::Heard => None,
     };
     let command_event = command.event.clone().map(|event| NodeEvent { create_index: work.index(), ..event });
     let event = command_event.or(event);

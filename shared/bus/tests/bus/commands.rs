@@ -112,7 +112,7 @@ async fn a_new_applier_is_asked_as_soon_as_it_is_heard_of() {
     let answering = async {
         // The old applier dies before it responds.
         let lost = next(&mut applier).await.id();
-        bus.contact().hear(Head {
+        bus.contact().record_head(Head {
             history: HistoryId::from_bytes([1; 16]),
             index: Index(1),
             at: Timestamp::from_secs(1),

@@ -139,7 +139,7 @@ async fn a_new_applier_is_told_who_holds_the_lease() {
     grant(applier.renewal().await).await;
     // A renewal is due in a third of the lease's duration; hundreds in that time are not.
     for epoch in 1..=100 {
-        bus.contact().hear(Head {
+        bus.contact().record_head(Head {
             history: HistoryId::from_bytes([1; 16]),
             index: Index(1),
             at: Timestamp::from_secs(1),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use bus::{Bus, Error, Gathered, Hearing, Request, RequestError};
+use bus::{Bus, Error, Batched, EchoMonitor, Request, RequestError};
 use futures::StreamExt;
 use model::node::{NodeStatus, Secret};
 use model::{Index, NodeId};
 use tokio::task::JoinHandle;
 use wire::envelope::{COMMAND_BYTES_MAX, HEADER_TRACE};
-use wire::node::{Heartbeat, NodeAnswer, Report, Reported, Wake, WorkIndex};
+use wire::node::{Heartbeat, NodeResponse, Report, ReportAccepted, Wake, WorkIndex};
 use wire::{Refusal, RefusalKind, Subject};
 
 use crate::scene::{Scene, next, soon};
@@ -30,20 +30,20 @@ fn at(index: u64) -> WorkIndex {
     WorkIndex { index: Index(index), ..WorkIndex::default() }
 }
 
-fn ready() -> NodeAnswer {
-    NodeAnswer { status: NodeStatus::Ready, ttl_ms: 5, work_index: at(9), report_all: None }
+fn ready() -> NodeResponse {
+    NodeResponse { status: NodeStatus::Ready, ttl_ms: 5, work_index: at(9), report_all: None }
 }
 
 fn refusal() -> Refusal {
     Refusal { kind: RefusalKind::NotFound, message: "node not found".into() }
 }
 
-async fn ask(bus: &Bus, within: Duration) -> Result<NodeAnswer, RequestError> {
+async fn ask(bus: &Bus, within: Duration) -> Result<NodeResponse, RequestError> {
     soon(bus.request(SUBJECT, &heartbeat(), within)).await
 }
 
 /// Sends the request until a process responds. The server may process the request before the subscription.
-async fn ask_until_served(bus: &Bus) -> NodeAnswer {
+async fn ask_until_served(bus: &Bus) -> NodeResponse {
     loop {
         match ask(bus, WITHIN).await {
             Err(RequestError::NoResponders) => tokio::task::yield_now().await,
@@ -53,9 +53,9 @@ async fn ask_until_served(bus: &Bus) -> NodeAnswer {
 }
 
 /// Waits until the receive lag is above or below the limit.
-async fn until(hearing: &Hearing, is_deaf: bool) {
+async fn until(echo_monitor: &EchoMonitor, is_deaf: bool) {
     soon(async {
-        while (hearing.deaf_for() > DEAF) != is_deaf {
+        while (echo_monitor.receive_lag() > DEAF) != is_deaf {
             tokio::task::yield_now().await;
         }
     })
@@ -99,7 +99,7 @@ async fn a_request_is_answered() {
     let asking = async {
         loop {
             // The server may process the request before the subscription.
-            let answer = bus.request_as::<_, NodeAnswer>(SUBJECT, id, &body, WITHIN).await;
+            let answer = bus.request_as::<_, NodeResponse>(SUBJECT, id, &body, WITHIN).await;
             if !matches!(answer, Err(RequestError::NoResponders)) {
                 return answer.unwrap();
             }
@@ -153,7 +153,7 @@ async fn what_cannot_be_read_is_refused_and_the_service_lives() {
     let (bus, client) = (scene.bus().await, scene.client().await);
     let answering = answer_all(&bus).await;
     let wake: Wake = Wake { work_index: at(1), news: None };
-    let wrong = bus.request::<_, NodeAnswer>(SUBJECT, &wake, WITHIN);
+    let wrong = bus.request::<_, NodeResponse>(SUBJECT, &wake, WITHIN);
     let Err(RequestError::Refused(refusal)) = soon(wrong).await else {
         panic!("a message of another kind must be refused")
     };
@@ -165,7 +165,7 @@ async fn what_cannot_be_read_is_refused_and_the_service_lives() {
 
     // A response may be of another kind, too.
     let body = heartbeat();
-    let wrong = bus.request::<_, Reported>(SUBJECT, &body, WITHIN);
+    let wrong = bus.request::<_, ReportAccepted>(SUBJECT, &body, WITHIN);
     assert!(matches!(soon(wrong).await, Err(RequestError::Unreadable(_))));
     assert_eq!(ask(&bus, WITHIN).await.unwrap(), ready());
     answering.abort();
@@ -177,7 +177,7 @@ async fn what_is_too_large_is_not_sent() {
     let bus = scene.bus().await;
     let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
     let large = Refusal { message: "x".repeat(COMMAND_BYTES_MAX * 2).into(), ..refusal() };
-    let result = soon(bus.request::<_, NodeAnswer>(SUBJECT, &large, WITHIN)).await;
+    let result = soon(bus.request::<_, NodeResponse>(SUBJECT, &large, WITHIN)).await;
     assert!(matches!(result, Err(RequestError::TooLarge { .. })), "{result:?}");
     assert!(matches!(bus.publish(SUBJECT, &large).await, Err(Error::TooLarge { .. })));
 
@@ -196,7 +196,7 @@ async fn a_message_needs_no_answer() {
     bus.publish(Subject::NodeReport(NODE), &report).await.unwrap();
     let (request, found) = next(&mut reports).await.read::<Report>().await.unwrap();
     assert_eq!(found, report);
-    request.answer(&Reported { index: Index(1) }).await;
+    request.answer(&ReportAccepted { index: Index(1) }).await;
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn a_request_waits_for_the_connection() {
 async fn what_is_gathered_comes_together_and_is_answered() {
     let scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
-    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
     let mut requests = gathered.requests;
     let asking = tokio::spawn(async move {
         assert_eq!(tokio::join!(ask_until_served(&bus), ask_until_served(&bus)), (ready(), ready()));
@@ -271,8 +271,8 @@ async fn what_is_gathered_comes_together_and_is_answered() {
 async fn whoever_gathers_is_told_that_something_may_be_missed() {
     let mut scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
-    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await;
-    let Gathered { mut requests, mut reconnections, .. } = gathered.unwrap();
+    let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await;
+    let Batched { mut requests, mut reconnections, .. } = gathered.unwrap();
     scene.nats.kill9().await.unwrap();
     scene.nats.restart().await.unwrap();
     soon(reconnections.next()).await;
@@ -286,9 +286,9 @@ async fn whoever_gathers_is_told_that_something_may_be_missed() {
 async fn whoever_gathers_knows_when_it_was_deaf() {
     let mut scene = Scene::new().await;
     let server = scene.bus().await;
-    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
-    let Gathered { mut requests, hearing, .. } = gathered;
-    let until = async |is_deaf| until(&hearing, is_deaf).await;
+    let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let Batched { mut requests, echo_monitor, .. } = gathered;
+    let until = async |is_deaf| until(&echo_monitor, is_deaf).await;
     // The echoes have to be handled like all other messages.
     let _dealing = tokio::spawn(async move { while !requests.next_many().await.is_empty() {} });
     until(false).await;
@@ -307,14 +307,14 @@ async fn whoever_gathers_knows_when_it_was_deaf() {
 async fn what_waits_for_whoever_gathers_is_not_lost_and_not_heard_yet() {
     let scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
-    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
-    let Gathered { mut requests, hearing, .. } = gathered;
+    let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let Batched { mut requests, echo_monitor, .. } = gathered;
     while !matches!(ask(&bus, Duration::from_millis(50)).await, Err(RequestError::TimedOut)) {}
-    until(&hearing, true).await;
+    until(&echo_monitor, true).await;
 
     let late = soon(requests.next_many()).await;
     assert_eq!(late.iter().map(Request::is_waited_for).collect::<Vec<_>>(), [false]);
-    assert!(hearing.deaf_for() > DEAF, "it is still being handled");
+    assert!(echo_monitor.receive_lag() > DEAF, "it is still being handled");
     let _more = tokio::spawn(async move { requests.next_many().await });
-    until(&hearing, false).await;
+    until(&echo_monitor, false).await;
 }

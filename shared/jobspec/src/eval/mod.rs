@@ -10,7 +10,7 @@ pub(crate) use self::references::{UNSUPPORTED_ATTRIBUTE, indexed};
 use std::{cell::Cell, collections::BTreeMap, rc::Rc};
 
 use crate::{
-    Surroundings,
+    FunctionInputs,
     error::Fault,
     functions,
     syntax::{At, Expression, For, Kind},
@@ -55,15 +55,15 @@ impl Scope {
 
 /// Evaluates the expressions of one file within the file's limits.
 pub(crate) struct Evaluator<'a> {
-    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) function_inputs: &'a FunctionInputs,
     bytes_spent: Cell<usize>,
     /// Number of random values drawn so far.
     pub(crate) random_draws: Cell<u32>,
 }
 
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(surroundings: &'a Surroundings) -> Evaluator<'a> {
-        Evaluator { surroundings, bytes_spent: Cell::new(0), random_draws: Cell::new(0) }
+    pub(crate) fn new(function_inputs: &'a FunctionInputs) -> Evaluator<'a> {
+        Evaluator { function_inputs, bytes_spent: Cell::new(0), random_draws: Cell::new(0) }
     }
 
     /// The value of an expression. A reference to a name that is not in scope stays text (§4).

@@ -12,7 +12,7 @@ use crate::{Files, types::set, value::Value};
 const FILE_BYTES_MAX: usize = 16 << 20;
 
 fn files(context: &Context<'_>) -> Result<Arc<dyn Files + Send + Sync>, Failure> {
-    match &context.evaluator.surroundings.files {
+    match &context.evaluator.function_inputs.files {
         Some(files) => Ok(Arc::clone(files)),
         None => fail("file functions work only where the job file is, not on a server"),
     }
@@ -38,7 +38,7 @@ pub(super) fn abspath(context: &Context<'_>, arguments: Vec<Value>) -> FunctionR
 
 pub(super) fn pathexpand(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let path = text_of(&arguments[0]);
-    done(files(context)?.expanded(path), path).map(Value::text)
+    done(files(context)?.expand_home(path), path).map(Value::text)
 }
 
 /// The last part of a path.
@@ -108,7 +108,7 @@ pub(super) fn fileset(context: &Context<'_>, arguments: Vec<Value>) -> FunctionR
     let (directory, pattern) = (text_of(&arguments[0]), text_of(&arguments[1]));
     let matcher = GlobBuilder::new(pattern).literal_separator(true).build();
     let matcher = matcher.or_else(|error| bad_argument(1, error.to_string()))?.compile_matcher();
-    let found = done(files(context)?.below(directory), directory)?;
+    let found = done(files(context)?.list_recursively(directory), directory)?;
     Ok(set(found.into_iter().filter(|path| matcher.is_match(path)).map(Value::text).collect()))
 }
 

@@ -86,7 +86,7 @@ impl Context<'_> {
     fn random(&self) -> [u8; 16] {
         let random_draws = self.evaluator.random_draws.get();
         self.evaluator.random_draws.set(random_draws + 1);
-        hashes::derived(&self.evaluator.surroundings.seed, random_draws)
+        hashes::derived(&self.evaluator.function_inputs.seed, random_draws)
     }
 }
 

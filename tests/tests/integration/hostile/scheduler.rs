@@ -6,7 +6,7 @@ use tests::harness::api::{array, text};
 use tests::harness::jobs;
 use tests::harness::raw_nats::Received;
 use wire::command::{
-    CollectGarbage, Command, DeregisterJob, DeregisterNodes, Garbage, NodeSign, TakeLease, UpdateEvals,
+    CollectGarbage, Command, DeregisterJob, DeregisterNodes, Garbage, NodeLiveness, TakeLease, UpdateEvals,
     UpdateNodes,
 };
 use wire::{Inbox, Role, Subject, Wire as _};
@@ -84,7 +84,7 @@ async fn a_scheduler_submits_plans_and_commits_nothing_else() {
         Command::DeregisterNodes(DeregisterNodes { nodes: vec![node] }),
         Command::UpdateNodes(UpdateNodes {
             epoch: Epoch(u64::MAX),
-            sign: NodeSign::Missed,
+            sign: NodeLiveness::Missed,
             nodes: vec![node],
             event: None,
         }),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use api_types::{Job, JobRegisterRequest, JobSubmission};
-use jobspec::{Options, Surroundings, VARIABLE_PREFIX, Variables};
+use jobspec::{Options, FunctionInputs, VARIABLE_PREFIX, Variables};
 
 use self::disk::Disk;
 pub(crate) use self::report::{as_json, render};
@@ -78,7 +78,7 @@ impl JobFile {
                 file_name: if self.file == "-" { "<stdin>" } else { &self.file }.to_owned(),
                 variables,
                 strict: self.hcl2_strict,
-                surroundings: Surroundings {
+                function_inputs: FunctionInputs {
                     seed: telemetry::clock::random_bytes(),
                     files: Some(Arc::new(Disk::relative_to(&self.file))),
                 },

@@ -9,7 +9,7 @@ use model::job::JobType;
 use model::node::{Driver, Eligibility, NodeEvent, NodeServerSide, NodeSpec, NodeStatus, Secret};
 use model::{Index, Nanos, NodeId};
 use wire::RefusalKind;
-use wire::command::{Command, DeregisterNodes, EvaluateNode, NodeSign, RegisterNode, UpdateNodes};
+use wire::command::{Command, DeregisterNodes, EvaluateNode, NodeLiveness, RegisterNode, UpdateNodes};
 
 use super::scene::{BOOT, EPOCH, Scene, job_spec, node_spec, patient_service, service};
 
@@ -178,7 +178,7 @@ fn hearing_of_a_ready_node_writes_nothing() {
         timestamp: scene.now,
         create_index: Index::ZERO,
     };
-    let update = UpdateNodes { epoch: EPOCH, sign: NodeSign::Heard, nodes: vec![node], event: Some(event) };
+    let update = UpdateNodes { epoch: EPOCH, sign: NodeLiveness::Heard, nodes: vec![node], event: Some(event) };
     let done = scene.done(Command::UpdateNodes(update));
     let event = scene.whole_node(node).server.events.last().unwrap().clone();
     assert_eq!((&*event.message, event.create_index), ("disk full", done.index));
@@ -383,7 +383,7 @@ fn only_the_active_tracker_speaks_of_nodes() {
     let mut scene = Scene::new();
     let node = scene.node();
     let epoch = model::Epoch(0);
-    let update = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: vec![node], event: None };
+    let update = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: vec![node], event: None };
     assert_eq!(scene.refused(Command::UpdateNodes(update)).0, RefusalKind::Deposed);
     let register = RegisterNode { epoch, id: node, spec: Arc::new(node_spec()) };
     assert_eq!(scene.refused(Command::RegisterNode(Box::new(register))).0, RefusalKind::Deposed);

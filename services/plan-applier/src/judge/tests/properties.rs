@@ -14,7 +14,7 @@ use model::{AllocId, JobKey, NodeId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use state::{AllocRef, State, View};
-use wire::command::{Command, DeregisterJob, DeregisterNodes, NodeReport, NodeSign, Transition, UpdateNodes};
+use wire::command::{Command, DeregisterJob, DeregisterNodes, NodeReport, NodeLiveness, Transition, UpdateNodes};
 
 use super::describe::assert_same;
 use super::plans::{port, with_port};
@@ -138,7 +138,7 @@ impl History {
                 Some(Command::RegisterNode(Box::new(register)))
             }
             Step::Sign { nodes, missed } => {
-                let sign = if *missed { NodeSign::Missed } else { NodeSign::Heard };
+                let sign = if *missed { NodeLiveness::Missed } else { NodeLiveness::Heard };
                 let nodes = nodes.iter().map(|node| node_id(*node)).collect();
                 Some(Command::UpdateNodes(UpdateNodes { epoch: EPOCH, sign, nodes, event: None }))
             }

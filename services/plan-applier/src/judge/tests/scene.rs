@@ -18,7 +18,7 @@ use model::{AllocId, Epoch, EvalId, Index, JobKey, Nanos, NodeId, ProcessId, Req
 use state::State;
 use wire::broker::SCHEDULER_VERSION;
 use wire::command::{
-    Command, Done, NodeReport, NodeSign, PlanResult, RegisterJob, RegisterNode, ReportAllocs, SubmitPlan,
+    Command, Done, NodeReport, NodeLiveness, PlanResult, RegisterJob, RegisterNode, ReportAllocs, SubmitPlan,
     TakeLease, UpdateNodes,
 };
 use wire::node::AllocReport;
@@ -166,14 +166,14 @@ impl Scene {
     }
 
     pub(super) fn heard(&mut self, nodes: &[NodeId]) -> Done {
-        self.sign(NodeSign::Heard, nodes)
+        self.sign(NodeLiveness::Heard, nodes)
     }
 
     pub(super) fn missed(&mut self, nodes: &[NodeId]) -> Done {
-        self.sign(NodeSign::Missed, nodes)
+        self.sign(NodeLiveness::Missed, nodes)
     }
 
-    fn sign(&mut self, sign: NodeSign, nodes: &[NodeId]) -> Done {
+    fn sign(&mut self, sign: NodeLiveness, nodes: &[NodeId]) -> Done {
         let update = UpdateNodes { epoch: EPOCH, sign, nodes: nodes.to_vec(), event: None };
         self.done(Command::UpdateNodes(update))
     }

@@ -1,6 +1,6 @@
 //! Metrics that are specific to Drover.
 
-use super::super::Merge::{Api, Each, EachActive};
+use super::super::Merge::{Api, Each, PerProcessActive};
 use super::super::{Counter, Gauge, Histogram, Kind, Meta, Metric};
 use super::{APPLIER, BROKER, TRACKER, WATCHER, metrics};
 
@@ -69,7 +69,7 @@ metrics! {
 
     // The plan applier.
     "Commands that wait to be batched."
-    Gauge APPLIER_WAITING = "drover.applier.commands.waiting" [] EachActive(APPLIER);
+    Gauge APPLIER_WAITING = "drover.applier.commands.waiting" [] PerProcessActive(APPLIER);
     "Change sets in a commit."
     Histogram APPLIER_BATCH = "drover.applier.batch.change_sets" [] Each;
     "Size of a commit, in bytes."
@@ -89,37 +89,37 @@ metrics! {
     "Nodes that were rejected in plans because they no longer had enough free resources."
     Counter APPLIER_NODES_REJECTED = "drover.applier.plans_rejected_nodes" [] Each;
     "Index of the last commit."
-    Gauge APPLIER_INDEX = "drover.applier.index" [] EachActive(APPLIER);
+    Gauge APPLIER_INDEX = "drover.applier.index" [] PerProcessActive(APPLIER);
     "Index up to which the projection has updated the tables."
-    Gauge APPLIER_PROJECTED = "drover.applier.projection.index" [] EachActive(APPLIER);
+    Gauge APPLIER_PROJECTED = "drover.applier.projection.index" [] PerProcessActive(APPLIER);
     "Time from a commit to its rows in the tables."
     Histogram APPLIER_PROJECTION_LAG = "drover.applier.projection.lag.seconds" [] Each;
     "Size of the log, in bytes."
-    Gauge APPLIER_LOG_BYTES = "drover.applier.log.bytes" [] EachActive(APPLIER);
+    Gauge APPLIER_LOG_BYTES = "drover.applier.log.bytes" [] PerProcessActive(APPLIER);
     "Parts of the log."
-    Gauge APPLIER_LOG_PARTS = "drover.applier.log.parts" [] EachActive(APPLIER);
+    Gauge APPLIER_LOG_PARTS = "drover.applier.log.parts" [] PerProcessActive(APPLIER);
     "Parts of the log that cannot be dropped because of an open transaction."
-    Gauge APPLIER_LOG_HELD_UP = "drover.applier.log.parts.held_up" [] EachActive(APPLIER);
+    Gauge APPLIER_LOG_BLOCKED = "drover.applier.log.parts.held_up" [] PerProcessActive(APPLIER);
     "Unix time of the oldest change set in the log; 0 if there is none."
-    Gauge APPLIER_LOG_OLDEST = "drover.applier.log.oldest_timestamp.seconds" [] EachActive(APPLIER);
+    Gauge APPLIER_LOG_OLDEST = "drover.applier.log.oldest_timestamp.seconds" [] PerProcessActive(APPLIER);
     "1 while commands are refused because the log has reached its maximum size."
-    Gauge APPLIER_LOG_FULL = "drover.applier.log.full" [] EachActive(APPLIER);
+    Gauge APPLIER_LOG_FULL = "drover.applier.log.full" [] PerProcessActive(APPLIER);
 
     // The evaluation broker.
     "Ready evaluations, which wait for a worker, by type of scheduler."
-    Gauge BROKER_READY = "drover.broker.ready" ["scheduler"] EachActive(BROKER);
+    Gauge BROKER_READY = "drover.broker.ready" ["scheduler"] PerProcessActive(BROKER);
     "Unacked evaluations, which workers have leased, by type of scheduler."
-    Gauge BROKER_UNACKED = "drover.broker.unacked" ["scheduler"] EachActive(BROKER);
+    Gauge BROKER_UNACKED = "drover.broker.unacked" ["scheduler"] PerProcessActive(BROKER);
     "Pending evaluations, which wait for another evaluation of their job."
-    Gauge BROKER_PENDING = "drover.broker.pending" [] EachActive(BROKER);
+    Gauge BROKER_PENDING = "drover.broker.pending" [] PerProcessActive(BROKER);
     "Delayed evaluations, which wait for a time."
-    Gauge BROKER_WAITING = "drover.broker.waiting" [] EachActive(BROKER);
+    Gauge BROKER_WAITING = "drover.broker.waiting" [] PerProcessActive(BROKER);
     "Evaluations that exceeded the delivery limit."
-    Gauge BROKER_FAILED = "drover.broker.failed" [] EachActive(BROKER);
+    Gauge BROKER_FAILED = "drover.broker.failed" [] PerProcessActive(BROKER);
     "Evaluations that are superseded by a newer one of their job, and wait to be cancelled."
-    Gauge BROKER_CANCELABLE = "drover.broker.cancelable" [] EachActive(BROKER);
+    Gauge BROKER_CANCELABLE = "drover.broker.cancelable" [] PerProcessActive(BROKER);
     "Blocked evaluations, which wait for capacity."
-    Gauge BROKER_BLOCKED = "drover.broker.blocked" [] EachActive(BROKER);
+    Gauge BROKER_BLOCKED = "drover.broker.blocked" [] PerProcessActive(BROKER);
     "Time from an evaluation's arrival to the delivery that completed it."
     Histogram BROKER_WAIT = "drover.broker.wait.seconds" ["eval_type", "triggered_by"] Each;
     "Time from the last delivery of an evaluation to its completion."
@@ -133,7 +133,7 @@ metrics! {
     "Evaluations that a scheduler process finished, by type of scheduler."
     Counter SCHEDULER_EVALS = "drover.scheduler.evals_processed" ["scheduler"] Each;
     "Evaluations that a scheduler process returned to the broker unfinished, by reason."
-    Counter SCHEDULER_GIVEN_BACK = "drover.scheduler.evals_given_back" ["reason"] Each;
+    Counter SCHEDULER_RETURNED = "drover.scheduler.evals_given_back" ["reason"] Each;
     "Plans that a scheduler process submitted, by verdict."
     Counter SCHEDULER_PLANS = "drover.scheduler.plans_submitted" ["verdict"] Each;
     "Placements in the plans that a scheduler process submitted, whether accepted or not."
@@ -149,13 +149,13 @@ metrics! {
 
     // The node-tracker.
     "Nodes with a heartbeat timer."
-    Gauge TRACKER_TIMERS = "drover.tracker.heartbeat.timers" [] EachActive(TRACKER);
+    Gauge TRACKER_TIMERS = "drover.tracker.heartbeat.timers" [] PerProcessActive(TRACKER);
     "Length of the current period from which heartbeats may not have been received and handled yet."
-    Gauge TRACKER_DEAF = "drover.tracker.deaf.seconds" [] EachActive(TRACKER);
+    Gauge TRACKER_RECEIVE_LAG = "drover.tracker.deaf.seconds" [] PerProcessActive(TRACKER);
     "Heartbeats that the tracker responded to."
-    Counter TRACKER_BEATS = "drover.tracker.heartbeats" [] Each;
+    Counter TRACKER_HEARTBEATS = "drover.tracker.heartbeats" [] Each;
     "Heartbeats that the process received while it was a standby."
-    Counter TRACKER_OVERHEARD = "drover.tracker.heartbeats_overheard" [] Each;
+    Counter TRACKER_STANDBY_HEARTBEATS = "drover.tracker.heartbeats_overheard" [] Each;
     "Nodes that missed their heartbeats."
     Counter TRACKER_MISSED = "drover.tracker.nodes_missed" [] Each;
     "Refused requests of nodes, by reason."
@@ -167,11 +167,11 @@ metrics! {
 
     // The deployment watcher.
     "Watched deployments."
-    Gauge WATCHER_WATCHED = "drover.watcher.deployments.watched" [] EachActive(WATCHER);
+    Gauge WATCHER_WATCHED = "drover.watcher.deployments.watched" [] PerProcessActive(WATCHER);
     "Steps of deployments that were found to be due."
     Counter WATCHER_FOUND = "drover.watcher.steps_found" ["step"] Each;
     "Commands about deployments that failed or have an unknown outcome."
-    Counter WATCHER_NOT_WRITTEN = "drover.watcher.not_written" [] Each;
+    Counter WATCHER_COMMANDS_FAILED = "drover.watcher.not_written" [] Each;
 
     // The API.
     "Completed requests, by route, method and status class."

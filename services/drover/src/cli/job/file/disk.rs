@@ -25,7 +25,7 @@ impl Disk {
     }
 
     fn path(&self, path: &str) -> io::Result<PathBuf> {
-        Ok(self.0.join(self.expanded(path)?))
+        Ok(self.0.join(self.expand_home(path)?))
     }
 }
 
@@ -48,7 +48,7 @@ impl Files for Disk {
         }
     }
 
-    fn below(&self, directory: &str) -> io::Result<Vec<String>> {
+    fn list_recursively(&self, directory: &str) -> io::Result<Vec<String>> {
         let root = self.path(directory)?;
         let (mut found, mut pending) = (Vec::new(), vec![(root.clone(), 0)]);
         while let Some((directory, depth)) = pending.pop() {
@@ -72,7 +72,7 @@ impl Files for Disk {
         Ok(std::path::absolute(self.path(path)?)?.to_string_lossy().into_owned())
     }
 
-    fn expanded(&self, path: &str) -> io::Result<String> {
+    fn expand_home(&self, path: &str) -> io::Result<String> {
         let Some(rest) = path.strip_prefix('~') else { return Ok(path.to_owned()) };
         if !rest.is_empty() && !rest.starts_with('/') {
             return Err(io::Error::other("only the home directory of the current user can be used: ~/"));

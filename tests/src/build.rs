@@ -283,6 +283,13 @@ pub fn running(ids: &[AllocId]) -> AllocsChanged {
 pub fn attempt(state: &State, job: &Job, ids: &mut Ids) -> Proposal {
     let id = EvalId::from_bytes(ids.bytes());
     let eval = Evaluation::new(id, job.key(), job.spec.kind, job.spec.priority, EvalTrigger::JobRegister);
-    let attempt = Attempt { state, eval: &eval, now: NOW, attempts_without_progress: 0, rollouts: true, explain: false };
+    let attempt = Attempt {
+        state,
+        eval: &eval,
+        now: NOW,
+        attempts_without_progress: 0,
+        rollouts: true,
+        explain: false,
+    };
     schedule(&attempt, &mut || ids.bytes())
 }

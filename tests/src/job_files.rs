@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api_types::Job;
-use jobspec::{Files, Options, FunctionInputs, VARIABLE_PREFIX, Variables};
+use jobspec::{Files, FunctionInputs, Options, VARIABLE_PREFIX, Variables};
 use model::RegistrationDefaults;
 use serde_json::{Map, Value};
 

@@ -24,8 +24,8 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use wire::files::{LogChunk, LogPosition, LogStream, Origin, ReadLogs};
 use wire::node::{
-    AllocReport, GetAllocs, GetWork, Heartbeat, WorkChanges, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
-    WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
+    AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
+    WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use wire::stats::{
     AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,

@@ -1,6 +1,6 @@
 //! Metrics of the deployment watcher.
 
-use telemetry::metrics::catalogue::{WATCHER_FOUND, WATCHER_COMMANDS_FAILED, WATCHER_WATCHED};
+use telemetry::metrics::catalogue::{WATCHER_COMMANDS_FAILED, WATCHER_FOUND, WATCHER_WATCHED};
 use wire::command::DeploymentStep;
 
 /// Sets the number of active deployments.

@@ -114,7 +114,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         return services::agent(process, nats, agent).await;
     };
     // Binds before it starts anything, so that an address in use is reported at once.
-    let server = api::Server::bind(servers.api.clone())?.with_colocated(api::Beside {
+    let server = api::Server::bind(servers.api.clone())?.with_colocated(api::Colocated {
         node: agent.as_ref().map(|agent| agent::node_id(agent, None)).transpose()?,
         workers: servers.scheduler.worker_count(),
         schedulers: servers.scheduler.schedulers.clone(),

@@ -11,7 +11,7 @@ use model::{Epoch, Index, Nanos, Timestamp};
 use state::{Followed, Follower};
 use telemetry::{attribute, clock, traces};
 use tokio::sync::{mpsc, oneshot};
-use wire::broker::{Delivery, EvalLeaseRequest, EvalLeaseAction};
+use wire::broker::{Delivery, EvalLeaseAction, EvalLeaseRequest};
 use wire::command::{Command, UpdateEvals};
 
 use crate::broker::Broker;
@@ -140,7 +140,12 @@ impl EvalBroker {
                 deliveries.iter().for_each(|delivery| self.trace_wait(delivery, now));
                 let Err(undelivered) = reply.send(deliveries) else { continue };
                 for delivery in undelivered {
-                    self.broker.apply_lease_action(delivery.eval_id, delivery.token, EvalLeaseAction::GiveBack, now);
+                    self.broker.apply_lease_action(
+                        delivery.eval_id,
+                        delivery.token,
+                        EvalLeaseAction::GiveBack,
+                        now,
+                    );
                 }
             }
         }
@@ -246,8 +251,8 @@ impl Handler<Dequeue> for EvalBroker {
 impl Handler<WorkerAction> for EvalBroker {
     type Result = bool;
 
-    fn handle(&mut self, WorkerAction(hand_out): WorkerAction, ctx: &mut Self::Context) -> bool {
-        let EvalLeaseRequest { eval_id, token, action } = hand_out;
+    fn handle(&mut self, WorkerAction(request): WorkerAction, ctx: &mut Self::Context) -> bool {
+        let EvalLeaseRequest { eval_id, token, action } = request;
         let held = self.broker.apply_lease_action(eval_id, token, action, clock::now());
         self.advance(ctx);
         held

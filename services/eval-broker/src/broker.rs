@@ -115,7 +115,13 @@ impl Broker {
     }
 
     /// Carries out a worker's action on a leased evaluation; `false` if the worker no longer holds the lease.
-    pub fn apply_lease_action(&mut self, id: EvalId, token: RequestId, action: EvalLeaseAction, now: Timestamp) -> bool {
+    pub fn apply_lease_action(
+        &mut self,
+        id: EvalId,
+        token: RequestId,
+        action: EvalLeaseAction,
+        now: Timestamp,
+    ) -> bool {
         let now = self.not_before_state(now);
         self.queue.apply_lease_action(id, token, action, now)
     }

@@ -54,8 +54,11 @@ impl Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let action =
-        prop_oneof![Just(EvalLeaseAction::Renew), Just(EvalLeaseAction::GiveBack), Just(EvalLeaseAction::Fail)];
+    let action = prop_oneof![
+        Just(EvalLeaseAction::Renew),
+        Just(EvalLeaseAction::GiveBack),
+        Just(EvalLeaseAction::Fail)
+    ];
     prop_oneof![
         6 => (0..4u8, 1..4u16, any::<bool>(), prop_oneof![Just(0), 1..30u8]).prop_map(
             |(job, priority, batch, wait_secs)| Event::Created { job, priority, batch, wait_secs }

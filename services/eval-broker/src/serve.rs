@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
-use bus::{TrackedResponses, Request, Requests, Undelivered};
+use bus::{Request, Requests, TrackedResponses, Undelivered};
 use tokio::sync::Semaphore;
-use wire::broker::{self, Delivery, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse, SCHEDULER_VERSION};
+use wire::broker::{
+    self, Delivery, Dequeued, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse, SCHEDULER_VERSION,
+};
 use wire::{Refusal, RefusalKind};
 
 use crate::actor::{Dequeue, EvalBroker, WorkerAction};
@@ -54,8 +56,8 @@ pub(crate) async fn undelivered(mut undelivered: Undelivered<Vec<Delivery>>, bro
 /// Answers the workers' actions on evaluations that they have leased.
 pub(crate) async fn lease_actions(mut requests: Requests, broker: Addr<EvalBroker>) {
     while let Some(request) = requests.next().await {
-        let Some((request, hand_out)) = request.read::<EvalLeaseRequest>().await else { continue };
-        let Ok(held) = broker.send(WorkerAction(hand_out)).await else { return };
+        let Some((request, action)) = request.read::<EvalLeaseRequest>().await else { continue };
+        let Ok(held) = broker.send(WorkerAction(action)).await else { return };
         request.answer(&EvalLeaseResponse { held }).await;
     }
 }

@@ -16,7 +16,9 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::broker::{Delivery, Dequeue, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse, SCHEDULER_VERSION};
+use wire::broker::{
+    Delivery, Dequeue, Dequeued, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse, SCHEDULER_VERSION,
+};
 use wire::command::{Answer, Command, Done, EvalUpdate, UpdateEvals};
 use wire::envelope::{HEADER_KIND, HEADER_VERSION};
 use wire::{RefusalKind, Role, Subject, Wire as _};
@@ -114,8 +116,8 @@ impl Scene {
     }
 
     async fn lease_action(&self, delivery: Delivery, action: EvalLeaseAction) -> bool {
-        let hand_out = EvalLeaseRequest { eval_id: delivery.eval_id, token: delivery.token, action };
-        let answer = self.bus.request::<_, EvalLeaseResponse>(Subject::EvalLease, &hand_out, PATIENCE).await;
+        let request = EvalLeaseRequest { eval_id: delivery.eval_id, token: delivery.token, action };
+        let answer = self.bus.request::<_, EvalLeaseResponse>(Subject::EvalLease, &request, PATIENCE).await;
         answer.unwrap().held
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
-use wire::command::{Command, Done, NodeReport, NodeLiveness, ReportAllocs, UpdateNodes};
+use wire::command::{Command, Done, NodeLiveness, NodeReport, ReportAllocs, UpdateNodes};
 use wire::{Refusal, RefusalKind};
 
 use crate::metrics;

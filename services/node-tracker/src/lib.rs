@@ -24,7 +24,7 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use anyhow::Context as _;
 use bus::lease::Lease;
-use bus::{Bus, Batched};
+use bus::{Batched, Bus};
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
 use state::{Replica, Scope, Table};

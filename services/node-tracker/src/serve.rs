@@ -15,7 +15,8 @@ use telemetry::metrics::catalogue::{
 use tokio::sync::Semaphore;
 use wire::command::{Command, NodeReport, RegisterNode};
 use wire::node::{
-    GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Work, WorkAllocs, WorkIndex,
+    GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Work, WorkAllocs,
+    WorkIndex,
 };
 use wire::{Refusal, RefusalKind, Subject, Wire};
 

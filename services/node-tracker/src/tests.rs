@@ -14,7 +14,7 @@ use state::{Replica, State};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Answer, Command, Done, NodeReport, NodeLiveness, UpdateNodes};
+use wire::command::{Answer, Command, Done, NodeLiveness, NodeReport, UpdateNodes};
 use wire::node::{
     AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAllocs, WorkIndex,

@@ -10,7 +10,7 @@ use model::job::Job;
 use model::{AllocId, HistoryId, Index};
 use state::{AllocRef, NodeRef};
 use wire::envelope::{NEWS_BYTES_MAX, WORK_BYTES_MAX};
-use wire::node::{WorkChanges, Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
+use wire::node::{Work, WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex};
 
 /// The approximate size of an allocation without its common share and its assigned resources, in bytes.
 const ALLOC_BYTES: usize = 160;

@@ -14,7 +14,7 @@ use wire::command::{Answer, Command};
 use wire::feed::Head;
 use wire::refusal::RefusalKind;
 
-use crate::applier::{Applier, Completion, WriteOutcome, Query, Received, Write};
+use crate::applier::{Applier, Completion, Query, Received, Write, WriteOutcome};
 use crate::batch::{Incoming, Reply};
 use crate::garbage::Collection;
 use crate::intake::{Intake, IntakeRequest};
@@ -206,7 +206,12 @@ impl Active<'_> {
         }
     }
 
-    async fn written(&mut self, begun: Instant, outcome: WriteOutcome, link: Option<TraceContext>) -> Option<Exit> {
+    async fn written(
+        &mut self,
+        begun: Instant,
+        outcome: WriteOutcome,
+        link: Option<TraceContext>,
+    ) -> Option<Exit> {
         let now = telemetry::clock::monotonic();
         match self.applier.written(outcome, now, telemetry::clock::now()) {
             Completion::Durable { rows, sets, after, answers } => {
@@ -336,7 +341,7 @@ async fn answer_from_log(context: Context, index: Index, request: Request) {
         let Tail::Page { rows, .. } = context.database.changes_after(Index(index.0 - 1), 1).await? else {
             return Ok(None);
         };
-        rows.first().map(store::LogRow::change_set).transpose()
+        Ok(rows.first().map(LogRow::change_set).transpose()?)
     };
     let answer: Result<_, Error> = answer.await;
     let result = match answer {

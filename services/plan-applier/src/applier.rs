@@ -14,7 +14,7 @@ use model::change::ChangeSet;
 use model::{Index, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State};
-use store::LogRow;
+use wire::LogRow;
 use wire::command::{Answer, Command, Done, RenewLease};
 use wire::feed::Head;
 use wire::{Refusal, RefusalKind};

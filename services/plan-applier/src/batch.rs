@@ -7,7 +7,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Lease;
 use model::{Index, RequestId, Timestamp, TraceContext};
 use state::{Stamp, State};
-use store::LogRow;
+use wire::LogRow;
 use wire::Refusal;
 use wire::command::{Answer, Command, Done};
 use wire::feed::Head;

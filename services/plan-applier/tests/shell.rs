@@ -16,7 +16,7 @@ use store::{Database, Tail, Writer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
-use wire::feed::{GetHead, Changes, Head};
+use wire::feed::{Changes, GetHead, Head};
 use wire::{RefusalKind, Role, Subject};
 
 const WITHIN: Duration = Duration::from_secs(20);

@@ -16,7 +16,7 @@ use scheduling::{Attempt, NewId, Proposal};
 use state::{Replica, State};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use wire::broker::{Delivery, Dequeue, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse};
+use wire::broker::{Delivery, Dequeue, Dequeued, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse};
 use wire::command::{Answer, Command, Done, PlanResult, PlanVerdict, SubmitPlan};
 use wire::{Role, Subject};
 
@@ -38,7 +38,7 @@ struct Scene {
     stop: CancellationToken,
     /// Evaluations that the broker leases.
     deliveries: mpsc::Sender<Delivery>,
-    hand_outs: Requests,
+    lease_requests: Requests,
     commands: Requests,
 }
 
@@ -58,7 +58,7 @@ impl Scene {
         let (deliveries, to_deliver) = mpsc::channel(8);
         let dequeues = services.serve(Subject::Dequeue.to_string()).await.unwrap();
         tokio::spawn(broker(dequeues, to_deliver));
-        let hand_outs = services.serve(Subject::EvalLease.to_string()).await.unwrap();
+        let lease_requests = services.serve(Subject::EvalLease.to_string()).await.unwrap();
         let commands = services.serve(Subject::EVERY_COMMAND).await.unwrap();
 
         let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
@@ -68,7 +68,7 @@ impl Scene {
         let settings = Args { workers: Some(2), schedulers: JobType::ALL.to_vec() };
         let workers =
             Workers::start_with(&settings, bus, Arc::clone(&replica), stop.clone(), schedule).unwrap();
-        Self { _nats: nats, replica, workers, stop, deliveries, hand_outs, commands }
+        Self { _nats: nats, replica, workers, stop, deliveries, lease_requests, commands }
     }
 
     fn apply(&self, changes: Vec<Change>) {
@@ -99,7 +99,7 @@ impl Scene {
 
     /// The next lease action that a worker sends to the broker.
     async fn lease_action(&mut self, held: bool) -> EvalLeaseAction {
-        let request = soon(self.hand_outs.next()).await.unwrap();
+        let request = soon(self.lease_requests.next()).await.unwrap();
         let EvalLeaseRequest { action, .. } = request.body().unwrap();
         request.answer(&EvalLeaseResponse { held }).await;
         action
@@ -124,8 +124,10 @@ async fn broker(mut dequeues: Requests, mut to_deliver: mpsc::Receiver<Delivery>
 fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
     assert_ne!(attempt.eval.priority, FAILING);
     assert_ne!(new_id(), new_id());
-    let plan =
-        Plan { priority: attempt.attempts_without_progress.into(), ..Plan::new(attempt.eval, None, attempt.state.index()) };
+    let plan = Plan {
+        priority: attempt.attempts_without_progress.into(),
+        ..Plan::new(attempt.eval, None, attempt.state.index())
+    };
     let eval = Evaluation { status: EvalStatus::Complete, ..attempt.eval.clone() };
     Proposal { plan, outcome: Outcome { eval: Box::new(eval), creates: Vec::new() } }
 }

@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use wire::Subject;
-use wire::broker::{Delivery, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse, SCHEDULER_VERSION};
+use wire::broker::{Delivery, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse, SCHEDULER_VERSION};
 use wire::command::{Command, Done, SubmitPlan};
 
 use crate::attempt::{Attempts, End, Next, ReturnReason};
@@ -100,9 +100,13 @@ pub(crate) async fn work(shared: Arc<Shared>, delivery: Delivery, permit: OwnedS
 
 /// Reports an action on a leased evaluation to the broker. Returns whether the lease was still held; `None` if the
 /// broker did not answer, which is harmless, because the lease expires by itself.
-pub(crate) async fn send_lease_action(bus: &Bus, delivery: Delivery, action: EvalLeaseAction) -> Option<bool> {
-    let hand_out = EvalLeaseRequest { eval_id: delivery.eval_id, token: delivery.token, action };
-    let answer = bus.request::<_, EvalLeaseResponse>(Subject::EvalLease, &hand_out, BROKER_TIMEOUT).await;
+pub(crate) async fn send_lease_action(
+    bus: &Bus,
+    delivery: Delivery,
+    action: EvalLeaseAction,
+) -> Option<bool> {
+    let request = EvalLeaseRequest { eval_id: delivery.eval_id, token: delivery.token, action };
+    let answer = bus.request::<_, EvalLeaseResponse>(Subject::EvalLease, &request, BROKER_TIMEOUT).await;
     answer.ok().map(|answer| answer.held)
 }
 
@@ -159,14 +163,17 @@ async fn run_attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSem
         if wait_for_index(&shared.replica, at_least).instrument(wait).await.is_none() {
             return End::Returned(ReturnReason::Behind(at_least));
         }
-        let (proposal, outstanding) = match schedule(shared, delivery, at_least, attempts_without_progress, permit).await {
-            Scheduled::Proposal(proposal, outstanding) => (*proposal, outstanding),
-            Scheduled::NotNeeded => return End::Finished,
-            Scheduled::Behind => return End::Returned(ReturnReason::Behind(at_least)),
-            Scheduled::Failed(error) => return End::Failed(error),
-        };
+        let (proposal, outstanding) =
+            match schedule(shared, delivery, at_least, attempts_without_progress, permit).await {
+                Scheduled::Proposal(proposal, outstanding) => (*proposal, outstanding),
+                Scheduled::NotNeeded => return End::Finished,
+                Scheduled::Behind => return End::Returned(ReturnReason::Behind(at_least)),
+                Scheduled::Failed(error) => return End::Failed(error),
+            };
         let snapshot_index = proposal.plan.snapshot_index;
-        let Some(answer) = submit(shared, proposal).await else { return End::Returned(ReturnReason::Stopping) };
+        let Some(answer) = submit(shared, proposal).await else {
+            return End::Returned(ReturnReason::Stopping);
+        };
         tracing::debug!(eval.id = %delivery.eval_id, snapshot = %snapshot_index, is_taken = answer.is_ok(), "received the answer to the plan");
         if let (Some(guard), Ok(done)) = (outstanding, &answer) {
             keep_outstanding(shared, done.index, guard).await;
@@ -226,7 +233,14 @@ async fn schedule(
         let now = now_for(&snapshot, &eval, clock::now());
         span.record(attribute::INDEX, snapshot.index().0.cast_signed());
         let mut schedule_on = |state: &State| {
-            let attempt = Attempt { state, eval: &eval, now, attempts_without_progress, rollouts: true, explain: false };
+            let attempt = Attempt {
+                state,
+                eval: &eval,
+                now,
+                attempts_without_progress,
+                rollouts: true,
+                explain: false,
+            };
             span.in_scope(|| schedule(&attempt, &mut || ids.next()))
         };
         let with_outstanding = outstanding.overlay_on(&snapshot).map(|state| schedule_on(&state));

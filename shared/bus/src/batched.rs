@@ -118,11 +118,7 @@ impl Bus {
     ///
     /// # Errors
     /// If the subject is not valid.
-    pub async fn serve_batched(
-        &self,
-        subject: impl Into<String>,
-        every: Duration,
-    ) -> Result<Batched, Error> {
+    pub async fn serve_batched(&self, subject: impl Into<String>, every: Duration) -> Result<Batched, Error> {
         let subject = subject.into();
         let (queue, requests) = Queue::new(self.clone(), &subject);
         let (ready, is_ready) = oneshot::channel();
@@ -149,7 +145,8 @@ impl Bus {
         thread::Builder::new().name("bus-batched".to_owned()).spawn(receive).map_err(Error::Thread)?;
         let started = is_ready.await.map_err(|_| Error::Disconnected)??;
         let (reconnections, echo_monitor, echo_subject) = started;
-        let requests = BatchedRequests { requests, echo_subject, echo_monitor: echo_monitor.clone(), echo: None };
+        let requests =
+            BatchedRequests { requests, echo_subject, echo_monitor: echo_monitor.clone(), echo: None };
         Ok(Batched { requests, reconnections, echo_monitor })
     }
 }

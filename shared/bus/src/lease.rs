@@ -12,7 +12,7 @@ use telemetry::clock;
 use telemetry::metrics::catalogue::{LEASES_LOST, LEASES_TAKEN};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use wire::command::{Answer, ProbeHolder, Command, HolderAlive, LEASE, RenewLease, TakeLease};
+use wire::command::{Answer, Command, HolderAlive, LEASE, ProbeHolder, RenewLease, TakeLease};
 use wire::{Refusal, Subject};
 
 use crate::call::RequestError;

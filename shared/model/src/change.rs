@@ -115,7 +115,7 @@ pub enum Change {
     JobSummary(Arc<JobSummary>),
     /// An evaluation, new or changed.
     Eval(Arc<Evaluation>),
-    /// What a scheduler made of an evaluation. Stored as any other, but only this tells the broker that a hand-out is
+    /// What a scheduler made of an evaluation. Stored as any other, but only this tells the broker that a lease is
     /// done with; the evaluation's snapshot index is that of the attempt (design §6).
     EvalOutcome(Arc<Evaluation>),
     /// A scheduler's attempt on a job was taken, in whole or in part: none from an older snapshot may be after it, and

@@ -59,7 +59,8 @@ pub fn dry_run(
         },
         ..Evaluation::new(id, spec.key(), spec.kind, spec.priority, EvalTrigger::JobRegister)
     };
-    let attempt = Attempt { state: &tried, eval: &eval, now, attempts_without_progress: 0, rollouts, explain: true };
+    let attempt =
+        Attempt { state: &tried, eval: &eval, now, attempts_without_progress: 0, rollouts, explain: true };
     let Proposal { outcome, .. } = schedule(&attempt, new_id);
     let after = *outcome.eval;
     DryRun {

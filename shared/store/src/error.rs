@@ -205,6 +205,12 @@ pub(crate) fn commit(action: &'static str) -> impl Fn(sqlx::Error) -> Error {
     }
 }
 
+impl From<wire::DecodeError> for Error {
+    fn from(error: wire::DecodeError) -> Self {
+        unreadable("change set")(error)
+    }
+}
+
 pub(crate) fn unreadable<E>(what: &'static str) -> impl Fn(E) -> Error
 where
     E: std::error::Error + Send + Sync + 'static,

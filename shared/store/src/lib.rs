@@ -51,7 +51,7 @@ pub use database::Database;
 pub use error::Error;
 pub use head::TakeOutcome;
 pub use load::Loaded;
-pub use log::{LogRow, Tail};
+pub use log::Tail;
 pub use projector::Projector;
 pub use rebuild::{Difference, compare_with_log};
 pub use trimming::{LOG_KEEP_MIN, LogSize};

@@ -7,39 +7,11 @@ use model::change::ChangeSet;
 use model::{Epoch, Index, RequestId, Timestamp};
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;
-use wire::Wire;
 use wire::feed::Head;
+use wire::{LogRow, Wire};
 
 use crate::error::{Error, commit, database, unreadable};
 use crate::head::{self, Location};
-
-/// One row of the log: a change set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogRow {
-    /// The index of the change set.
-    pub index: Index,
-    /// The cluster's time at that index.
-    pub at: Timestamp,
-    /// The request id of the command that made the change set.
-    pub request_id: RequestId,
-    /// The encoded change set ([`wire::encode`]).
-    pub bytes: Bytes,
-}
-
-impl LogRow {
-    /// The row of a change set.
-    pub fn new(set: &ChangeSet) -> Self {
-        Self { index: set.index, at: set.at, request_id: set.request_id, bytes: wire::encode(set).into() }
-    }
-
-    /// Decodes the change set.
-    ///
-    /// # Errors
-    /// If this program cannot read the bytes.
-    pub fn change_set(&self) -> Result<ChangeSet, Error> {
-        decode(&self.bytes)
-    }
-}
 
 /// The log after an index.
 #[derive(Debug)]

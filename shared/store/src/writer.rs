@@ -10,12 +10,13 @@ use futures::FutureExt;
 use model::{Epoch, HistoryId, Index, ProcessId, RootKeyId, Timestamp};
 use sqlx::Connection;
 use uuid::Uuid;
+use wire::LogRow;
 use wire::feed::Head;
 
 use crate::args::Args;
 use crate::error::{Error, commit, database};
 use crate::head::{self, Location, TakeOutcome};
-use crate::log::{self, AppendGuard, LogRow};
+use crate::log::{self, AppendGuard};
 use crate::partitions;
 use crate::projector::Projector;
 use crate::schema;

@@ -83,6 +83,6 @@ pub struct EvalLeaseResponse {
 kinds! {
     Dequeue => "broker.dequeue",
     Dequeued => "broker.dequeued",
-    EvalLeaseRequest => "broker.hand-out",
-    EvalLeaseResponse => "broker.hand-out-answer",
+    EvalLeaseRequest => "broker.eval-lease",
+    EvalLeaseResponse => "broker.eval-lease-response",
 }

@@ -12,6 +12,7 @@ pub mod envelope;
 pub mod feed;
 pub mod files;
 pub mod inbox;
+mod log_row;
 pub mod metrics;
 pub mod node;
 pub mod permissions;
@@ -24,6 +25,7 @@ pub mod tasks;
 
 pub use envelope::{DecodeError, Wire, decode, decode_answer, decode_message, encode};
 pub use inbox::Inbox;
+pub use log_row::LogRow;
 pub use refusal::{Refusal, RefusalKind};
 pub use role::Role;
 pub use subject::Subject;

@@ -242,7 +242,7 @@ mod tests {
         let Permissions { publish, subscribe } = of(Role::Scheduler);
         assert_eq!(
             publish,
-            set(["applier.command.scheduler", "broker.dequeue", "broker.hand-out", "metrics.scheduler.*"])
+            set(["applier.command.scheduler", "broker.dequeue", "broker.eval-lease", "metrics.scheduler.*"])
         );
         assert_eq!(subscribe, set(["feed.changes", "feed.head", "inbox.scheduler.>"]));
     }

@@ -22,28 +22,30 @@ use model::{
     RequestId, RootKeyId, Timestamp,
 };
 
-use crate::broker::{self, Delivery, Dequeue, Dequeued, EvalLeaseRequest, EvalLeaseAction, EvalLeaseResponse};
-use crate::command::{
-    self, AddRootKey, Answer, ProbeHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace,
-    DeleteNodePool, DeploymentFinding, DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate,
-    EvaluateJob, EvaluateNode, FailDeployment, ForceGarbageCollection, Garbage, GarbageCollectionStarted, HolderAlive, NodeReport,
-    NodeLiveness, PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility,
-    SetNamespace, SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateDeployments,
-    UpdateEvals, UpdateNodes,
+use crate::broker::{
+    self, Delivery, Dequeue, Dequeued, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse,
 };
-use crate::feed::{self, GetHead, Changes, Head};
+use crate::command::{
+    self, AddRootKey, Answer, CollectGarbage, Command, DeleteEvals, DeleteNamespace, DeleteNodePool,
+    DeploymentFinding, DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob,
+    EvaluateNode, FailDeployment, ForceGarbageCollection, Garbage, GarbageCollectionStarted, HolderAlive,
+    NodeLiveness, NodeReport, PlanResult, PlanVerdict, ProbeHolder, RegisterJob, RegisterNode, RenewLease,
+    ReportAllocs, SetEligibility, SetNamespace, SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease,
+    Transition, UpdateDeployments, UpdateEvals, UpdateNodes,
+};
+use crate::feed::{self, Changes, GetHead, Head};
 use crate::files::{
     self, FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin,
     ReadFile, ReadLogs, StatFile,
 };
 use crate::metrics::{self, Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
-    self, AllocReport, GetAllocs, GetWork, Heartbeat, WorkChanges, NodeResponse, Register, Report, ReportAccepted, Wake,
-    Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
+    self, AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake,
+    Work, WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    self, AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, CpuStats,
-    DiskStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
+    self, AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts,
+    GetHostStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
 use crate::{Refusal, RefusalKind, Wire, decode, decode_message, encode};

@@ -52,7 +52,7 @@ pub enum Subject {
     #[display("broker.dequeue")]
     Dequeue,
     /// Nacks an evaluation at the active broker, or extends its lease.
-    #[display("broker.hand-out")]
+    #[display("broker.eval-lease")]
     EvalLease,
     /// Registers a node at the active tracker.
     #[display("node.{_0}.register")]

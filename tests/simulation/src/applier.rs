@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use model::{Epoch, Nanos, ProcessId, Timestamp};
-use plan_applier::applier::{Applier, Completion, WriteOutcome, Query, Received, Write};
-use plan_applier::{Incoming, RequestLog, Reply as ApplierReply};
+use plan_applier::applier::{Applier, Completion, Query, Received, Write, WriteOutcome};
+use plan_applier::{Incoming, Reply as ApplierReply, RequestLog};
 use state::State;
 use std::time::Duration;
 

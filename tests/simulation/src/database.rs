@@ -82,7 +82,7 @@ impl Database {
                     return DbReply::Deposed;
                 }
                 self.lease_until = now + LEASE;
-                let is_there = |row: &store::LogRow| {
+                let is_there = |row: &wire::LogRow| {
                     let found = self.log.get(row.index.0 as usize - 1);
                     found.is_some_and(|(by, set)| *by == epoch && set.request_id == row.request_id)
                 };

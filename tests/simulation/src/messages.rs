@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{Epoch, Index, NodeId, ProcessId, RequestId, Timestamp};
 use plan_applier::Reply as ApplierReply;
 use state::State;
-use store::LogRow;
+use wire::LogRow;
 use wire::Refusal;
 use wire::broker::{Delivery, Dequeue, EvalLeaseRequest};
 use wire::command::{Answer, Command, RenewLease};

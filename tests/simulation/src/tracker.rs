@@ -11,7 +11,7 @@ use model::{Index, Nanos, NodeId, ProcessId};
 use node_tracker::heartbeats::{Heartbeats, Settings};
 use node_tracker::work::work;
 use state::{NodeRef, State, Step};
-use wire::command::{Command, NodeReport, NodeLiveness, RegisterNode, ReportAllocs, UpdateNodes};
+use wire::command::{Command, NodeLiveness, NodeReport, RegisterNode, ReportAllocs, UpdateNodes};
 use wire::node::{GetWork, Heartbeat, NodeResponse, Report, WorkIndex};
 use wire::{Refusal, RefusalKind};
 
@@ -224,7 +224,8 @@ impl TrackerProcess {
         let (Some(epoch), true) = (self.lease.epoch(), self.is_active) else { return };
         let missed = self.heartbeats.handle_timeout(ctx.wall(), 100);
         if !missed.is_empty() {
-            let command = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: missed.clone(), event: None };
+            let command =
+                UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: missed.clone(), event: None };
             self.commands.send(Command::UpdateNodes(command), Purpose::Missed(missed), COMMAND_TIMEOUT, ctx);
         }
     }

@@ -8,7 +8,7 @@ use model::job::JobType;
 use model::{Index, Nanos};
 use scheduler::attempt::{Attempts, End, Next, ReturnReason};
 use scheduling::{Attempt, Proposal, schedule};
-use wire::broker::{Delivery, Dequeue, EvalLeaseRequest, EvalLeaseAction, SCHEDULER_VERSION};
+use wire::broker::{Delivery, Dequeue, EvalLeaseAction, EvalLeaseRequest, SCHEDULER_VERSION};
 use wire::command::{Command, SubmitPlan};
 
 use crate::commands::Commands;
@@ -85,7 +85,11 @@ impl WorkerProcess {
         match next {
             Next::Schedule { at_least, attempts_without_progress } => {
                 if let Some(task) = self.tasks.get_mut(&number) {
-                    task.phase = Phase::Waiting { at_least, attempts_without_progress, until: ctx.world.now + INDEX_WAIT };
+                    task.phase = Phase::Waiting {
+                        at_least,
+                        attempts_without_progress,
+                        until: ctx.world.now + INDEX_WAIT,
+                    };
                     ctx.timer(INDEX_WAIT, Timer::Task(number));
                 }
                 self.try_schedule(number, ctx);
@@ -111,7 +115,14 @@ impl WorkerProcess {
         let eval: Evaluation = Evaluation::clone(eval);
         let now = ctx.wall().max(state.at()).max(eval.wait_until);
         // The simulation has no deployment watcher.
-        let attempt = Attempt { state: &state, eval: &eval, now, attempts_without_progress, rollouts: false, explain: false };
+        let attempt = Attempt {
+            state: &state,
+            eval: &eval,
+            now,
+            attempts_without_progress,
+            rollouts: false,
+            explain: false,
+        };
         task.phase = Phase::Computing(Some(Box::new(schedule(&attempt, &mut || ctx.id()))));
         let delay = ctx.world.between(COMPUTE_TIME);
         ctx.timer(delay, Timer::Task(number));

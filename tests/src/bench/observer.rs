@@ -11,8 +11,9 @@ use model::change::{Change, ChangeSet};
 use model::{Index, JobKey};
 use private_servers::{Nats, Postgres};
 use state::State;
-use store::{Database, LogRow, Tail};
+use store::{Database, Tail};
 use telemetry::clock;
+use wire::LogRow;
 use wire::feed::Changes;
 use wire::{Role, Subject, Wire as _};
 

@@ -41,7 +41,14 @@ pub fn run(case: &Case, mut eval: Evaluation) -> Result<RunResult, String> {
     let mut last = None;
     for attempts_without_progress in 0..ATTEMPTS_MAX {
         let now = NOW.max(eval.wait_until);
-        let attempt = Attempt { state: &state, eval: &eval, now, attempts_without_progress, rollouts: true, explain: true };
+        let attempt = Attempt {
+            state: &state,
+            eval: &eval,
+            now,
+            attempts_without_progress,
+            rollouts: true,
+            explain: true,
+        };
         let proposal = schedule(&attempt, &mut || ids.bytes());
         let Proposal { plan, outcome } = proposal;
         let accepted = without_nodes(&state, &plan, &refused_nodes);

@@ -215,7 +215,7 @@ const SCHEDULING: Board = Board {
                     "ops",
                     "Evaluations that workers return per second, by reason.",
                     &[(
-                        "sum by (reason) (rate(drover_scheduler_evals_given_back_total[$__rate_interval]))",
+                        "sum by (reason) (rate(drover_scheduler_evals_returned_total[$__rate_interval]))",
                         "{{reason}}",
                     )],
                 ),
@@ -223,7 +223,7 @@ const SCHEDULING: Board = Board {
                     "Expired leases",
                     "ops",
                     "Evaluation leases that workers did not renew in time.",
-                    &[("rate(drover_broker_hand_outs_expired_total[$__rate_interval])", "expired")],
+                    &[("rate(drover_broker_leases_expired_total[$__rate_interval])", "expired")],
                 ),
                 graph(
                     "Failed",
@@ -449,7 +449,7 @@ const CONTROL_PLANE: Board = Board {
                     "",
                     &[
                         ("drover_applier_log_parts", "parts"),
-                        ("drover_applier_log_parts_held_up", "held up by a transaction"),
+                        ("drover_applier_log_parts_blocked", "held up by a transaction"),
                         ("drover_applier_log_full", "full"),
                     ],
                 ),
@@ -586,7 +586,7 @@ const NODES: Board = Board {
                     "Heartbeat delay",
                     "s",
                     "How long heartbeats may have waited that the tracker has not read.",
-                    &[("drover_tracker_deaf_seconds", "")],
+                    &[("drover_tracker_receive_lag_seconds", "")],
                 ),
                 graph(
                     "Requests refused",
@@ -691,7 +691,7 @@ const NODES: Board = Board {
                     "Commands not committed",
                     "ops",
                     "",
-                    &[("rate(drover_watcher_not_written_total[$__rate_interval])", "commands")],
+                    &[("rate(drover_watcher_commands_failed_total[$__rate_interval])", "commands")],
                 ),
             ],
         },

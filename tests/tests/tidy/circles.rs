@@ -242,9 +242,15 @@ fn finds_circles() {
         source("lib", "mod a;\nmod b;\nmod c;\npub use a::Alpha;\npub use b::{Beta, beta as other};\n"),
         source("a", "use crate::{Beta, c::Gamma};\npub struct Alpha;"),
         source("b", "pub struct Beta;\nfn f() { crate::other(crate::a::Alpha) }"),
-        source("c/mod", "mod d;\npub(crate) use d::Gamma;\n// use crate::a::Alpha;\nlet text = \"crate::a::Alpha\";"),
+        source(
+            "c/mod",
+            "mod d;\npub(crate) use d::Gamma;\n// use crate::a::Alpha;\nlet text = \"crate::a::Alpha\";",
+        ),
         source("g", "use crate::c::d::Gamma;\npub struct Delta;"),
-        source("c/d", "use std::{fmt, super_::X};\nuse super::super::g::Delta;\npub struct Gamma;\n#[cfg(test)]\nmod tests { use crate::a::Alpha; fn g() { \"}\"; } }"),
+        source(
+            "c/d",
+            "use std::{fmt, super_::X};\nuse super::super::g::Delta;\npub struct Gamma;\n#[cfg(test)]\nmod tests { use crate::a::Alpha; fn g() { \"}\"; } }",
+        ),
         source("c/tests", "use crate::a::Alpha;"),
         source("e/mod", "mod f;\nfn help() {}\nfn run() { f::run() }"),
         source("e/f", "use super::help;\npub fn run() { help() }"),

@@ -64,7 +64,10 @@ fn pattern(text: &str) -> Regex {
 #[test]
 fn finds_unknown_rules_and_sections() {
     let mut rules = Rules::default();
-    rules.add("scheduling", "## 1. Evaluations\n- **R-1.34** A lease ends.\n  See R-9.9.\n### A-22.1 Interface\n");
+    rules.add(
+        "scheduling",
+        "## 1. Evaluations\n- **R-1.34** A lease ends.\n  See R-9.9.\n### A-22.1 Interface\n",
+    );
     rules.add("http-api", "## 11. Jobs\n11.2 One job.\n## Appendix A — structures\n### A.1 Job\n");
     let text = "// R-1.34, A-22.1 and R-1.35 (`http-api` §11.2, http-api.md §11.3)\n\
                 let rule = \"R-7.7\"; // R-9.9, http-api §A.1, jobspec §11\n";

@@ -4,9 +4,13 @@
 //! The rules are functions over data, in [`manifests`] and [`sources`], each with a test that shows that it finds
 //! violations. This file reads the repository, applies every rule, and prints each violation with advice.
 
+mod circles;
+mod citations;
 mod lexer;
 mod manifests;
+mod purity;
 mod sources;
+mod words;
 
 use std::{
     fs,
@@ -14,6 +18,7 @@ use std::{
     process::Command,
 };
 
+use citations::Rules;
 use manifests::Member;
 use sources::Source;
 
@@ -107,6 +112,45 @@ fn nothing_is_left_open() {
     assert_tidy(
         sources::unfinished(&sources()),
         "Finish it or remove it. Unfinished code and plans do not belong on the main branch.",
+    );
+}
+
+#[test]
+fn cited_rules_exist() {
+    let mut rules = Rules::default();
+    for entry in fs::read_dir(root().join("docs/rules")).expect("the directory can be listed") {
+        let path = entry.expect("the directory can be listed").path();
+        let page = path.file_stem().expect("a page has a name").to_string_lossy().into_owned();
+        rules.add(&page, &read(&path));
+    }
+    assert_tidy(
+        citations::unknown(&sources(), &rules),
+        "Cite a rule or section that a page of docs/rules defines, or add the rule there.",
+    );
+}
+
+#[test]
+fn modules_form_no_circles() {
+    assert_tidy(
+        circles::circles(&sources()),
+        "Move what both files need into a module below them, or let the caller pass it in.",
+    );
+}
+
+#[test]
+fn retired_words_stay_retired() {
+    assert_tidy(
+        words::retired(&sources()),
+        "Use the term of docs/glossary.md that says what the item is or does.",
+    );
+}
+
+#[test]
+fn pure_files_name_no_io() {
+    assert_tidy(
+        purity::impurities(&sources()),
+        "A file whose header says that it is pure gets what it needs as arguments. Pass it in, or move the I/O to the \
+         module that calls it.",
     );
 }
 

@@ -31,6 +31,21 @@ impl Source {
         Self { separated: lexer::separate(&text), path, text }
     }
 
+    /// Path from the root of the repository.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The text with everything but code blank.
+    pub(crate) fn code(&self) -> &str {
+        &self.separated.code
+    }
+
+    /// The text with everything but comments blank.
+    pub(crate) fn comments(&self) -> &str {
+        &self.separated.comments
+    }
+
     fn is_in(&self, folder: &str) -> bool {
         self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
     }
@@ -115,7 +130,7 @@ fn occurrences(source: &Source, text: &str, word: &str) -> Vec<String> {
         .collect()
 }
 
-fn position(source: &Source, text: &str, at: usize) -> String {
+pub(crate) fn position(source: &Source, text: &str, at: usize) -> String {
     format!("{}:{}", source.path, text[..at].matches('\n').count() + 1)
 }
 

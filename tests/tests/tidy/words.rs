@@ -51,8 +51,5 @@ fn finds_retired_words() {
     let text = "// Told in a comment\nlet told = Told::new(\"Told\");\nUntold::Told;\n";
     let source = Source::new("a.rs".into(), text.into());
     let instead = "say Outcome, Event, Report";
-    assert_eq!(
-        retired(&[source]),
-        [format!("a.rs:2: Told; {instead}"), format!("a.rs:3: Told; {instead}")]
-    );
+    assert_eq!(retired(&[source]), [format!("a.rs:2: Told; {instead}"), format!("a.rs:3: Told; {instead}")]);
 }

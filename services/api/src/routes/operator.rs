@@ -80,7 +80,14 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
 /// Collects all garbage, whatever its age. The response says only that the collection has begun.
 pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, Error> {
     let within = api.limits.leader_timeout;
-    let begun = api.bus.request::<_, GarbageCollectionStarted>(Subject::ForceGarbageCollection, &ForceGarbageCollection {}, within).await;
+    let begun = api
+        .bus
+        .request::<_, GarbageCollectionStarted>(
+            Subject::ForceGarbageCollection,
+            &ForceGarbageCollection {},
+            within,
+        )
+        .await;
     begun.map_err(|error| Error::failed(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
     Ok(Response::ok(Body::Empty))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use state::State;
 use wire::stats::{
-    AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, CpuStats, DiskStats,
+    AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats,
     HostFacts, HostStats, TaskStats, Usage,
 };
 

@@ -9,7 +9,9 @@ use model::node::Eligibility;
 use model::{DeploymentId, Index, JobKey, JobVersionKey, NodeId, Timestamp};
 use serde_json::json;
 use wire::Subject;
-use wire::command::{Command, FailDeployment, ForceGarbageCollection, GarbageCollectionStarted, SetEligibility};
+use wire::command::{
+    Command, FailDeployment, ForceGarbageCollection, GarbageCollectionStarted, SetEligibility,
+};
 
 use super::harness::Harness;
 

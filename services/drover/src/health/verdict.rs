@@ -213,7 +213,11 @@ mod tests {
             leases: Vec::new(),
             database: ProbeResult::Succeeded { ago: secs(1) },
             api: ProbeResult::Succeeded { ago: secs(1) },
-            registration: Some(Registration { status: NodeStatus::Ready, last_contact_ago: secs(6), ttl: secs(5) }),
+            registration: Some(Registration {
+                status: NodeStatus::Ready,
+                last_contact_ago: secs(6),
+                ttl: secs(5),
+            }),
         }
     }
 

@@ -6,7 +6,7 @@ use model::alloc::{
     ClientStatus, DesiredStatus, PackedTaskStates, TaskEvent, TaskEventKind, TaskRunState, TaskState,
 };
 use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
-use wire::node::{AllocReport, WorkChanges, WorkAlloc, WorkIndex};
+use wire::node::{AllocReport, WorkAlloc, WorkChanges, WorkIndex};
 
 use super::job::SimJob;
 

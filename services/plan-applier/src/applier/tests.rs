@@ -50,7 +50,9 @@ impl Scene {
     fn replies(&mut self) -> Vec<(u8, Reply)> {
         self.judge();
         self.next_write().expect("a write is due");
-        let Completion::Durable { answers, .. } = self.written(WriteOutcome::Done) else { panic!("the write succeeded") };
+        let Completion::Durable { answers, .. } = self.written(WriteOutcome::Done) else {
+            panic!("the write succeeded")
+        };
         answers
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use bus::{Bus, Error, Batched, EchoMonitor, Request, RequestError};
+use bus::{Batched, Bus, EchoMonitor, Error, Request, RequestError};
 use futures::StreamExt;
 use model::node::{NodeStatus, Secret};
 use model::{Index, NodeId};

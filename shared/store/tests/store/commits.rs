@@ -6,7 +6,8 @@ use model::change::ChangeSet;
 use model::{Epoch, HistoryId, Index};
 use private_servers::Postgres;
 use state::Scope;
-use store::{Error, LogRow, Outcome, Tail};
+use store::{Error, Outcome, Tail};
+use wire::LogRow;
 
 use crate::history::{empty, empty_sets};
 use crate::scene::{SECOND, Scene, taken};

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use model::Index;
-use store::{Error, LogRow, Outcome, Writer};
+use store::{Error, Outcome, Writer};
+use wire::LogRow;
 
 use crate::history::empty_sets;
 use crate::proxy::Proxy;

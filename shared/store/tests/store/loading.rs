@@ -7,7 +7,8 @@ use std::time::Duration;
 use model::Index;
 use model::change::ChangeSet;
 use state::{Scope, State, Table};
-use store::{Error, LogRow};
+use store::Error;
+use wire::LogRow;
 
 use crate::history::{history, placements_of};
 use crate::scene::Scene;

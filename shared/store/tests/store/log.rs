@@ -6,7 +6,8 @@ use std::time::Duration;
 use model::change::ChangeSet;
 use model::{Index, Nanos, Timestamp};
 use state::State;
-use store::{Args, LogRow, LogSize, Tail};
+use store::{Args, LogSize, Tail};
+use wire::LogRow;
 
 use crate::history::{empty, empty_sets};
 use crate::scene::Scene;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::{Index, Nanos};
 use state::{Scope, State};
-use store::LogRow;
+use wire::LogRow;
 
 use crate::history::{empty, empty_sets, history, placements_of};
 use crate::scene::{Scene, Superuser};

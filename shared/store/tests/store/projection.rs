@@ -6,7 +6,8 @@ use std::time::Duration;
 use model::Index;
 use model::change::ChangeSet;
 use state::Scope;
-use store::{Error, LogRow};
+use store::Error;
+use wire::LogRow;
 
 use crate::history::history;
 use crate::scene::{SECOND, Scene, applied, taken};

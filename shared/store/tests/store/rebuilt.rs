@@ -6,7 +6,8 @@ use std::time::Duration;
 use model::Index;
 use model::change::ChangeSet;
 use state::State;
-use store::{Error, LogRow};
+use store::Error;
+use wire::LogRow;
 
 use crate::history::{history, random_history};
 use crate::scene::{Scene, applied};

@@ -12,7 +12,8 @@ use sqlx::postgres::{PgConnection, PgDatabaseError, PgSeverity};
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use state::Scope;
 use store::roles::{Passwords, Role, check, script};
-use store::{Args, Database, Error, LogRow, Writer, compare_with_log};
+use store::{Args, Database, Error, Writer, compare_with_log};
+use wire::LogRow;
 
 use crate::history::empty_sets;
 use crate::scene::{FIRST, applied, args, taken};

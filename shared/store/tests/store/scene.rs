@@ -10,7 +10,8 @@ use private_servers::Postgres;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use state::State;
-use store::{Args, Database, Head, LogRow, Projector, TakeOutcome, Writer};
+use store::{Args, Database, Head, Projector, TakeOutcome, Writer};
+use wire::LogRow;
 
 /// A condition that is not met within this time fails the test.
 const WAIT: Duration = Duration::from_secs(20);

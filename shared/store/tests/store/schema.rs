@@ -5,7 +5,8 @@ use private_servers::Postgres;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use state::Scope;
-use store::{Args, Database, Error, LogRow, Tail, Writer};
+use store::{Args, Database, Error, Tail, Writer};
+use wire::LogRow;
 
 use crate::history::empty_sets;
 use crate::scene::{FIRST, args, taken};

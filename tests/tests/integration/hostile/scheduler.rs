@@ -48,7 +48,7 @@ async fn a_scheduler_cannot_speak_for_others() {
         "applier.renew.*",
         "applier.head",
         "broker.dequeue",
-        "broker.hand-out",
+        "broker.eval-lease",
         "node.*.register",
         "agent.*.wake",
         "inbox.>",

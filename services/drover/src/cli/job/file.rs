@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use api_types::{Job, JobRegisterRequest, JobSubmission};
-use jobspec::{Options, FunctionInputs, VARIABLE_PREFIX, Variables};
+use jobspec::{FunctionInputs, Options, VARIABLE_PREFIX, Variables};
 
 use self::disk::Disk;
 pub(crate) use self::report::{as_json, render};

@@ -14,7 +14,9 @@ use model::{AllocId, JobKey, NodeId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use state::{AllocRef, State, View};
-use wire::command::{Command, DeregisterJob, DeregisterNodes, NodeReport, NodeLiveness, Transition, UpdateNodes};
+use wire::command::{
+    Command, DeregisterJob, DeregisterNodes, NodeLiveness, NodeReport, Transition, UpdateNodes,
+};
 
 use super::describe::assert_same;
 use super::plans::{port, with_port};

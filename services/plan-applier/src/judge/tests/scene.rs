@@ -18,7 +18,7 @@ use model::{AllocId, Epoch, EvalId, Index, JobKey, Nanos, NodeId, ProcessId, Req
 use state::State;
 use wire::broker::SCHEDULER_VERSION;
 use wire::command::{
-    Command, Done, NodeReport, NodeLiveness, PlanResult, RegisterJob, RegisterNode, ReportAllocs, SubmitPlan,
+    Command, Done, NodeLiveness, NodeReport, PlanResult, RegisterJob, RegisterNode, ReportAllocs, SubmitPlan,
     TakeLease, UpdateNodes,
 };
 use wire::node::AllocReport;

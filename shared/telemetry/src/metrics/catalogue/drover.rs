@@ -99,7 +99,7 @@ metrics! {
     "Parts of the log."
     Gauge APPLIER_LOG_PARTS = "drover.applier.log.parts" [] PerProcessActive(APPLIER);
     "Parts of the log that cannot be dropped because of an open transaction."
-    Gauge APPLIER_LOG_BLOCKED = "drover.applier.log.parts.held_up" [] PerProcessActive(APPLIER);
+    Gauge APPLIER_LOG_BLOCKED = "drover.applier.log.parts.blocked" [] PerProcessActive(APPLIER);
     "Unix time of the oldest change set in the log; 0 if there is none."
     Gauge APPLIER_LOG_OLDEST = "drover.applier.log.oldest_timestamp.seconds" [] PerProcessActive(APPLIER);
     "1 while commands are refused because the log has reached its maximum size."
@@ -127,13 +127,13 @@ metrics! {
     "Time from an evaluation's arrival to its completion."
     Histogram BROKER_RESPONSE = "drover.broker.response.seconds" ["eval_type", "triggered_by"] Each;
     "Leases of evaluations that expired because the worker did not renew them."
-    Counter BROKER_EXPIRED = "drover.broker.hand_outs_expired" [] Each;
+    Counter BROKER_EXPIRED = "drover.broker.leases_expired" [] Each;
 
     // Schedulers.
     "Evaluations that a scheduler process finished, by type of scheduler."
     Counter SCHEDULER_EVALS = "drover.scheduler.evals_processed" ["scheduler"] Each;
     "Evaluations that a scheduler process returned to the broker unfinished, by reason."
-    Counter SCHEDULER_RETURNED = "drover.scheduler.evals_given_back" ["reason"] Each;
+    Counter SCHEDULER_RETURNED = "drover.scheduler.evals_returned" ["reason"] Each;
     "Plans that a scheduler process submitted, by verdict."
     Counter SCHEDULER_PLANS = "drover.scheduler.plans_submitted" ["verdict"] Each;
     "Placements in the plans that a scheduler process submitted, whether accepted or not."
@@ -151,11 +151,11 @@ metrics! {
     "Nodes with a heartbeat timer."
     Gauge TRACKER_TIMERS = "drover.tracker.heartbeat.timers" [] PerProcessActive(TRACKER);
     "Length of the current period from which heartbeats may not have been received and handled yet."
-    Gauge TRACKER_RECEIVE_LAG = "drover.tracker.deaf.seconds" [] PerProcessActive(TRACKER);
+    Gauge TRACKER_RECEIVE_LAG = "drover.tracker.receive_lag.seconds" [] PerProcessActive(TRACKER);
     "Heartbeats that the tracker responded to."
     Counter TRACKER_HEARTBEATS = "drover.tracker.heartbeats" [] Each;
     "Heartbeats that the process received while it was a standby."
-    Counter TRACKER_STANDBY_HEARTBEATS = "drover.tracker.heartbeats_overheard" [] Each;
+    Counter TRACKER_STANDBY_HEARTBEATS = "drover.tracker.heartbeats_standby" [] Each;
     "Nodes that missed their heartbeats."
     Counter TRACKER_MISSED = "drover.tracker.nodes_missed" [] Each;
     "Refused requests of nodes, by reason."
@@ -171,7 +171,7 @@ metrics! {
     "Steps of deployments that were found to be due."
     Counter WATCHER_FOUND = "drover.watcher.steps_found" ["step"] Each;
     "Commands about deployments that failed or have an unknown outcome."
-    Counter WATCHER_COMMANDS_FAILED = "drover.watcher.not_written" [] Each;
+    Counter WATCHER_COMMANDS_FAILED = "drover.watcher.commands_failed" [] Each;
 
     // The API.
     "Completed requests, by route, method and status class."

@@ -341,7 +341,7 @@ async fn answer_from_log(context: Context, index: Index, request: Request) {
         let Tail::Page { rows, .. } = context.database.changes_after(Index(index.0 - 1), 1).await? else {
             return Ok(None);
         };
-        Ok(rows.first().map(LogRow::change_set).transpose()?)
+        Ok(rows.first().map(wire::LogRow::change_set).transpose()?)
     };
     let answer: Result<_, Error> = answer.await;
     let result = match answer {

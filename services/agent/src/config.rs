@@ -9,9 +9,11 @@ use model::Text;
 
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
-use crate::fingerprint::DYNAMIC_PORTS;
 use crate::gc;
 use crate::task::env::HOST_DENYLIST;
+
+/// The default range of dynamic ports.
+const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
 
 /// Settings of the agent.
 #[derive(Debug, Clone, clap::Args)]

@@ -16,7 +16,7 @@ use wire::command::{Command, Done, NodeLiveness, NodeReport, ReportAllocs, Updat
 use wire::{Refusal, RefusalKind};
 
 use crate::metrics;
-use crate::serve::unavailable;
+use crate::refusals::unavailable;
 
 /// How long a command is retried. After that agents repeat their requests.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);

@@ -11,6 +11,7 @@ mod batch;
 pub mod heartbeats;
 mod listen;
 mod metrics;
+mod refusals;
 #[cfg(test)]
 mod scene;
 mod serve;

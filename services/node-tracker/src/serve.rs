@@ -22,6 +22,7 @@ use wire::{Refusal, RefusalKind, Subject, Wire};
 
 use crate::actor::{NodeTracker, RecordHeartbeats};
 use crate::batch::Batcher;
+use crate::refusals::{invalid, unavailable, unknown};
 use crate::work_trace::{self, Delivery};
 use crate::{metrics, work};
 
@@ -302,19 +303,4 @@ async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>)
         );
     }
     request.answer_or_refuse(answer).await;
-}
-
-fn unknown() -> Refusal {
-    metrics::refused("unknown");
-    Refusal { kind: RefusalKind::NotFound, message: "node not found".into() }
-}
-
-fn invalid(message: String) -> Refusal {
-    metrics::refused("invalid");
-    Refusal { kind: RefusalKind::Invalid, message: message.into() }
-}
-
-/// The refusal of a request with an unknown outcome. The node repeats the request.
-pub(crate) fn unavailable(message: String) -> Refusal {
-    Refusal { kind: RefusalKind::OutcomeUnknown, message: message.into() }
 }

@@ -10,6 +10,9 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Error;
 use crate::key::{Key, verifies};
 
+/// Name of the tag with the node's id in a node's JWT.
+pub const NODE_TAG: &str = "node";
+
 /// The only header that NATS accepts.
 const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
 

@@ -4,9 +4,8 @@ use std::fmt;
 
 use model::NodeId;
 
-use crate::claims::Claims;
+use crate::claims::{Claims, NODE_TAG};
 use crate::error::Error;
-use crate::identity::NODE_TAG;
 use crate::key::{Key, KeyKind};
 
 const JWT: &str = "NATS USER JWT";

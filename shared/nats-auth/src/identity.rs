@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use wire::Role;
 use wire::permissions::{Permissions, Purpose, permissions};
 
-use crate::claims::{Claims, allow};
+use crate::claims::{Claims, NODE_TAG, allow};
 use crate::creds::Credentials;
 use crate::error::Error;
 use crate::key::{Key, KeyKind, Random};
@@ -19,8 +19,6 @@ use crate::limits::{
 };
 use crate::node_key::NodeKey;
 
-/// Name of the tag with the node's id in a node's JWT.
-pub const NODE_TAG: &str = "node";
 /// The placeholder for the node's id in a node's permissions. The server replaces it.
 const NODE_TEMPLATE: &str = "{{tag(node)}}";
 /// An unused subject in the lists of a node's permissions. If the server cannot fill in a placeholder, because the JWT

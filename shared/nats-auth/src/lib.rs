@@ -19,6 +19,6 @@ pub mod server;
 pub use creds::Credentials;
 pub use directory::{File, Reader};
 pub use error::Error;
-pub use identity::{Issuer, NODE_TAG};
+pub use identity::Issuer;
 pub use key::{Key, KeyKind, Random};
 pub use node_key::NodeKey;

@@ -6,10 +6,9 @@ use std::fmt;
 use model::NodeId;
 use serde_json::json;
 
-use crate::claims::Claims;
+use crate::claims::{Claims, NODE_TAG};
 use crate::creds::{Credentials, read_block, write_block};
 use crate::error::Error;
-use crate::identity::NODE_TAG;
 use crate::key::{Key, KeyKind, Random, check_public};
 
 const ACCOUNT: &str = "DROVER ACCOUNT";

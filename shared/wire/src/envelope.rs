@@ -6,8 +6,6 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::refusal::Refusal;
-
 /// Header: the kind of the message ([`Wire::KIND`]).
 pub const HEADER_KIND: &str = "Drover-Kind";
 /// Header: the version of that kind ([`Wire::VERSION`]).
@@ -142,22 +140,6 @@ pub fn decode<T: Wire>(kind: &str, version: u16, body: &[u8]) -> Result<T, Decod
     rmp_serde::from_slice(body).map_err(|source| DecodeError::Body { kind: T::KIND, source })
 }
 
-/// Decodes the response to a request: its own response type, or a refusal.
-///
-/// # Errors
-/// If it is neither, or cannot be decoded ([`decode`]).
-pub fn decode_answer<T: Wire>(
-    kind: &str,
-    version: u16,
-    body: &[u8],
-) -> Result<Result<T, Refusal>, DecodeError> {
-    if kind == Refusal::KIND {
-        decode(kind, version, body).map(Err)
-    } else {
-        decode(kind, version, body).map(Ok)
-    }
-}
-
 /// Implements [`Wire`] for the bodies of a module: their kind, their version if it is not 1, and their decoding
 /// function if it is not the default one. A body with a type parameter gets an implementation for every parameter that
 /// can be encoded and decoded.
@@ -186,7 +168,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::refusal::RefusalKind;
+    use crate::refusal::{Refusal, RefusalKind, decode_answer};
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Greeting {

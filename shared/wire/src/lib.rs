@@ -23,10 +23,10 @@ pub mod stats;
 pub mod subject;
 pub mod tasks;
 
-pub use envelope::{DecodeError, Wire, decode, decode_answer, decode_message, encode};
+pub use envelope::{DecodeError, Wire, decode, decode_message, encode};
 pub use inbox::Inbox;
 pub use log_row::LogRow;
-pub use refusal::{Refusal, RefusalKind};
+pub use refusal::{Refusal, RefusalKind, decode_answer};
 pub use role::Role;
 pub use subject::Subject;
 

@@ -6,7 +6,7 @@
 use model::Text;
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::kinds;
+use crate::envelope::{DecodeError, Wire, decode, kinds};
 
 /// The reason why a request was refused: a kind for programs and a message for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,4 +57,20 @@ impl RefusalKind {
 
 kinds! {
     Refusal => "refusal",
+}
+
+/// Decodes the response to a request: its own response type, or a refusal.
+///
+/// # Errors
+/// If it is neither, or cannot be decoded ([`decode`]).
+pub fn decode_answer<T: Wire>(
+    kind: &str,
+    version: u16,
+    body: &[u8],
+) -> Result<Result<T, Refusal>, DecodeError> {
+    if kind == Refusal::KIND {
+        decode(kind, version, body).map(Err)
+    } else {
+        decode(kind, version, body).map(Ok)
+    }
 }

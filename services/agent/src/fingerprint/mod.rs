@@ -24,8 +24,6 @@ pub use network::LOOPBACK;
 const COMPATIBLE_VERSION: &str = "2.0.6";
 /// The assumed speed of a core if it is unknown, in MHz.
 const DEFAULT_CORE_MHZ: u32 = 1_000;
-/// The default range of dynamic ports.
-pub(crate) const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
 
 /// The facts that are read once.
 #[derive(Debug, Clone, PartialEq, Eq)]

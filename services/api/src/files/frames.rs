@@ -2,9 +2,31 @@
 
 use actix_web::web::Bytes;
 use api_types::Base64;
+use model::Text;
 use serde::Serialize;
 
-use super::StreamItem;
+/// One item of a stream: the result of one request to the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StreamItem {
+    /// Bytes.
+    Data {
+        /// File that contains them.
+        file: Text,
+        /// Offset of their end in the file.
+        end: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// An event of the file.
+    Event {
+        /// File.
+        file: Text,
+        /// Name of the event.
+        event: &'static str,
+    },
+    /// No new data.
+    Nothing,
+}
 
 /// Encoding of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,8 +18,8 @@ use wire::{Refusal, RefusalKind, Subject, Wire};
 use crate::Api;
 use crate::http::{Error, parse_id};
 
-pub(crate) use self::frames::Framing;
-pub(crate) use self::reader::{Source, StreamItem, StreamReader};
+pub(crate) use self::frames::{Framing, StreamItem};
+pub(crate) use self::reader::{Source, StreamReader};
 
 /// Timeout of a request to an agent, beyond the time that it is asked to wait.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);

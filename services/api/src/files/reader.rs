@@ -12,7 +12,8 @@ use wire::files::{
     FileChunk, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile, ReadLogs, WAIT_MS_MAX,
 };
 
-use super::{AllocAgent, Framing};
+use super::AllocAgent;
+use super::frames::{Framing, StreamItem};
 use crate::http::{BodyStream, Error};
 
 /// Maximum size of one piece, in bytes (http-api §13.1).
@@ -43,29 +44,6 @@ pub(crate) enum Source {
         /// Position of the next piece.
         from: LogPosition,
     },
-}
-
-/// Result of one request to the agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StreamItem {
-    /// Bytes.
-    Data {
-        /// File that contains them.
-        file: Text,
-        /// Offset of their end in the file.
-        end: u64,
-        /// The bytes.
-        data: Bytes,
-    },
-    /// An event of the file.
-    Event {
-        /// File.
-        file: Text,
-        /// Name of the event.
-        event: &'static str,
-    },
-    /// No new data.
-    Nothing,
 }
 
 /// Reads a [`Source`] piece by piece.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Nanos, NodeId, Text};
 
 /// Counts and reasons of one placement pass (`spec/scheduling.md` ), kept once a group and plan.
@@ -78,7 +78,7 @@ pub struct TaskShortage {
     pub memory_mb: u32,
 }
 
-words! {
+string_enum! {
     /// What a node's rank is made of (`spec/scheduling.md` §§6.4 to 6.6).
     Scorer, "scorer" {
         /// How full, or how empty, the node becomes.

@@ -24,12 +24,12 @@ pub use resources::{AllocatedResources, Demand, PortMapping, TaskResources};
 pub use task_event::{TaskEvent, TaskEventKind};
 pub use task_state::{PackedTaskStates, TaskRunState, TaskState};
 
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{
     AllocId, DeploymentId, EvalId, Index, JobVersionKey, Map, Nanos, NodeId, Text, Timestamp, TraceContext,
 };
 
-words! {
+string_enum! {
     /// What the servers want of an allocation.
     DesiredStatus, "desired status" {
         /// It should run.
@@ -48,7 +48,7 @@ impl DesiredStatus {
     }
 }
 
-words! {
+string_enum! {
     /// What is known of how an allocation fares on its node.
     ClientStatus, "client status" {
         /// No task has started.
@@ -279,7 +279,7 @@ pub struct AllocState {
     pub time: Timestamp,
 }
 
-words! {
+string_enum! {
     /// How the last attempt to reschedule ended.
     RescheduleOutcome, "reschedule outcome" {
         /// A replacement was placed.

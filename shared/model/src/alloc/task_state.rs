@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer};
 
 use super::packed::{Reader, Unreadable, Writer, packed_form};
 use super::task_event::{TaskEvent, TaskEventKind};
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Text, Timestamp};
 
-words! {
+string_enum! {
     /// Where a task is in its life. The packed form has two bits for the place in this list: a new one goes last.
     TaskRunState, "task state" {
         /// It has not started.

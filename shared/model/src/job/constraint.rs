@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Text;
 use crate::mirror::{mirror, text_members};
-use crate::text::words;
+use crate::text::string_enum;
 
-words! {
+string_enum! {
     /// How the two sides of a constraint or an affinity are compared.
     ///
     /// Several words mean the same; each is a value of its own, so that a specification is read back as it was written.

@@ -81,7 +81,7 @@ mirror! {
         max_run_duration: "MaxRunDuration",
     }
     // Superseded by `Disconnect` and without effect (N-19.21).
-    unread {
+    ignored {
         stop_after_client_disconnect = None,
         max_client_disconnect = None,
         prevent_reschedule_on_lost = Some(false),

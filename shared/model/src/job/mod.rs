@@ -38,11 +38,11 @@ pub use task::{DispatchPayload, Lifecycle, LifecycleHook, LogConfig, Task};
 pub use volume::{AccessMode, AttachmentMode, PropagationMode, VolumeKind, VolumeMount, VolumeRequest};
 
 use crate::invalid::{At, Invalid};
-use crate::mirror::{Member, Mirror, carried, mirror, text_members};
-use crate::text::{matches_pattern, words};
+use crate::mirror::{Member, Mirror, mirror, passthrough, text_members};
+use crate::text::{matches_pattern, string_enum};
 use crate::{Index, JobKey, JobVersionKey, Text, Timestamp};
 
-carried!(
+passthrough!(
     api_types::Service,
     Box<api_types::Vault>,
     api_types::Consul,
@@ -60,7 +60,7 @@ carried!(
     api_types::Base64,
 );
 
-words! {
+string_enum! {
     /// Which scheduler a job is for.
     #[derive(Default)]
     JobType, "job type" {
@@ -76,7 +76,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a job's allocations and evaluations add up to.
     #[derive(Default)]
     JobStatus, "job status" {
@@ -90,7 +90,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Whether dispatches bring input.
     PayloadRule, "payload rule" {
         /// They may.
@@ -273,7 +273,7 @@ mirror! {
     }
     renamed { kind = r#type: "Type" }
     // What `Job` adds, and what `canonicalise` merged into the groups.
-    unread {
+    ignored {
         status = None,
         status_description = None,
         stable = None,

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
-use crate::mirror::{carried, mirror};
+use crate::mirror::{mirror, passthrough};
 
-carried!(api_types::DnsConfig, api_types::CniConfig);
+passthrough!(api_types::DnsConfig, api_types::CniConfig);
 
 /// A network with ports: as a group asks for it, as an allocation got it, or as a node has it.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]

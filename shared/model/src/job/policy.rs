@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::alloc::RescheduleTracker;
 use crate::mirror::{mirror, text_members};
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Nanos, Timestamp};
 
-words! {
+string_enum! {
     /// What makes an allocation healthy.
     HealthCheck, "health check" {
         /// Its tasks run and its service checks pass.
@@ -19,7 +19,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What follows when a task's restarts are used up.
     RestartMode, "restart mode" {
         /// The task fails.
@@ -29,7 +29,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How the wait before a reschedule grows.
     DelayFunction, "delay function" {
         /// It stays.
@@ -41,7 +41,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Which allocation stays when a disconnected node is back and its place was taken.
     Reconcile, "reconcile strategy" {
         /// The one on the node with the better score.

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Affinity, Constraint, NetworkResource};
 use crate::Text;
-use crate::mirror::{carried, mirror};
+use crate::mirror::{mirror, passthrough};
 
 // Stored and shown, but not looked at.
-carried!(api_types::Numa);
+passthrough!(api_types::Numa);
 
 /// What a task asks for.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]

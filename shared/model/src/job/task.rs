@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{Affinity, Constraint, Resources, RestartPolicy, VolumeMount};
 use crate::mirror::{mirror, text_members};
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Map, Nanos, Text};
 
-words! {
+string_enum! {
     /// When a task that is no main task runs.
     LifecycleHook, "lifecycle hook" {
         /// Before the main tasks start.
@@ -168,5 +168,5 @@ pub struct LogConfig {
 mirror! {
     LogConfig = LogConfig { max_files: "MaxFiles", max_file_size_mb: "MaxFileSizeMB", disabled: "Disabled" }
     // The opposite of `Disabled`, which `canonicalise` takes over.
-    unread { enabled = None }
+    ignored { enabled = None }
 }

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
-use crate::mirror::{carried, mirror, text_members};
-use crate::text::words;
+use crate::mirror::{mirror, passthrough, text_members};
+use crate::text::string_enum;
 
-words! {
+string_enum! {
     /// Who provides a volume.
     VolumeKind, "volume type" {
         /// The node.
@@ -16,7 +16,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Who may use a volume at the same time, and how.
     AccessMode, "access mode" {
         /// One node reads.
@@ -36,7 +36,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a volume appears on the node.
     AttachmentMode, "attachment mode" {
         /// As a directory.
@@ -46,7 +46,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Whether mounts made below a volume are seen on its other side.
     PropagationMode, "propagation mode" {
         /// On neither.
@@ -60,7 +60,7 @@ words! {
 
 text_members!(VolumeKind, AccessMode, AttachmentMode, PropagationMode);
 
-carried!(api_types::CsiMountOptions);
+passthrough!(api_types::CsiMountOptions);
 
 /// A volume that a group asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -501,7 +501,7 @@ impl State {
     #[must_use]
     pub fn expecting<'a>(&self, expected: impl IntoIterator<Item = &'a Expected>) -> Self {
         let mut state = self.clone();
-        expected.into_iter().for_each(|expected| state.nodes.expect(expected));
+        expected.into_iter().for_each(|expected| state.nodes.add_expected(expected));
         state
     }
 

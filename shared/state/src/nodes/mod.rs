@@ -242,7 +242,7 @@ impl NodeTable {
     }
 
     /// Counts expected allocations in [`View::Held`], unless the slot now belongs to another node.
-    pub(crate) fn expect(&mut self, expected: &Expected) {
+    pub(crate) fn add_expected(&mut self, expected: &Expected) {
         let is_same_node = self.node(expected.slot).is_some_and(|node| node.id == expected.node);
         if is_same_node {
             let (page, bit) = self.page_mut(expected.slot);

@@ -22,7 +22,7 @@ string_enum! {
         Blocked => "blocked",
         /// The evaluation is done.
         Complete => "complete",
-        /// The evaluation failed too often.
+        /// The evaluation failed.
         Failed => "failed",
         /// The evaluation is superseded by another one.
         Canceled => "canceled",

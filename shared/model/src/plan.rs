@@ -232,7 +232,7 @@ impl Placements {
 pub struct Stops {
     /// The allocations.
     pub ids: AllocIds,
-    /// The reason, which becomes the description of the desired status.
+    /// The reason, which becomes the description of the desired status, and of the client status if one is set.
     pub description: Text,
     /// A client status that the servers set: lost, unknown, or failed for a failed reconnect.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Allocations, in detail and in lists: the resources they occupy, and the history that the node reports.
+//! Allocations, in detail and as list entries: their resources, and the task states and events that the node reports.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllocMetric, DnsConfig, Job, NetworkResource, Resources, TaskLifecycleConfig, Time};
 
-/// A group placed on a node. Omits what is empty.
+/// A task group placed on a node. Empty fields are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Allocation {
     /// UUID.
     #[serde(rename = "ID", skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The namespace it lives in.
+    /// Its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The evaluation that last changed what is wanted of it.
+    /// The evaluation that last changed its desired status.
     #[serde(rename = "EvalID", skip_serializing_if = "Option::is_none")]
     pub eval_id: Option<String>,
     /// `<job>.<group>[<index>]`.
@@ -25,19 +25,19 @@ pub struct Allocation {
     /// The node it is on.
     #[serde(rename = "NodeID", skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// That node's name.
+    /// Name of that node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
     /// The job it belongs to.
     #[serde(rename = "JobID", skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// The job in the version it runs.
+    /// The job, in the version that the allocation runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<Job>>,
     /// The group's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_group: Option<String>,
-    /// All its resources in sum; a legacy copy that some clients still read.
+    /// Sum of all its resources; a legacy copy that some clients still read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Box<Resources>>,
     /// Resources shared by its tasks; a legacy copy.
@@ -49,34 +49,34 @@ pub struct Allocation {
     /// The resources it occupies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_resources: Option<AllocatedResources>,
-    /// How the scheduler found the node.
+    /// How the scheduler chose the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<AllocMetric>,
     /// `run`, `stop` or `evict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_status: Option<String>,
-    /// Why it shall, for people.
+    /// Human-readable reason for the desired status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_description: Option<String>,
-    /// What the scheduler is asked to do with it.
+    /// What the scheduler has been asked to do with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_transition: Option<DesiredTransition>,
     /// `pending`, `running`, `complete`, `failed`, `lost` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_description: Option<String>,
-    /// What the node reports, by task.
+    /// Task states reported by the node, by task name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_states: Option<BTreeMap<String, TaskState>>,
-    /// Former client statuses that matter for disconnection.
+    /// Former client statuses that are needed to handle disconnected nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alloc_states: Option<Vec<AllocState>>,
-    /// The one that it replaces.
+    /// The allocation that this one replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_allocation: Option<String>,
-    /// The one that replaces it.
+    /// The allocation that replaces this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_allocation: Option<String>,
     /// The deployment it belongs to.
@@ -88,16 +88,16 @@ pub struct Allocation {
     /// Former attempts on other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reschedule_tracker: Option<RescheduleTracker>,
-    /// What its network was set up as.
+    /// Its network, as configured on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_status: Option<AllocNetworkStatus>,
-    /// The evaluation that is going to reschedule it, or that waits for its node.
+    /// The evaluation that will reschedule it, or that waits for its node to reconnect.
     #[serde(rename = "FollowupEvalID", skip_serializing_if = "Option::is_none")]
     pub followup_eval_id: Option<String>,
-    /// Those that had to go for it.
+    /// The allocations that were preempted to make room for this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preempted_allocations: Option<Vec<String>>,
-    /// The one that it had to go for.
+    /// The allocation that preempted this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preempted_by_allocation: Option<String>,
     /// Key that signed its workload identities.
@@ -109,7 +109,7 @@ pub struct Allocation {
     /// Index of the change set that last changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modify_index: Option<u64>,
-    /// Index of the last change by a scheduler, other than by the node.
+    /// Index of the last change by a server. Changes that the node reports do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alloc_modify_index: Option<u64>,
     /// When it was created: Unix time in nanoseconds.
@@ -118,13 +118,13 @@ pub struct Allocation {
     /// When it last changed: Unix time in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modify_time: Option<i64>,
-    /// The version it runs: what a state dump writes in place of the embedded job.
+    /// The job version that it runs. A state dump writes this in place of the embedded job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_version: Option<u64>,
-    /// The job's create index, in a state dump, where the job was purged and registered anew since.
+    /// In a state dump, the job's create index if the job has been purged and registered again since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_create_index: Option<u64>,
-    /// Trace of the plan that placed it or updated it last, in hex digits; only where there is one. Not in Nomad's API.
+    /// Trace id of the plan that placed or last updated it, in hex digits, if there is one. Not part of Nomad's API.
     #[serde(rename = "TraceID", skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
 }
@@ -136,17 +136,17 @@ pub struct AllocListStub {
     /// UUID.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// The evaluation that last changed what is wanted of it.
+    /// The evaluation that last changed its desired status.
     #[serde(rename = "EvalID")]
     pub eval_id: Option<String>,
     /// `<job>.<group>[<index>]`.
     pub name: Option<String>,
-    /// The namespace it lives in.
+    /// Its namespace.
     pub namespace: Option<String>,
     /// The node it is on.
     #[serde(rename = "NodeID")]
     pub node_id: Option<String>,
-    /// That node's name.
+    /// Name of that node.
     pub node_name: Option<String>,
     /// The job it belongs to.
     #[serde(rename = "JobID")]
@@ -161,28 +161,28 @@ pub struct AllocListStub {
     pub allocated_resources: Option<AllocatedResources>,
     /// `run`, `stop` or `evict`.
     pub desired_status: Option<String>,
-    /// Why it shall, for people.
+    /// Human-readable reason for the desired status.
     pub desired_description: Option<String>,
     /// `pending`, `running`, `complete`, `failed`, `lost` or `unknown`.
     pub client_status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub client_description: Option<String>,
-    /// What the scheduler is asked to do with it.
+    /// What the scheduler has been asked to do with it.
     pub desired_transition: Option<DesiredTransition>,
-    /// What the node reports, by task.
+    /// Task states reported by the node, by task name.
     pub task_states: Option<BTreeMap<String, TaskState>>,
     /// Its health in its deployment.
     pub deployment_status: Option<AllocDeploymentStatus>,
-    /// The evaluation that is going to reschedule it, or that waits for its node.
+    /// The evaluation that will reschedule it, or that waits for its node to reconnect.
     #[serde(rename = "FollowupEvalID")]
     pub followup_eval_id: Option<String>,
-    /// The one that replaces it.
+    /// The allocation that replaces this one.
     pub next_allocation: Option<String>,
     /// Former attempts on other nodes.
     pub reschedule_tracker: Option<RescheduleTracker>,
-    /// Those that had to go for it.
+    /// The allocations that were preempted to make room for this one.
     pub preempted_allocations: Option<Vec<String>>,
-    /// The one that it had to go for.
+    /// The allocation that preempted this one.
     pub preempted_by_allocation: Option<String>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -198,11 +198,11 @@ pub struct AllocListStub {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedResources {
-    /// By task.
+    /// Resources of each task, by name.
     pub tasks: Option<BTreeMap<String, AllocatedTaskResources>>,
-    /// Lifecycle by task, null for main tasks: tells what does not run at the same time.
+    /// Lifecycle by task, null for main tasks. It determines which tasks run at the same time.
     pub task_lifecycles: Option<BTreeMap<String, Option<TaskLifecycleConfig>>>,
-    /// What the tasks share.
+    /// Resources that the tasks share.
     pub shared: Option<AllocatedSharedResources>,
 }
 
@@ -233,7 +233,7 @@ pub struct AllocatedSharedResources {
     pub ports: Option<Vec<AllocatedPortMapping>>,
 }
 
-/// A port that was chosen. Omits what is empty.
+/// A port that the scheduler assigned. Empty fields are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedPortMapping {
@@ -249,7 +249,7 @@ pub struct AllocatedPortMapping {
     /// Address on the host.
     #[serde(rename = "HostIP", skip_serializing_if = "Option::is_none")]
     pub host_ip: Option<String>,
-    /// Whether others may have it, too.
+    /// Whether other allocations on the node may use the same port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_collision: Option<bool>,
 }
@@ -260,7 +260,7 @@ pub struct AllocatedPortMapping {
 pub struct AllocatedCpuResources {
     /// In MHz.
     pub cpu_shares: Option<i64>,
-    /// Ids of cores that are its own.
+    /// Ids of the cores reserved for it.
     pub reserved_cores: Option<Vec<u64>>,
 }
 
@@ -268,7 +268,7 @@ pub struct AllocatedCpuResources {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedMemoryResources {
-    /// Set aside, in MB.
+    /// Reserved memory in MB.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: Option<i64>,
     /// Limit in MB; 0 is `MemoryMB`.
@@ -291,7 +291,7 @@ pub struct AllocatedDeviceResource {
     pub device_ids: Option<Vec<String>>,
 }
 
-/// What the scheduler is asked to do with an allocation.
+/// What the scheduler has been asked to do with an allocation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DesiredTransition {
@@ -307,7 +307,7 @@ pub struct DesiredTransition {
     pub migrate_disable_placement: Option<bool>,
 }
 
-/// What the node reports about a task.
+/// The state of a task, as the node reports it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskState {
@@ -323,13 +323,13 @@ pub struct TaskState {
     pub started_at: Option<Time>,
     /// When it ended.
     pub finished_at: Option<Time>,
-    /// What happened, oldest first; only the latest ten or so.
+    /// Events, oldest first; only about ten of the latest are kept.
     pub events: Option<Vec<TaskEvent>>,
     /// State of its schedule, such as `force_pause`; empty without one.
     pub paused: Option<String>,
 }
 
-/// Something that happened to a task.
+/// An event in the life of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskEvent {
@@ -337,19 +337,19 @@ pub struct TaskEvent {
     pub r#type: Option<String>,
     /// Unix time in nanoseconds.
     pub time: Option<i64>,
-    /// Short text.
+    /// Short message.
     pub message: Option<String>,
-    /// Text for people, filled in on read.
+    /// Human-readable text, filled in when the event is read.
     pub display_message: Option<String>,
-    /// Particulars by name, such as `exit_code`.
+    /// Details by name, such as `exit_code`.
     pub details: Option<BTreeMap<String, String>>,
-    /// Whether it fails the task. This and what follows is legacy, superseded by `Details`.
+    /// Whether the event fails the task. This field and all that follow are legacy; `Details` supersedes them.
     pub fails_task: Option<bool>,
-    /// Why it restarts.
+    /// Why the task restarts.
     pub restart_reason: Option<String>,
-    /// What failed before the start.
+    /// Error of a step before the start.
     pub setup_error: Option<String>,
-    /// What the driver failed with.
+    /// Error of the driver.
     pub driver_error: Option<String>,
     /// Exit code of the program.
     pub exit_code: Option<i64>,
@@ -357,29 +357,29 @@ pub struct TaskEvent {
     pub signal: Option<i64>,
     /// Nanoseconds between the kill signal and the end.
     pub kill_timeout: Option<i64>,
-    /// What failed when killing it.
+    /// Error of the attempt to kill the task.
     pub kill_error: Option<String>,
-    /// Why it was killed.
+    /// Why the task was killed.
     pub kill_reason: Option<String>,
-    /// Nanoseconds until it is started again.
+    /// Nanoseconds until the task is started again.
     pub start_delay: Option<i64>,
-    /// What an artifact failed with.
+    /// Error of the download of an artifact.
     pub download_error: Option<String>,
-    /// What is wrong with the task.
+    /// Error of the validation of the task.
     pub validation_error: Option<String>,
     /// Disk limit that was exceeded, in bytes.
     pub disk_limit: Option<i64>,
-    /// Task whose failure ended this one.
+    /// Task of the same group whose failure stopped this task.
     pub failed_sibling: Option<String>,
-    /// What Vault failed with.
+    /// Error of Vault.
     pub vault_error: Option<String>,
-    /// Why it was signalled.
+    /// Why a signal was sent.
     pub task_signal_reason: Option<String>,
-    /// Signal it was sent.
+    /// Signal that was sent.
     pub task_signal: Option<String>,
-    /// What the driver says.
+    /// Message of the driver.
     pub driver_message: Option<String>,
-    /// Who says so, for other events.
+    /// Source of a generic event.
     pub generic_source: Option<String>,
 }
 
@@ -387,11 +387,11 @@ pub struct TaskEvent {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocState {
-    /// What changed; 0 is the client status.
+    /// Which field changed; 0 is the client status.
     pub field: Option<i64>,
-    /// What it became.
+    /// The new value.
     pub value: Option<String>,
-    /// When it did.
+    /// When it changed.
     pub time: Option<Time>,
 }
 
@@ -399,9 +399,9 @@ pub struct AllocState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocDeploymentStatus {
-    /// Unset until decided.
+    /// Whether it is healthy; unset until that is decided.
     pub healthy: Option<bool>,
-    /// When it was decided.
+    /// When the health was decided.
     pub timestamp: Option<Time>,
     /// Whether it is a canary that is not promoted.
     pub canary: Option<bool>,
@@ -431,11 +431,11 @@ pub struct RescheduleEvent {
     /// The node it failed on.
     #[serde(rename = "PrevNodeID")]
     pub prev_node_id: Option<String>,
-    /// How long was waited, in nanoseconds.
+    /// Delay before the attempt, in nanoseconds.
     pub delay: Option<i64>,
 }
 
-/// What an allocation's network was set up as.
+/// The network of an allocation, as configured on the node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocNetworkStatus {

@@ -1,4 +1,4 @@
-//! Bytes as the API writes them: base64 text (RFC 4648, standard alphabet, padded).
+//! Bytes, which the API encodes as base64 text (RFC 4648, standard alphabet, padded).
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use ::base64::engine::general_purpose::STANDARD;
 use serde::de::{self, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes that are base64 text on the wire, such as a dispatch payload or an object's hash.
+/// Bytes that JSON contains as base64 text, such as a dispatch payload or an object's hash.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Base64(pub Vec<u8>);
 
@@ -26,7 +26,7 @@ impl Serialize for Base64 {
 impl<'de> Deserialize<'de> for Base64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut text = String::deserialize(deserializer)?;
-        // Encoders that wrap their lines are common, and Go's decoder lets them pass.
+        // Many encoders wrap lines, and Go's decoder ignores line breaks.
         text.retain(|c| !matches!(c, '\r' | '\n'));
         let bytes = STANDARD.decode(&text);
         bytes.map(Self).map_err(|_| de::Error::invalid_value(Unexpected::Str(&text), &"base64 text"))

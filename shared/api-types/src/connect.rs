@@ -1,5 +1,5 @@
-//! Consul Connect: sidecar proxies and gateways, as a job describes them. They are carried for Consul and mean
-//! nothing to the scheduler.
+//! Consul Connect: sidecar proxies and gateways, as a job describes them. They are stored for Consul; the scheduler
+//! ignores them.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::{LogConfig, Resources, VolumeMount, WorkloadIdentity};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulConnect {
-    /// Whether the task speaks the mesh's protocol itself.
+    /// Whether the task implements the mesh protocol itself.
     pub native: Option<bool>,
     /// The proxy beside the task.
     pub sidecar_service: Option<Box<ConsulSidecarService>>,
-    /// Changes to the task that runs the proxy.
+    /// Overrides for the task that runs the proxy.
     pub sidecar_task: Option<Box<SidecarTask>>,
-    /// Makes the service a gateway.
+    /// Present if the service is a gateway.
     pub gateway: Option<Box<ConsulGateway>>,
 }
 
@@ -30,16 +30,16 @@ pub struct ConsulSidecarService {
     pub tags: Option<Vec<String>>,
     /// Label of the proxy's port.
     pub port: Option<String>,
-    /// How the proxy works.
+    /// Settings of the proxy.
     pub proxy: Option<Box<ConsulProxy>>,
-    /// Whether the proxy goes without its default check.
+    /// Whether the default TCP check of the proxy is disabled.
     #[serde(rename = "DisableDefaultTCPCheck")]
     pub disable_default_tcp_check: Option<bool>,
-    /// Pairs registered with it.
+    /// Key-value pairs to register with it.
     pub meta: Option<BTreeMap<String, String>>,
 }
 
-/// Changes to the task that runs a sidecar proxy or gateway.
+/// Overrides for the task that runs a sidecar proxy or gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct SidecarTask {
@@ -47,43 +47,43 @@ pub struct SidecarTask {
     pub name: Option<String>,
     /// Driver in place of `docker`.
     pub driver: Option<String>,
-    /// Who to run as.
+    /// User to run as.
     pub user: Option<String>,
     /// Settings passed on uninterpreted.
     pub config: Option<BTreeMap<String, Value>>,
     /// Environment variables.
     pub env: Option<BTreeMap<String, String>>,
-    /// What is set aside for it.
+    /// Resources reserved for it.
     pub resources: Option<Box<Resources>>,
-    /// Free key-value pairs of the user's.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: Option<BTreeMap<String, String>>,
     /// Nanoseconds between the kill signal and the end.
     pub kill_timeout: Option<i64>,
     /// Rotation of its logs.
     pub log_config: Option<LogConfig>,
-    /// Nanoseconds between leaving service discovery and the kill signal.
+    /// Nanoseconds between deregistering the services and the kill signal.
     pub shutdown_delay: Option<i64>,
-    /// Signal that asks it to stop.
+    /// Signal that is sent to stop it.
     pub kill_signal: Option<String>,
-    /// The group's volumes that it sees.
+    /// The group's volumes that are mounted into it.
     pub volume_mounts: Option<Vec<VolumeMount>>,
     /// Its workload identities.
     pub identities: Option<Vec<WorkloadIdentity>>,
 }
 
-/// How a sidecar proxy works.
+/// Settings of a sidecar proxy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulProxy {
-    /// Address of the service it stands for; default loopback.
+    /// Address of the service that it proxies; default loopback.
     pub local_service_address: Option<String>,
-    /// Port of the service it stands for.
+    /// Port of the service that it proxies.
     pub local_service_port: Option<i64>,
-    /// Services made reachable on local ports.
+    /// Services that are reachable on local ports.
     pub upstreams: Option<Vec<ConsulUpstream>>,
     /// Paths reachable without mutual TLS.
     pub expose: Option<ConsulExposeConfig>,
-    /// Takes all traffic through the proxy.
+    /// Redirects all traffic through the proxy.
     pub transparent_proxy: Option<ConsulTransparentProxy>,
     /// Settings passed on uninterpreted.
     pub config: Option<BTreeMap<String, Value>>,
@@ -113,13 +113,13 @@ pub struct ConsulUpstream {
     pub local_bind_socket_path: Option<String>,
     /// Octal mode of the socket.
     pub local_bind_socket_mode: Option<String>,
-    /// How gateways are used on the way.
+    /// How mesh gateways are used to reach it.
     pub mesh_gateway: Option<ConsulMeshGateway>,
     /// Settings passed on uninterpreted.
     pub config: Option<BTreeMap<String, Value>>,
 }
 
-/// How mesh gateways are used on the way to an upstream.
+/// How mesh gateways are used to reach an upstream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulMeshGateway {
@@ -149,26 +149,26 @@ pub struct ConsulExposePath {
     pub listener_port: Option<String>,
 }
 
-/// What a transparent proxy takes and leaves.
+/// Which traffic a transparent proxy redirects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulTransparentProxy {
-    /// User id of the proxy itself, whose traffic is left alone.
+    /// User id of the proxy itself, whose traffic is not redirected.
     #[serde(rename = "UID")]
     pub uid: Option<String>,
     /// The proxy's port for outgoing traffic.
     pub outbound_port: Option<u64>,
-    /// Ports, by label or number, left alone on the way in.
+    /// Inbound ports, by label or number, that are not redirected.
     pub exclude_inbound_ports: Option<Vec<String>>,
-    /// Ports left alone on the way out.
+    /// Outbound ports that are not redirected.
     pub exclude_outbound_ports: Option<Vec<u64>>,
-    /// Address ranges left alone on the way out.
+    /// Outbound address ranges that are not redirected.
     #[serde(rename = "ExcludeOutboundCIDRs")]
     pub exclude_outbound_cidrs: Option<Vec<String>>,
-    /// User ids whose traffic is left alone.
+    /// User ids whose traffic is not redirected.
     #[serde(rename = "ExcludeUIDs")]
     pub exclude_uids: Option<Vec<String>>,
-    /// Whether DNS is left alone.
+    /// Whether DNS is not redirected.
     #[serde(rename = "NoDNS")]
     pub no_dns: Option<bool>,
 }
@@ -177,17 +177,17 @@ pub struct ConsulTransparentProxy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulGateway {
-    /// How the proxy works.
+    /// Settings of the proxy.
     pub proxy: Option<Box<ConsulGatewayProxy>>,
     /// Configuration entry of an ingress gateway.
     pub ingress: Option<Box<ConsulIngressConfigEntry>>,
     /// Configuration entry of a terminating gateway.
     pub terminating: Option<ConsulTerminatingConfigEntry>,
-    /// Makes it a mesh gateway.
+    /// Present if this is a mesh gateway.
     pub mesh: Option<ConsulMeshConfigEntry>,
 }
 
-/// How a gateway's proxy works.
+/// Settings of a gateway's proxy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulGatewayProxy {
@@ -220,7 +220,7 @@ pub struct ConsulGatewayBindAddress {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulIngressConfigEntry {
-    /// Default for the listeners.
+    /// Default TLS settings of the listeners.
     #[serde(rename = "TLS")]
     pub tls: Option<ConsulGatewayTlsConfig>,
     /// The listeners.
@@ -245,7 +245,7 @@ pub struct ConsulIngressListener {
 pub struct ConsulIngressService {
     /// The service, or `*` for all.
     pub name: Option<String>,
-    /// Host names that lead to it.
+    /// Host names that are routed to it.
     pub hosts: Option<Vec<String>>,
     /// TLS of the listener.
     #[serde(rename = "TLS")]
@@ -266,7 +266,7 @@ pub struct ConsulIngressService {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulGatewayTlsConfig {
-    /// Whether it is on.
+    /// Whether TLS is enabled.
     pub enabled: Option<bool>,
     /// Such as `TLSv1_2`.
     #[serde(rename = "TLSMinVersion")]
@@ -276,16 +276,16 @@ pub struct ConsulGatewayTlsConfig {
     pub tls_max_version: Option<String>,
     /// Allowed cipher suites by name.
     pub cipher_suites: Option<Vec<String>>,
-    /// Where certificates come from, if not from Consul.
+    /// Source of the certificates, if not Consul.
     #[serde(rename = "SDS")]
     pub sds: Option<ConsulGatewayTlsSdsConfig>,
 }
 
-/// Certificates by Envoy's secret discovery service.
+/// A certificate from Envoy's secret discovery service (SDS).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulGatewayTlsSdsConfig {
-    /// Cluster that serves them.
+    /// Cluster that serves the certificate.
     pub cluster_name: Option<String>,
     /// Name of the certificate there.
     pub cert_resource: Option<String>,

@@ -1,6 +1,6 @@
-//! Request bodies: JSON as Go's decoder reads it, since clients rely on that. The keys of objects match fields
-//! regardless of ASCII case, unknown keys are skipped, and an error says what is wrong and where. Nesting is
-//! bounded by `serde_json`'s limit of 128.
+//! Decoder for JSON request bodies that follows the rules of Go's decoder, because clients rely on them. Object keys
+//! match field names regardless of ASCII case, and unknown keys are skipped. An error contains the path, line and
+//! column of the invalid value. Nesting is bounded by `serde_json`'s limit of 128.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,13 +12,13 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-/// A body is not JSON, or not of the wanted shape.
+/// A body is not valid JSON, or does not match the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}{}{message} (line {line}, column {column})", if path.is_empty() { "" } else { ": " })]
 pub struct DecodeError {
-    /// The place in the value, such as `Job.TaskGroups[0].Meta["a"]`; empty for the whole.
+    /// Path of the invalid value, such as `Job.TaskGroups[0].Meta["a"]`; empty for the whole body.
     pub path: String,
-    /// What is wrong there.
+    /// Description of the error.
     pub message: String,
     /// Line in the body, from 1.
     pub line: usize,
@@ -26,8 +26,8 @@ pub struct DecodeError {
     pub column: usize,
 }
 
-/// Decodes a body of UTF-8 JSON that is one value and nothing after it. A key that is given twice, be it in
-/// different case, is an error.
+/// Decodes a body that consists of exactly one JSON value in UTF-8. A key of a struct that appears twice is an error,
+/// also if the two differ in case.
 pub fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
     let text = str::from_utf8(body).map_err(|error| not_utf8(body, error.valid_up_to()))?;
     let mut json = serde_json::Deserializer::from_str(text);
@@ -51,13 +51,14 @@ fn not_utf8(body: &[u8], valid_bytes: usize) -> DecodeError {
 fn not_decodable(path: &Path, error: &serde_json::Error) -> DecodeError {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
-    // serde_json appends the position, which we show in our own way.
+    // serde_json appends the position, which `DecodeError` formats itself.
     let message = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
     DecodeError { path: path.to_string(), message: message.to_owned(), line, column }
 }
 
-/// The way from the failed value up to the root. Empty until something fails: then each level on the way out adds
-/// its step, so that success costs nothing. This relies on no type here trying a second way after a failure.
+/// The path from the invalid value up to the root. It is empty until an error occurs. Each level then appends its step
+/// while the error propagates, so that a successful decode costs nothing. This relies on every type of this crate
+/// failing at the first error, without trying an alternative.
 #[derive(Default)]
 struct Path(RefCell<Vec<Step>>);
 
@@ -68,8 +69,8 @@ enum Step {
 }
 
 impl Path {
-    /// Passes a result on and, if it is an error, notes the step that led to it.
-    fn note<T, E>(&self, result: Result<T, E>, step: impl FnOnce() -> Step) -> Result<T, E> {
+    /// Returns `result` unchanged. If it is an error, records the step that led to it.
+    fn record<T, E>(&self, result: Result<T, E>, step: impl FnOnce() -> Step) -> Result<T, E> {
         if result.is_err() {
             self.0.borrow_mut().push(step());
         }
@@ -91,15 +92,15 @@ impl fmt::Display for Path {
     }
 }
 
-/// The JSON deserializer, seen through: everything below a struct, map or list passes through one of these, too.
+/// Wraps the JSON deserializer. The deserializers of all nested values are wrapped as well.
 struct Decoder<'p, D> {
     inner: D,
     path: &'p Path,
 }
 
 impl<'p, D> Decoder<'p, D> {
-    fn shape<V>(&self, visitor: V, fields: Option<&'static [&'static str]>) -> Shape<'p, V> {
-        Shape { visitor, fields, path: self.path }
+    fn wrap<V>(&self, visitor: V, fields: Option<&'static [&'static str]>) -> WrappedVisitor<'p, V> {
+        WrappedVisitor { visitor, fields, path: self.path }
     }
 }
 
@@ -107,12 +108,12 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Decoder<'_, D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        let visitor = self.shape(visitor, None);
+        let visitor = self.wrap(visitor, None);
         self.inner.deserialize_any(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        let visitor = self.shape(visitor, None);
+        let visitor = self.wrap(visitor, None);
         self.inner.deserialize_option(visitor)
     }
 
@@ -121,7 +122,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Decoder<'_, D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = self.shape(visitor, None);
+        let visitor = self.wrap(visitor, None);
         self.inner.deserialize_newtype_struct(name, visitor)
     }
 
@@ -131,7 +132,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Decoder<'_, D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = self.shape(visitor, Some(fields));
+        let visitor = self.wrap(visitor, Some(fields));
         self.inner.deserialize_struct(name, fields, visitor)
     }
 
@@ -141,7 +142,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Decoder<'_, D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = self.shape(visitor, None);
+        let visitor = self.wrap(visitor, None);
         self.inner.deserialize_enum(name, variants, visitor)
     }
 
@@ -149,22 +150,22 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Decoder<'_, D> {
         self.inner.deserialize_ignored_any(visitor)
     }
 
-    // JSON says itself what a scalar is, so the rest need not be told.
+    // JSON is self-describing, so all other types are decoded by `deserialize_any`.
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq
         tuple tuple_struct map identifier
     }
 }
 
-/// A visitor that hands on what it is shown, with everything nested in it wrapped.
-struct Shape<'p, V> {
+/// A visitor that forwards every call to `visitor`, and wraps the deserializers of nested values.
+struct WrappedVisitor<'p, V> {
     visitor: V,
-    /// The field names of the struct that is being read, if it is one.
+    /// The field names, if the value is a struct.
     fields: Option<&'static [&'static str]>,
     path: &'p Path,
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Shape<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for WrappedVisitor<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -216,7 +217,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Shape<'_, V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        // serde would take a list as a struct's fields in order; the API's clients would not.
+        // serde accepts a list as the fields of a struct in order. Go's decoder does not.
         if self.fields.is_some() {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
@@ -232,7 +233,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Shape<'_, V> {
     }
 }
 
-/// The elements of a list, counted.
+/// The elements of a list, with the index of the next one.
 struct Elements<'p, A> {
     inner: A,
     index: usize,
@@ -246,7 +247,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
         let index = self.index;
         self.index += 1;
         let result = self.inner.next_element_seed(Nested { seed, path: self.path });
-        self.path.note(result, || Step::Index(index))
+        self.path.record(result, || Step::Index(index))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -254,11 +255,11 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
     }
 }
 
-/// The members of an object: a struct's under the names of its fields, a map's as they are.
+/// The members of an object. The keys of a struct are replaced by its field names; the keys of a map are unchanged.
 struct Members<'p, A> {
     inner: A,
     fields: Option<&'static [&'static str]>,
-    /// The key last read, by the field's name if it has one.
+    /// The last key that was read; for a struct, the name of the matching field if there is one.
     key: String,
     path: &'p Path,
 }
@@ -272,7 +273,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         let result = self.inner.next_value_seed(Nested { seed, path: self.path });
-        self.path.note(result, || {
+        self.path.record(result, || {
             let key = std::mem::take(&mut self.key);
             if self.fields.is_some() { Step::Field(key) } else { Step::Key(key) }
         })
@@ -297,7 +298,8 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Nested<'_, S> {
     }
 }
 
-/// A key, which becomes the field's name that it equals but for ASCII case, if there is one. Maps have text keys.
+/// A key of an object. It is replaced by the field name that it equals ignoring ASCII case, if there is one. Maps have
+/// string keys.
 struct Key<'k, S> {
     seed: S,
     fields: &'static [&'static str],
@@ -445,7 +447,7 @@ mod tests {
         let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(from_slice::<Value>(nested(127).as_bytes()).is_ok());
         assert!(error::<Value>(&nested(100_000)).contains("recursion limit exceeded"));
-        // What nobody reads is skipped without recursion.
+        // Unknown keys are skipped without recursion.
         assert!(from_slice::<Job>(format!(r#"{{"X": {}}}"#, nested(100_000)).as_bytes()).is_ok());
     }
 

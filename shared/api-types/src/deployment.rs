@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 
-/// The rollout of a job version.
+/// The record of a rolling update to one job version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Deployment {
     /// UUID.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// The namespace it lives in.
+    /// Its namespace.
     pub namespace: Option<String>,
     /// The job it belongs to.
     #[serde(rename = "JobID")]
     pub job_id: Option<String>,
     /// The version that is rolled out.
     pub job_version: Option<u64>,
-    /// The job's modify index when the deployment was made.
+    /// The job's modify index when the deployment was created.
     pub job_modify_index: Option<u64>,
-    /// The job's `JobModifyIndex` when the deployment was made.
+    /// The job's `JobModifyIndex` when the deployment was created.
     pub job_spec_modify_index: Option<u64>,
-    /// The job's create index: tells it from one of the same id that was purged.
+    /// The job's create index, which distinguishes the job from a purged one with the same id.
     pub job_create_index: Option<u64>,
     /// Whether it is part of a multi-region rollout.
     pub is_multiregion: Option<bool>,
@@ -32,9 +32,9 @@ pub struct Deployment {
     pub task_groups: Option<BTreeMap<String, DeploymentState>>,
     /// Such as `running`, `paused`, `successful`, `failed` or `cancelled`.
     pub status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub status_description: Option<String>,
-    /// Priority of evaluations that the rollout makes; 0 is the job's.
+    /// Priority of the evaluations that the rollout creates; 0 means the job's priority.
     pub eval_priority: Option<i64>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -44,7 +44,7 @@ pub struct Deployment {
     pub create_time: Option<i64>,
     /// When it last changed: Unix time in nanoseconds.
     pub modify_time: Option<i64>,
-    /// Trace of what began it, in hex digits; only where there is one. Not in Nomad's API.
+    /// Trace id of the request that started it, in hex digits, if there is one. Not part of Nomad's API.
     #[serde(rename = "TraceID", skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
 }
@@ -53,13 +53,13 @@ pub struct Deployment {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentState {
-    /// Whether failure rolls back to the latest stable version.
+    /// Whether a failure rolls the job back to its latest stable version.
     pub auto_revert: Option<bool>,
     /// Whether canaries are promoted once all are healthy.
     pub auto_promote: Option<bool>,
     /// Nanoseconds without a newly healthy allocation after which the rollout fails; 0 is never.
     pub progress_deadline: Option<i64>,
-    /// When it fails unless there is progress.
+    /// When the rollout fails unless there is progress.
     pub require_progress_by: Option<Time>,
     /// Whether the canaries were promoted.
     pub promoted: Option<bool>,

@@ -1,4 +1,4 @@
-//! What differs between two versions of a job, as people read it.
+//! Human-readable differences between two versions of a job.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 /// How something changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DiffType {
-    /// It is there on both sides, and differs.
+    /// Present in both versions, with different values.
     Edited,
-    /// It is new.
+    /// Present in the new version only.
     Added,
-    /// It is gone.
+    /// Present in the old version only.
     Deleted,
-    /// Not at all.
+    /// Equal in both versions.
     #[default]
     None,
 }
 
-/// Two versions of a job.
+/// Difference between two versions of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobDiff {
@@ -27,63 +27,63 @@ pub struct JobDiff {
     /// The job's id.
     #[serde(rename = "ID")]
     pub id: String,
-    /// Single values of its own.
+    /// Scalar fields of the job.
     pub fields: Option<Vec<FieldDiff>>,
-    /// Blocks of its own.
+    /// Blocks of the job.
     pub objects: Option<Vec<ObjectDiff>>,
     /// All of its groups, by name.
     pub task_groups: Option<Vec<TaskGroupDiff>>,
 }
 
-/// Two versions of a task group.
+/// Difference between two versions of a task group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskGroupDiff {
-    /// How the group changed, in whatever way.
+    /// How the group changed, including its fields, blocks and tasks.
     pub r#type: DiffType,
     /// Its name.
     pub name: String,
-    /// Single values.
+    /// Scalar fields.
     pub fields: Option<Vec<FieldDiff>>,
     /// Blocks.
     pub objects: Option<Vec<ObjectDiff>>,
     /// All of its tasks, by name.
     pub tasks: Option<Vec<TaskDiff>>,
-    /// What becomes of how many allocations.
+    /// Number of allocations by kind of update.
     pub updates: Option<BTreeMap<String, u64>>,
 }
 
-/// Two versions of a task.
+/// Difference between two versions of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskDiff {
-    /// How the task changed, in whatever way.
+    /// How the task changed, including its fields and blocks.
     pub r#type: DiffType,
     /// Its name.
     pub name: String,
-    /// Single values.
+    /// Scalar fields.
     pub fields: Option<Vec<FieldDiff>>,
     /// Blocks.
     pub objects: Option<Vec<ObjectDiff>>,
-    /// What the change brings about.
+    /// Consequences of the change, such as `forces create`.
     pub annotations: Option<Vec<String>>,
 }
 
-/// Two versions of a block.
+/// Difference between two versions of a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ObjectDiff {
     /// How it changed.
     pub r#type: DiffType,
-    /// What kind of block it is.
+    /// Kind of block.
     pub name: String,
-    /// Single values, those that stay included.
+    /// Scalar fields, including unchanged ones.
     pub fields: Option<Vec<FieldDiff>>,
-    /// Blocks in it.
+    /// Nested blocks.
     pub objects: Option<Vec<ObjectDiff>>,
 }
 
-/// Two values of a field.
+/// Difference between two values of a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct FieldDiff {
@@ -91,10 +91,10 @@ pub struct FieldDiff {
     pub r#type: DiffType,
     /// Its name.
     pub name: String,
-    /// What it was; empty if it was not there.
+    /// Old value; empty if there was none.
     pub old: String,
-    /// What it is; empty if it is not there.
+    /// New value; empty if there is none.
     pub new: String,
-    /// What the change brings about.
+    /// Consequences of the change, such as `forces create`.
     pub annotations: Option<Vec<String>>,
 }

@@ -1,12 +1,12 @@
-//! Durations as people write them, such as `1h30m`: Go's notation, read only. Most of the API carries plain
-//! integers of nanoseconds; the few fields that also take text use this.
+//! Parser for durations in Go's notation, such as `1h30m`. Most fields of the API are plain integers of nanoseconds;
+//! the few fields that also accept text use this parser.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{self, Unexpected, Visitor};
 
-/// Digits of a fraction that still count; the rest is below a nanosecond even of an hour.
+/// Number of digits of a fraction that are used. Further digits are below a nanosecond, even of an hour.
 const FRACTION_DIGITS_MAX: usize = 18;
 
 /// A text is not a duration, or does not fit into 64 bits of nanoseconds (about 292 years).
@@ -16,8 +16,8 @@ pub struct Error {
     text: String,
 }
 
-/// Reads Go's notation into nanoseconds: an optional sign, then numbers, perhaps with a fraction, each followed
-/// by one of the units `ns`, `us`, `µs`, `ms`, `s`, `m`, `h`. A bare `0` needs no unit.
+/// Parses a duration in Go's notation and returns nanoseconds. The text is an optional sign, then one or more decimal
+/// numbers, each followed by one of the units `ns`, `us`, `µs`, `ms`, `s`, `m`, `h`. A bare `0` needs no unit.
 pub fn parse(text: &str) -> Result<i64, Error> {
     let error = || Error { text: text.to_owned() };
     let (sign, mut rest) = match text.strip_prefix('-') {
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<i64, Error> {
     i64::try_from(sign * total).map_err(|_| error())
 }
 
-/// Splits one number with its unit off the front: its nanoseconds, and what follows.
+/// Splits the first number and its unit off `text`. Returns its nanoseconds and the rest of the text.
 fn leading_term(text: &str) -> Option<(i128, &str)> {
     let (whole, rest) = split_digits(text);
     let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), split_digits);
@@ -68,12 +68,12 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// The value of a run of digits, where none at all is 0. None if it is out of any sensible range.
+/// The value of a run of digits; an empty run is 0. `None` if it does not fit into 64 bits.
 fn number(digits: &str) -> Option<i128> {
     if digits.is_empty() { Some(0) } else { digits.parse::<u64>().ok().map(i128::from) }
 }
 
-/// For `deserialize_with`: an integer of nanoseconds or a text for [`parse`], `null` is `None`.
+/// For `deserialize_with`: accepts an integer of nanoseconds, or a text in the notation of [`parse`]. `null` is `None`.
 pub(crate) fn string_or_nanos<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     deserializer.deserialize_any(StringOrNanos)
 }

@@ -1,4 +1,4 @@
-//! Evaluations, and what a scheduler tells about its search for nodes.
+//! Evaluations, and the metrics of a scheduler's search for nodes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PlanAnnotations, Resources, Time};
 
-/// A reason to compare what a job wants with what runs. Omits what is empty.
+/// A request to the scheduler to reconsider one job. Empty fields are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Evaluation {
@@ -16,34 +16,34 @@ pub struct Evaluation {
     /// Namespace of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// That of the job, unless the request gave another.
+    /// The priority of the job, unless the request set another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
-    /// Type of the job, which names the scheduler.
+    /// Type of the job, which selects the scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
-    /// Why it was made, such as `job-register` or `node-update`.
+    /// Why it was created, such as `job-register` or `node-update`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// The job it belongs to.
     #[serde(rename = "JobID", skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// The job's index when it was made, for information.
+    /// The job's modify index when the evaluation was created, for information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_modify_index: Option<u64>,
-    /// The node that it is about, if it is about one.
+    /// The node that caused it, if a node did.
     #[serde(rename = "NodeID", skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// That node's index when it was made, for information.
+    /// That node's modify index when the evaluation was created, for information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_modify_index: Option<u64>,
-    /// The deployment that it is about, or that it made.
+    /// The deployment that caused it, or that it created.
     #[serde(rename = "DeploymentID", skip_serializing_if = "Option::is_none")]
     pub deployment_id: Option<String>,
     /// `pending`, `blocked`, `complete`, `failed` or `canceled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_description: Option<String>,
     /// Nanoseconds to wait before it becomes ready; legacy.
@@ -52,46 +52,46 @@ pub struct Evaluation {
     /// When it becomes ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_until: Option<Time>,
-    /// The evaluation that carries on.
+    /// The evaluation that follows this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_eval: Option<String>,
-    /// The evaluation that made it.
+    /// The evaluation that created this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_eval: Option<String>,
-    /// The evaluation that waits for resources for what could not be placed.
+    /// The blocked evaluation that waits for capacity for the allocations that could not be placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_eval: Option<String>,
-    /// The chain through these three; absent unless the request asks for it.
+    /// The evaluations linked by the three fields above; absent unless the request asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related_evals: Option<Vec<EvaluationStub>>,
     /// Why allocations could not be placed, by group.
     #[serde(rename = "FailedTGAllocs", skip_serializing_if = "Option::is_none")]
     pub failed_tg_allocs: Option<BTreeMap<String, AllocMetric>>,
-    /// What it would change, for a dry run.
+    /// What a dry run would change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_annotations: Option<PlanAnnotations>,
-    /// Whether nodes of a computed class are feasible, as far as known.
+    /// Whether the nodes of a computed class are feasible, as far as that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class_eligibility: Option<BTreeMap<String, bool>>,
-    /// The quota that stopped it.
+    /// The quota that was exceeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_limit_reached: Option<String>,
-    /// What was missing apart from nodes, such as a volume.
+    /// Missing resources that are not nodes, such as a volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_non_node_resources: Option<Vec<String>>,
-    /// Whether feasibility depends on more than the class, so that any node may help.
+    /// Whether feasibility depends on more than the computed class, so that any new node may unblock the evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escaped_computed_class: Option<bool>,
-    /// Whether it is a dry run that wants annotations.
+    /// Whether this is a dry run that requests annotations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotate_plan: Option<bool>,
-    /// What is still to be placed, by group.
+    /// Number of allocations still to be placed, by group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_allocations: Option<BTreeMap<String, i64>>,
     /// Internal; never shown.
     #[serde(rename = "LeaderACL", skip_serializing_if = "Option::is_none")]
     pub leader_acl: Option<String>,
-    /// Index of the state that was scheduled on.
+    /// Index of the snapshot that the scheduler used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot_index: Option<u64>,
     /// Index of the change set that created it.
@@ -106,12 +106,12 @@ pub struct Evaluation {
     /// When it last changed: Unix time in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modify_time: Option<i64>,
-    /// Trace of what made it, in hex digits; only where there is one. Not in Nomad's API.
+    /// Trace id of the request that created it, in hex digits, if there is one. Not part of Nomad's API.
     #[serde(rename = "TraceID", skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
 }
 
-/// An evaluation among related ones.
+/// Summary of a related evaluation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct EvaluationStub {
@@ -120,32 +120,32 @@ pub struct EvaluationStub {
     pub id: Option<String>,
     /// Namespace of the job.
     pub namespace: Option<String>,
-    /// That of the job, unless the request gave another.
+    /// The priority of the job, unless the request set another.
     pub priority: Option<i64>,
-    /// Type of the job, which names the scheduler.
+    /// Type of the job, which selects the scheduler.
     pub r#type: Option<String>,
-    /// Why it was made.
+    /// Why it was created.
     pub triggered_by: Option<String>,
     /// The job it belongs to.
     #[serde(rename = "JobID")]
     pub job_id: Option<String>,
-    /// The node that it is about, if it is about one.
+    /// The node that caused it, if a node did.
     #[serde(rename = "NodeID")]
     pub node_id: Option<String>,
-    /// The deployment that it is about, or that it made.
+    /// The deployment that caused it, or that it created.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: Option<String>,
     /// `pending`, `blocked`, `complete`, `failed` or `canceled`.
     pub status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub status_description: Option<String>,
     /// When it becomes ready.
     pub wait_until: Option<Time>,
-    /// The evaluation that carries on.
+    /// The evaluation that follows this one.
     pub next_eval: Option<String>,
-    /// The evaluation that made it.
+    /// The evaluation that created this one.
     pub previous_eval: Option<String>,
-    /// The evaluation that waits for resources for what could not be placed.
+    /// The blocked evaluation that waits for capacity for the allocations that could not be placed.
     pub blocked_eval: Option<String>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -157,33 +157,33 @@ pub struct EvaluationStub {
     pub modify_time: Option<i64>,
 }
 
-/// How the scheduler looked for a node.
+/// Metrics of the scheduler's search for a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocMetric {
-    /// Nodes looked at.
+    /// Nodes evaluated.
     pub nodes_evaluated: Option<i64>,
-    /// Nodes that did not fulfil the constraints.
+    /// Nodes that did not satisfy the constraints.
     pub nodes_filtered: Option<i64>,
     /// Ready nodes in the node pool and datacenters.
     pub nodes_in_pool: Option<i64>,
     /// The node pool by name.
     pub node_pool: Option<String>,
-    /// The same by datacenter.
+    /// Ready nodes in the node pool, by datacenter.
     pub nodes_available: Option<BTreeMap<String, i64>>,
-    /// Nodes that did not fulfil the constraints, by node class.
+    /// Nodes that did not satisfy the constraints, by node class.
     pub class_filtered: Option<BTreeMap<String, i64>>,
-    /// Nodes that did not fulfil the constraints, by constraint.
+    /// Nodes that did not satisfy the constraints, by constraint.
     pub constraint_filtered: Option<BTreeMap<String, i64>>,
     /// Nodes without enough resources.
     pub nodes_exhausted: Option<i64>,
     /// Nodes without enough resources, by node class.
     pub class_exhausted: Option<BTreeMap<String, i64>>,
-    /// Nodes without enough resources, by what was missing.
+    /// Nodes without enough resources, by the exhausted dimension.
     pub dimension_exhausted: Option<BTreeMap<String, i64>>,
     /// Dimensions of the quota that were exceeded.
     pub quota_exhausted: Option<Vec<String>>,
-    /// What was asked for where resources were missing, by task.
+    /// Resources that were requested and not available, by task.
     pub resources_exhausted: Option<BTreeMap<String, Resources>>,
     /// Legacy, always null.
     pub scores: Option<BTreeMap<String, f64>>,
@@ -195,7 +195,7 @@ pub struct AllocMetric {
     pub coalesced_failures: Option<i64>,
 }
 
-/// How desirable a node was.
+/// The score of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeScoreMeta {
@@ -204,6 +204,6 @@ pub struct NodeScoreMeta {
     pub node_id: Option<String>,
     /// Parts of the score by name, such as `binpack`.
     pub scores: Option<BTreeMap<String, f64>>,
-    /// Their mean, which decides.
+    /// Mean of the parts, by which nodes are ranked.
     pub norm_score: Option<f64>,
 }

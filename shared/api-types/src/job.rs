@@ -1,5 +1,5 @@
-//! Jobs and task groups, and the policies that say how they are placed, replaced and spread. What runs inside a
-//! group is in `task.rs`, its services in `service.rs`.
+//! Jobs and task groups, and the policies by which they are placed, updated, rescheduled and spread. Tasks are in
+//! `task.rs`, services in `service.rs`.
 
 use std::collections::BTreeMap;
 
@@ -8,72 +8,72 @@ use serde_json::Value;
 
 use crate::{Base64, CsiMountOptions, NetworkResource, Service, Task};
 
-/// A job: as users register it, and with what the server adds as reads show it.
+/// A job, as users register it. Responses also contain the fields that the server adds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Job {
-    /// Whether it was stopped: nothing of it shall run.
+    /// Whether it was stopped, so that no allocation of it should run.
     pub stop: Option<bool>,
     /// The region it runs in; default `global`.
     pub region: Option<String>,
-    /// The namespace it lives in.
+    /// Its namespace.
     pub namespace: Option<String>,
     /// Unique in its namespace.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// The periodic or parameterized job that this one is an instance of, else empty.
+    /// The periodic or parameterized job that this job is an instance of; empty if it is none.
     #[serde(rename = "ParentID")]
     pub parent_id: Option<String>,
-    /// For people; default the id.
+    /// Display name; default the id.
     pub name: Option<String>,
     /// `service`, `batch`, `system` or `sysbatch`.
     pub r#type: Option<String>,
-    /// Higher goes first: 1 to 100, or the servers' own limit; default 50.
+    /// 1 to 100, or to the limit of the servers; a higher priority is scheduled first. Default 50.
     pub priority: Option<i64>,
-    /// Accepted for compatibility: whether a plan is committed only as a whole.
+    /// Whether a plan is committed only as a whole. Accepted for compatibility.
     pub all_at_once: Option<bool>,
     /// Eligible datacenters; entries may be globs such as `dc*`.
     pub datacenters: Option<Vec<String>>,
     /// The node pool by name.
     pub node_pool: Option<String>,
-    /// What a node must fulfil to be eligible.
+    /// Constraints that a node must satisfy to be feasible.
     pub constraints: Option<Vec<Constraint>>,
-    /// What makes a node more, or with a negative weight less, desirable.
+    /// Preferences for nodes; a negative weight means that such a node is avoided.
     pub affinities: Option<Vec<Affinity>>,
-    /// Over what the allocations shall be spread.
+    /// Attributes over which the allocations are spread.
     pub spreads: Option<Vec<Spread>>,
-    /// The groups, each placed as a unit, as many times as its count says.
+    /// The task groups. Each is placed as a unit, as many times as its count.
     pub task_groups: Option<Vec<TaskGroup>>,
-    /// How groups are rolled out, unless they say otherwise. Reads show an object of zeros when unused.
+    /// Default update strategy of the groups. Responses contain an object of zeros if it is unset.
     pub update: Option<UpdateStrategy>,
     /// Regions to register the job in.
     pub multiregion: Option<Box<Multiregion>>,
-    /// When to launch instances; makes the job a template of these.
+    /// When to launch instances. A job with this block does not run itself; it is a template for its instances.
     pub periodic: Option<PeriodicConfig>,
-    /// What dispatches must and may bring; makes the job a template of these.
+    /// Input of dispatches. A job with this block does not run itself; it is a template for the dispatched instances.
     pub parameterized_job: Option<ParameterizedJobConfig>,
-    /// Whether it is an instance made by a dispatch; must not be set in a request.
+    /// Whether it is an instance created by a dispatch. It must not be set in a request.
     pub dispatched: Option<bool>,
-    /// Token that kept the dispatch from happening twice.
+    /// Token by which a repeated dispatch is recognized.
     pub dispatch_idempotency_token: Option<String>,
-    /// Input of a dispatched instance.
+    /// Payload of a dispatched instance.
     pub payload: Option<Base64>,
-    /// Free key-value pairs of the user's.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: Option<BTreeMap<String, String>>,
-    /// Consul namespace, a leftover that the `consul` block replaced.
+    /// Consul namespace; superseded by the `consul` block.
     pub consul_namespace: Option<String>,
-    /// Vault namespace, a leftover that the `vault` block replaced.
+    /// Vault namespace; superseded by the `vault` block.
     pub vault_namespace: Option<String>,
     /// Accessor id of the ACL token that registered it.
     #[serde(rename = "NomadTokenID")]
     pub nomad_token_id: Option<String>,
     /// `pending`, `running` or `dead`.
     pub status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub status_description: Option<String>,
-    /// Whether this version was rolled out successfully, so that a rollback may choose it.
+    /// Whether this version was rolled out successfully, so that a failed deployment may revert to it.
     pub stable: Option<bool>,
-    /// Counts changes of the specification, from 0.
+    /// Number of the version, which starts at 0 and rises with each change of the specification.
     pub version: Option<u64>,
     /// When this version was registered: Unix time in nanoseconds.
     pub submit_time: Option<i64>,
@@ -81,12 +81,12 @@ pub struct Job {
     pub create_index: Option<u64>,
     /// Index of the change set that last changed it.
     pub modify_index: Option<u64>,
-    /// Index of the last change of the specification, other than of the status.
+    /// Index of the last change of the specification. Changes of the status do not count.
     pub job_modify_index: Option<u64>,
-    /// What the web interface shows along with the job.
+    /// Description and links that the web interface shows with the job.
     #[serde(rename = "UI")]
     pub ui: Option<JobUiConfig>,
-    /// Name that a user gave this version, which protects it from garbage collection.
+    /// Name that a user has given to this version. A tagged version is not garbage-collected.
     pub version_tag: Option<JobVersionTag>,
     /// Default for the groups' reschedule policy; in requests only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,37 +106,37 @@ pub struct TaskGroup {
     pub count: Option<i64>,
     /// How changes of this group are rolled out.
     pub update: Option<UpdateStrategy>,
-    /// How allocations leave a draining node.
+    /// How allocations are migrated from a draining node.
     pub migrate: Option<MigrateStrategy>,
-    /// What a node must fulfil to be eligible.
+    /// Constraints that a node must satisfy to be feasible.
     pub constraints: Option<Vec<Constraint>>,
     /// Bounds and policy for the autoscaler.
     pub scaling: Option<Box<ScalingPolicy>>,
-    /// Restarts on the same node after a task failed.
+    /// When and how often a failed task is restarted on the same node.
     pub restart_policy: Option<RestartPolicy>,
-    /// What happens when the node loses contact.
+    /// What happens when the node is disconnected.
     pub disconnect: Option<DisconnectStrategy>,
     /// The tasks, at least one.
     pub tasks: Option<Vec<Task>>,
     /// Disk space that the tasks share.
     pub ephemeral_disk: Option<EphemeralDisk>,
-    /// Free key-value pairs of the user's.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: Option<BTreeMap<String, String>>,
-    /// Attempts on other nodes after an allocation failed.
+    /// When and how often a failed allocation is rescheduled.
     pub reschedule_policy: Option<ReschedulePolicy>,
-    /// What makes a node more, or with a negative weight less, desirable.
+    /// Preferences for nodes; a negative weight means that such a node is avoided.
     pub affinities: Option<Vec<Affinity>>,
-    /// Over what the allocations shall be spread, in addition to the job's.
+    /// Attributes over which the allocations are spread, in addition to the job's.
     pub spreads: Option<Vec<Spread>>,
-    /// Network and ports that the tasks share, at most one.
+    /// Network and ports that the tasks share; at most one network.
     pub networks: Option<Vec<NetworkResource>>,
     /// Consul settings of the group's services and templates.
     pub consul: Option<Consul>,
-    /// What is registered in service discovery.
+    /// Services to register in service discovery.
     pub services: Option<Vec<Service>>,
-    /// Volumes that tasks may mount, by the name they use.
+    /// Volumes that tasks may mount, by the name that tasks use.
     pub volumes: Option<BTreeMap<String, VolumeRequest>>,
-    /// Nanoseconds between leaving service discovery and being killed.
+    /// Nanoseconds between deregistering the services and killing the tasks.
     pub shutdown_delay: Option<i64>,
     /// Nanoseconds after which an allocation is stopped.
     pub max_run_duration: Option<i64>,
@@ -148,42 +148,42 @@ pub struct TaskGroup {
     pub prevent_reschedule_on_lost: Option<bool>,
 }
 
-/// How allocations are replaced by those of a new job version.
+/// How the allocations of an old job version are replaced.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct UpdateStrategy {
     /// Nanoseconds between batches, for system jobs.
     pub stagger: Option<i64>,
-    /// How many at a time; 0 at job level turns deployments off.
+    /// Number of allocations updated at a time; 0 at job level turns deployments off.
     pub max_parallel: Option<i64>,
     /// What makes an allocation healthy: `checks`, `task_states` or `manual`.
     pub health_check: Option<String>,
-    /// Nanoseconds that it must stay healthy to count.
+    /// Nanoseconds that an allocation must be healthy before it counts as healthy.
     pub min_healthy_time: Option<i64>,
-    /// Nanoseconds after which it counts as unhealthy.
+    /// Nanoseconds after which an allocation that is not healthy counts as unhealthy.
     pub healthy_deadline: Option<i64>,
-    /// Nanoseconds without a newly healthy one after which the deployment fails; 0 is never, but then the
-    /// first unhealthy one fails it.
+    /// Nanoseconds without a newly healthy allocation after which the deployment fails. 0 means never, but then the
+    /// first unhealthy allocation fails it.
     pub progress_deadline: Option<i64>,
-    /// Whether failure rolls back to the latest stable version.
+    /// Whether a failure rolls the job back to its latest stable version.
     pub auto_revert: Option<bool>,
     /// Whether canaries are promoted once all are healthy.
     pub auto_promote: Option<bool>,
-    /// How many to place beside the old ones before touching those.
+    /// Number of canaries, which are placed before any allocation of the old version is stopped.
     pub canary: Option<i64>,
 }
 
-/// How allocations move off a draining node.
+/// How allocations are migrated from a draining node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MigrateStrategy {
-    /// How many of the group may be moving at a time.
+    /// Number of allocations of the group that may be migrated at a time.
     pub max_parallel: Option<i64>,
     /// What makes a replacement healthy: `checks` or `task_states`.
     pub health_check: Option<String>,
-    /// Nanoseconds that it must stay healthy to count.
+    /// Nanoseconds that an allocation must be healthy before it counts as healthy.
     pub min_healthy_time: Option<i64>,
-    /// Nanoseconds after which it counts as unhealthy.
+    /// Nanoseconds after which an allocation that is not healthy counts as unhealthy.
     pub healthy_deadline: Option<i64>,
 }
 
@@ -195,15 +195,15 @@ pub struct RestartPolicy {
     pub attempts: Option<i64>,
     /// Window of `Attempts` in nanoseconds.
     pub interval: Option<i64>,
-    /// Wait before a restart in nanoseconds.
+    /// Delay before a restart in nanoseconds.
     pub delay: Option<i64>,
-    /// When attempts are used up: `fail`, or `delay` until the next interval.
+    /// What happens after the last attempt: `fail`, or `delay` until the next interval.
     pub mode: Option<String>,
-    /// Whether templates are rendered again at a restart.
+    /// Whether templates are rendered again on a restart.
     pub render_templates: Option<bool>,
 }
 
-/// When and how often a failed allocation is tried on another node.
+/// When and how often a failed allocation is rescheduled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ReschedulePolicy {
@@ -211,27 +211,27 @@ pub struct ReschedulePolicy {
     pub attempts: Option<i64>,
     /// Window of `Attempts` in nanoseconds.
     pub interval: Option<i64>,
-    /// First wait in nanoseconds.
+    /// First delay in nanoseconds.
     pub delay: Option<i64>,
-    /// How the wait grows: `constant`, `exponential` or `fibonacci`.
+    /// How the delay grows: `constant`, `exponential` or `fibonacci`.
     pub delay_function: Option<String>,
-    /// Longest wait in nanoseconds.
+    /// Longest delay in nanoseconds.
     pub max_delay: Option<i64>,
-    /// Whether to go on forever.
+    /// Whether the number of attempts is unlimited.
     pub unlimited: Option<bool>,
 }
 
-/// What happens to allocations of a node that lost contact, and when it is back.
+/// What happens to the allocations of a disconnected node, and when it reconnects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DisconnectStrategy {
-    /// Nanoseconds after which they count as lost; until then they are unknown.
+    /// Nanoseconds after which they are lost. Until then they are unknown.
     pub lost_after: Option<i64>,
-    /// Nanoseconds without a server after which the node itself stops them.
+    /// Nanoseconds without contact to a server after which the agent stops them.
     pub stop_on_client_after: Option<i64>,
-    /// Whether others are placed meanwhile; default true.
+    /// Whether replacements are placed while the node is disconnected; default true.
     pub replace: Option<bool>,
-    /// Which to keep when the node is back: `best_score`, `longest_running`, `keep_original` or
+    /// Which allocation to keep when the node reconnects: `best_score`, `longest_running`, `keep_original` or
     /// `keep_replacement`.
     pub reconcile: Option<String>,
 }
@@ -240,12 +240,12 @@ pub struct DisconnectStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct EphemeralDisk {
-    /// Whether a replacement prefers the same node, and keeps the data there.
+    /// Whether a replacement prefers the same node and keeps the data there.
     pub sticky: Option<bool>,
     /// Size in MB; default 300.
     #[serde(rename = "SizeMB")]
     pub size_mb: Option<i64>,
-    /// Whether data follows to another node, as far as possible.
+    /// Whether the data is copied to another node if possible.
     pub migrate: Option<bool>,
 }
 
@@ -261,7 +261,7 @@ pub struct Constraint {
     pub operand: Option<String>,
 }
 
-/// A wish on nodes: `LTarget Operand RTarget`.
+/// A preference for nodes: `LTarget Operand RTarget`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Affinity {
@@ -271,11 +271,11 @@ pub struct Affinity {
     pub r_target: Option<String>,
     /// Such as `=`, `version`, `regexp` or `set_contains_any`; default `=`.
     pub operand: Option<String>,
-    /// -100 to 100 but not 0; negative means avoid. Default 50.
+    /// -100 to 100 but not 0; a negative weight means that such nodes are avoided. Default 50.
     pub weight: Option<i64>,
 }
 
-/// An attribute over whose values the allocations shall be spread.
+/// An attribute over whose values the allocations are spread.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Spread {
@@ -283,11 +283,11 @@ pub struct Spread {
     pub attribute: Option<String>,
     /// 0 to 100, relative to other spreads; default 50.
     pub weight: Option<i64>,
-    /// Wanted shares; none means evenly.
+    /// Target shares by value; an empty list spreads evenly.
     pub spread_target: Option<Vec<SpreadTarget>>,
 }
 
-/// The share of one value of a spread's attribute.
+/// Target share of one value of the attribute.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct SpreadTarget {
@@ -305,7 +305,7 @@ pub struct PeriodicConfig {
     pub enabled: Option<bool>,
     /// A single cron expression; superseded by `Specs`.
     pub spec: Option<String>,
-    /// Cron expressions, each of which launches.
+    /// Cron expressions. Each of them launches instances.
     pub specs: Option<Vec<String>>,
     /// Always `cron`.
     pub spec_type: Option<String>,
@@ -315,15 +315,15 @@ pub struct PeriodicConfig {
     pub time_zone: Option<String>,
 }
 
-/// What dispatches of a parameterized job bring along.
+/// Which input a dispatch of a parameterized job must or may contain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ParameterizedJobConfig {
     /// `optional`, `required` or `forbidden`.
     pub payload: Option<String>,
-    /// Meta keys that each dispatch must give.
+    /// Meta keys that each dispatch must set.
     pub meta_required: Option<Vec<String>>,
-    /// Meta keys that a dispatch may give.
+    /// Meta keys that a dispatch may set.
     pub meta_optional: Option<Vec<String>>,
 }
 
@@ -341,20 +341,20 @@ pub struct Multiregion {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MultiregionStrategy {
-    /// Regions at a time; 0 is all.
+    /// Number of regions updated at a time; 0 is all.
     pub max_parallel: Option<i64>,
-    /// Which regions fail with one that failed: `fail_all`, `fail_local`, or empty for it and those after
-    /// it.
+    /// Which regions fail if one of them fails: `fail_all`, `fail_local`, or empty for that region and all later
+    /// ones.
     pub on_failure: Option<String>,
 }
 
-/// What is different about the job in one region.
+/// Settings of a job that differ in one region.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MultiregionRegion {
     /// The region.
     pub name: Option<String>,
-    /// Count of groups that set none.
+    /// Count of the groups that do not set one.
     pub count: Option<i64>,
     /// Datacenters in place of the job's.
     pub datacenters: Option<Vec<String>>,
@@ -364,7 +364,7 @@ pub struct MultiregionRegion {
     pub meta: Option<BTreeMap<String, String>>,
 }
 
-/// What the web interface shows along with a job.
+/// Description and links that the web interface shows with a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobUiConfig {
@@ -380,7 +380,7 @@ pub struct JobUiConfig {
 pub struct JobUiLink {
     /// Text of the link.
     pub label: Option<String>,
-    /// Where it leads. Requests spell the key `URL`.
+    /// Target of the link. Requests spell the key `URL`.
     pub url: Option<String>,
 }
 
@@ -390,30 +390,30 @@ pub struct JobUiLink {
 pub struct JobVersionTag {
     /// Unique in the job.
     pub name: Option<String>,
-    /// What the version is about.
+    /// Human-readable description of the version.
     pub description: Option<String>,
     /// When it was tagged: Unix time in nanoseconds.
     pub tagged_time: Option<i64>,
 }
 
-/// Bounds and rules for the autoscaler; kept here, acted upon elsewhere.
+/// Bounds and rules for the autoscaler. Drover only stores them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingPolicy {
-    /// UUID, made by the server.
+    /// UUID, generated by the server.
     #[serde(rename = "ID")]
     pub id: Option<String>,
     /// `horizontal` for a group's count, `vertical_cpu` or `vertical_mem` for a task's resources.
     pub r#type: Option<String>,
-    /// What it scales, such as `Job`, `Group` and `Namespace`; filled in by the server.
+    /// Target that it scales, such as `Job`, `Group` and `Namespace`; filled in by the server.
     pub target: Option<BTreeMap<String, String>>,
     /// Rules that only the autoscaler understands.
     pub policy: Option<BTreeMap<String, Value>>,
-    /// Least count or amount.
+    /// Smallest count or amount.
     pub min: Option<i64>,
     /// Greatest count or amount.
     pub max: Option<i64>,
-    /// Whether the autoscaler shall act; default true.
+    /// Whether the autoscaler should act; default true.
     pub enabled: Option<bool>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -424,7 +424,7 @@ pub struct ScalingPolicy {
     pub namespace: Option<String>,
 }
 
-/// Which Consul to talk to, and as what.
+/// The Consul cluster, namespace and admin partition to use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Consul {
@@ -436,7 +436,7 @@ pub struct Consul {
     pub partition: Option<String>,
 }
 
-/// A volume that a group asks for.
+/// A volume that a group requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VolumeRequest {
@@ -446,11 +446,11 @@ pub struct VolumeRequest {
     pub r#type: Option<String>,
     /// Name of a host volume or id of a CSI volume.
     pub source: Option<String>,
-    /// Whether nothing is going to be written.
+    /// Whether the volume is mounted read-only.
     pub read_only: Option<bool>,
-    /// Whether replacements must get the very same dynamic host volume.
+    /// Whether replacements must get the same dynamic host volume.
     pub sticky: Option<bool>,
-    /// How many nodes and allocations share it, such as `single-node-writer`.
+    /// How nodes and allocations share the volume, such as `single-node-writer`.
     pub access_mode: Option<String>,
     /// `file-system` or `block-device`.
     pub attachment_mode: Option<String>,

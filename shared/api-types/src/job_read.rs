@@ -1,4 +1,4 @@
-//! What is read about jobs besides the job itself: list entries, counts of allocations, and the submitted text.
+//! Objects that describe a job besides the job itself: list entries, counts of allocations, and the submitted source.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ pub struct JobListStub {
     /// Unique in its namespace.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// The periodic or parameterized job that it is an instance of, else empty.
+    /// The periodic or parameterized job that this job is an instance of; empty if it is none.
     #[serde(rename = "ParentID")]
     pub parent_id: Option<String>,
-    /// For people.
+    /// Display name.
     pub name: Option<String>,
-    /// Left out by servers that have none.
+    /// Absent in responses of servers without namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Eligible datacenters; entries may be globs such as `dc*`.
@@ -29,7 +29,7 @@ pub struct JobListStub {
     pub multiregion: Option<Multiregion>,
     /// `service`, `batch`, `system` or `sysbatch`.
     pub r#type: Option<String>,
-    /// Higher goes first.
+    /// Jobs of a higher priority are scheduled first.
     pub priority: Option<i64>,
     /// Whether it is a periodic job.
     pub periodic: Option<bool>,
@@ -39,9 +39,9 @@ pub struct JobListStub {
     pub stop: Option<bool>,
     /// `pending`, `running` or `dead`.
     pub status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub status_description: Option<String>,
-    /// Allocations and instances, counted.
+    /// Counts of allocations and instances.
     pub job_summary: Option<JobSummary>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -51,18 +51,18 @@ pub struct JobListStub {
     pub job_modify_index: Option<u64>,
     /// When its version was registered: Unix time in nanoseconds.
     pub submit_time: Option<i64>,
-    /// Free key-value pairs of the user's; null unless the request asks for them.
+    /// Arbitrary key-value pairs set by the user; null unless the request asks for them.
     pub meta: Option<BTreeMap<String, String>>,
 }
 
-/// A job's allocations and instances, counted.
+/// Counts of a job's allocations and instances.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobSummary {
     /// The job it belongs to.
     #[serde(rename = "JobID")]
     pub job_id: Option<String>,
-    /// The namespace it lives in.
+    /// Its namespace.
     pub namespace: Option<String>,
     /// Allocations by group.
     pub summary: Option<BTreeMap<String, TaskGroupSummary>>,
@@ -74,11 +74,11 @@ pub struct JobSummary {
     pub modify_index: Option<u64>,
 }
 
-/// A group's allocations, counted by client status.
+/// Number of allocations of a group, by client status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskGroupSummary {
-    /// Wanted, but not placed yet.
+    /// Not placed yet.
     pub queued: Option<i64>,
     /// Ended successfully.
     pub complete: Option<i64>,
@@ -94,15 +94,15 @@ pub struct TaskGroupSummary {
     pub unknown: Option<i64>,
 }
 
-/// Instances of a periodic or parameterized job, counted by status.
+/// Number of instances of a periodic or parameterized job, by status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobChildrenSummary {
     /// Not placed yet.
     pub pending: Option<i64>,
-    /// With allocations that run.
+    /// Running.
     pub running: Option<i64>,
-    /// At their end.
+    /// Dead.
     pub dead: Option<i64>,
 }
 
@@ -114,7 +114,7 @@ pub struct JobSubmission {
     pub source: Option<String>,
     /// `hcl2` or `json`.
     pub format: Option<String>,
-    /// Variables given one by one; values are URL-escaped by submitters.
+    /// Variables that were set one by one. Submitters URL-escape the values.
     pub variable_flags: Option<BTreeMap<String, String>>,
     /// Text of a variable file.
     pub variables: Option<String>,
@@ -125,6 +125,6 @@ pub struct JobSubmission {
     pub job_id: Option<String>,
     /// The job's version.
     pub version: Option<u64>,
-    /// The job's index of that version.
+    /// `JobModifyIndex` of that version.
     pub job_modify_index: Option<u64>,
 }

@@ -1,19 +1,19 @@
-//! The HTTP API's JSON, field by field: what the job file parser, the API, the command line and tests speak.
+//! The JSON objects of the HTTP API as Rust types. The job file parser, the API, the command line and tests use them.
 //!
-//! A struct is named after the API's object and has its fields in snake case. Every field is optional, also
-//! numbers, booleans, lists and maps, because in a request *unset* is not *zero*: an absent `Count` gets a
-//! default, a `Count` of 0 stays 0. What the values mean, which defaults apply and what is valid belongs to
+//! A struct is named after the API's object and has its fields in snake case. Every field is optional, including
+//! numbers, booleans, lists and maps, because in a request *unset* differs from *zero*: an absent `Count` gets a
+//! default, a `Count` of 0 stays 0. The meaning of the values, their defaults and their validation belong to
 //! `model`.
 //!
-//! On the wire:
-//! - keys are UpperCamelCase, such as `JobID` or `MemoryMB`; reading ignores their ASCII case
-//!   ([`decode::from_slice`]), unknown ones are skipped;
-//! - `null` and an absent key both read as `None`;
-//! - `None` is written as `null`, but left out in the objects that omit what is empty ([`Allocation`],
-//!   [`Evaluation`], [`NetworkResource`], [`Port`], [`AllocatedPortMapping`]), and for single fields that
-//!   reads never show. Zeros are always written: whether a zero shows is the caller's choice of `None`;
-//! - durations are integers of nanoseconds, as are points in time of integer type (two exceptions say so);
-//!   other points in time are [`Time`], and bytes are [`Base64`].
+//! The JSON format:
+//! - Keys are UpperCamelCase, such as `JobID` or `MemoryMB`. Decoding ignores their ASCII case
+//!   ([`decode::from_slice`]) and skips unknown keys.
+//! - `null` and an absent key both decode to `None`.
+//! - `None` is encoded as `null`. It is left out in the objects that omit empty fields ([`Allocation`],
+//!   [`Evaluation`], [`NetworkResource`], [`Port`], [`AllocatedPortMapping`]), and in single fields that
+//!   responses never contain. Zeros are always written; a caller that wants to hide a zero sets `None`.
+//! - Durations are integers of nanoseconds, and so are points in time of integer type, with two documented exceptions.
+//!   Other points in time are [`Time`], and bytes are [`Base64`].
 
 mod alloc;
 mod base64;

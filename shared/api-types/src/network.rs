@@ -1,11 +1,11 @@
-//! Networks and ports, in the one form that groups, allocations and nodes share.
+//! Networks and ports, in the form that groups, allocations and nodes share.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A network with ports: as a group asks for it, as an allocation got it, or as a node has it. Omits what
-/// is empty.
+/// A network with ports: requested by a group, assigned to an allocation, or available on a node. Empty fields are
+/// omitted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NetworkResource {
@@ -30,10 +30,10 @@ pub struct NetworkResource {
     /// Resolver inside the network namespace.
     #[serde(rename = "DNS", skip_serializing_if = "Option::is_none")]
     pub dns: Option<DnsConfig>,
-    /// Ports that the job chose.
+    /// Static ports, which the job chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_ports: Option<Vec<Port>>,
-    /// Ports that the scheduler chooses.
+    /// Dynamic ports, which the scheduler chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_ports: Option<Vec<Port>>,
     /// Arguments for CNI plugins.
@@ -41,7 +41,7 @@ pub struct NetworkResource {
     pub cni: Option<CniConfig>,
 }
 
-/// A labelled port. Omits what is empty.
+/// A labelled port. Empty fields are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Port {
@@ -54,10 +54,10 @@ pub struct Port {
     /// Port in the network namespace; 0 is none, -1 is the same as on the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<i64>,
-    /// The node's network that it belongs to; default `default`.
+    /// The host network of the node that it belongs to; default `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_network: Option<String>,
-    /// Whether several allocations may have it on one node.
+    /// Whether several allocations on one node may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_collision: Option<bool>,
 }

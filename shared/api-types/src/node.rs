@@ -1,4 +1,5 @@
-//! Nodes and node pools: identity, status, drain, drivers and plugins. What a node has is in `node_resources.rs`.
+//! Nodes and node pools: identity, status, drain, drivers and plugins. The resources of a node are in
+//! `node_resources.rs`.
 
 use std::collections::BTreeMap;
 
@@ -14,80 +15,80 @@ pub struct Node {
     /// UUID.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// Known to the node and the servers only; always empty when read.
+    /// Secret that only the node and the servers know; always empty in responses.
     #[serde(rename = "SecretID")]
     pub secret_id: Option<String>,
     /// Its datacenter.
     pub datacenter: Option<String>,
-    /// For people, usually the host name.
+    /// Display name, usually the host name.
     pub name: Option<String>,
     /// Parent of the tasks' control groups.
     pub cgroup_parent: Option<String>,
     /// `host:port` of its HTTP API.
     #[serde(rename = "HTTPAddr")]
     pub http_addr: Option<String>,
-    /// Whether that is HTTPS.
+    /// Whether the HTTP API uses TLS.
     #[serde(rename = "TLSEnabled")]
     pub tls_enabled: Option<bool>,
-    /// What the agent found out, such as `kernel.name`; constraints refer to it.
+    /// Attributes that the agent detected, such as `kernel.name`. Constraints refer to them.
     pub attributes: Option<BTreeMap<String, String>>,
-    /// What it has.
+    /// Total resources.
     pub node_resources: Option<NodeResources>,
-    /// What of that is not for allocations.
+    /// Resources that are reserved and not available to allocations.
     pub reserved_resources: Option<NodeReservedResources>,
-    /// Ids of the machine elsewhere, such as at a cloud provider.
+    /// Ids of the machine in other systems, such as a cloud provider.
     pub links: Option<BTreeMap<String, String>>,
-    /// Free key-value pairs of the operator's.
+    /// Arbitrary key-value pairs set by the operator.
     pub meta: Option<BTreeMap<String, String>>,
-    /// A class given by the operator.
+    /// Node class, assigned by the operator.
     pub node_class: Option<String>,
     /// The node pool by name.
     pub node_pool: Option<String>,
-    /// Hash of all that is not unique to a node: equal means equally feasible.
+    /// Hash of everything that is not unique to the node. Nodes with equal hashes are equally feasible.
     pub computed_class: Option<String>,
-    /// How it is being drained, null when it is not.
+    /// How it is being drained; null if it is not draining.
     pub drain_strategy: Option<DrainStrategy>,
     /// `eligible` or `ineligible` for new allocations.
     pub scheduling_eligibility: Option<String>,
     /// `initializing`, `ready`, `down` or `disconnected`.
     pub status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub status_description: Option<String>,
-    /// Key that signed its identity.
+    /// Key that signed its node identity.
     #[serde(rename = "IdentitySigningKeyID")]
     pub identity_signing_key_id: Option<String>,
     /// When the status last changed: Unix time in seconds.
     pub status_updated_at: Option<i64>,
-    /// What happened, oldest first; only the latest ten.
+    /// Events, oldest first; only the latest ten are kept.
     pub events: Option<Vec<NodeEvent>>,
     /// Task drivers by name.
     pub drivers: Option<BTreeMap<String, DriverInfo>>,
-    /// CSI plugins that run here as controller, by id.
+    /// CSI controller plugins that run on this node, by id.
     #[serde(rename = "CSIControllerPlugins")]
     pub csi_controller_plugins: Option<BTreeMap<String, CsiInfo>>,
-    /// CSI plugins that run here for the node, by id.
+    /// CSI node plugins that run on this node, by id.
     #[serde(rename = "CSINodePlugins")]
     pub csi_node_plugins: Option<BTreeMap<String, CsiInfo>>,
     /// Host volumes by name, static and dynamic.
     pub host_volumes: Option<BTreeMap<String, ClientHostVolumeConfig>>,
-    /// Whether its dynamic host volumes vanish with it.
+    /// Whether its dynamic host volumes are deleted together with the node.
     #[serde(rename = "GCVolumesOnNodeGC")]
     pub gc_volumes_on_node_gc: Option<bool>,
     /// Networks that ports may be bound to, by name.
     pub host_networks: Option<BTreeMap<String, ClientHostNetworkConfig>>,
-    /// The latest drain, also when it is over.
+    /// The latest drain, including one that has finished.
     pub last_drain: Option<DrainMetadata>,
-    /// Most allocations it takes; 0 is no limit.
+    /// Largest number of allocations on the node; 0 is no limit.
     pub node_max_allocs: Option<i64>,
-    /// Index at which it last went down or was disconnected; 0 once it is ready again.
+    /// Index at which it last became down or disconnected; 0 once it is ready again.
     pub last_missed_heartbeat_index: Option<u64>,
-    /// Index of its latest report on allocations.
+    /// Index of the latest report of its allocations.
     pub last_alloc_update_index: Option<u64>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
     /// Index of the change set that last changed it.
     pub modify_index: Option<u64>,
-    /// Whether it is being drained, hence `DrainStrategy` is set.
+    /// Whether it is being drained, that is, whether `DrainStrategy` is set.
     pub drain: Option<bool>,
 }
 
@@ -100,15 +101,15 @@ pub struct NodeListStub {
     /// UUID.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// Holds `os.name` only; null unless the request asks for it.
+    /// Only `os.name`; null unless the request asks for it.
     pub attributes: Option<BTreeMap<String, String>>,
     /// Its datacenter.
     pub datacenter: Option<String>,
-    /// For people, usually the host name.
+    /// Display name, usually the host name.
     pub name: Option<String>,
     /// The node pool by name.
     pub node_pool: Option<String>,
-    /// A class given by the operator.
+    /// Node class, assigned by the operator.
     pub node_class: Option<String>,
     /// Version of its agent.
     pub version: Option<String>,
@@ -118,17 +119,17 @@ pub struct NodeListStub {
     pub scheduling_eligibility: Option<String>,
     /// `initializing`, `ready`, `down` or `disconnected`.
     pub status: Option<String>,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub status_description: Option<String>,
     /// Task drivers by name.
     pub drivers: Option<BTreeMap<String, DriverInfo>>,
     /// Host volumes by name.
     pub host_volumes: Option<BTreeMap<String, ClientHostVolumeConfig>>,
-    /// What it has; null unless the request asks for it.
+    /// Total resources; null unless the request asks for them.
     pub node_resources: Option<NodeResources>,
-    /// What of that is not for allocations; null unless the request asks for it.
+    /// Resources that are reserved and not available to allocations; null unless the request asks for them.
     pub reserved_resources: Option<NodeReservedResources>,
-    /// The latest drain, also when it is over.
+    /// The latest drain, including one that has finished.
     pub last_drain: Option<DrainMetadata>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -140,27 +141,27 @@ pub struct NodeListStub {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainStrategy {
-    /// Nanoseconds until what is left is stopped; 0 is never, negative at once.
+    /// Nanoseconds until the remaining allocations are stopped; 0 means never, a negative value at once.
     pub deadline: Option<i64>,
-    /// Whether system jobs stay.
+    /// Whether allocations of system jobs stay.
     pub ignore_system_jobs: Option<bool>,
-    /// When the deadline is over; zero when there is none.
+    /// When the deadline expires; zero if there is none.
     pub force_deadline: Option<Time>,
     /// When the drain began.
     pub started_at: Option<Time>,
 }
 
-/// How a node shall be drained.
+/// A request to drain a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainSpec {
-    /// Nanoseconds until what is left is stopped; 0 is never, negative at once.
+    /// Nanoseconds until the remaining allocations are stopped; 0 means never, a negative value at once.
     pub deadline: Option<i64>,
-    /// Whether system jobs stay.
+    /// Whether allocations of system jobs stay.
     pub ignore_system_jobs: Option<bool>,
 }
 
-/// What is remembered of a drain.
+/// The record of a drain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainMetadata {
@@ -170,22 +171,22 @@ pub struct DrainMetadata {
     pub updated_at: Option<Time>,
     /// `draining`, `complete` or `canceled`.
     pub status: Option<String>,
-    /// ACL token that asked for it.
+    /// Accessor id of the ACL token that requested it.
     #[serde(rename = "AccessorID")]
     pub accessor_id: Option<String>,
-    /// What its author noted.
+    /// Arbitrary key-value pairs set by the operator who requested it.
     pub meta: Option<BTreeMap<String, String>>,
 }
 
-/// Something that happened to a node.
+/// An event in the life of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeEvent {
-    /// What, for people.
+    /// Human-readable message.
     pub message: Option<String>,
     /// Such as `Drain`, `Driver` or `Cluster`.
     pub subsystem: Option<String>,
-    /// Particulars by name.
+    /// Details by name.
     pub details: Option<BTreeMap<String, String>>,
     /// When it happened.
     pub timestamp: Option<Time>,
@@ -197,13 +198,13 @@ pub struct NodeEvent {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DriverInfo {
-    /// What it found out about itself, such as `driver.docker.version`.
+    /// Attributes that the driver detected, such as `driver.docker.version`.
     pub attributes: Option<BTreeMap<String, String>>,
-    /// Whether it is there.
+    /// Whether the driver was found on the node.
     pub detected: Option<bool>,
-    /// Whether it works.
+    /// Whether it is healthy.
     pub healthy: Option<bool>,
-    /// Why it does or does not, for people.
+    /// Human-readable reason for the health.
     pub health_description: Option<String>,
     /// When this last changed.
     pub update_time: Option<Time>,
@@ -217,9 +218,9 @@ pub struct ClientHostVolumeConfig {
     pub name: Option<String>,
     /// Directory on the host.
     pub path: Option<String>,
-    /// Whether nobody may write.
+    /// Whether it is read-only.
     pub read_only: Option<bool>,
-    /// Id of a dynamic host volume, else empty.
+    /// Id of a dynamic host volume; empty for a static one.
     #[serde(rename = "ID")]
     pub id: Option<String>,
 }
@@ -230,12 +231,12 @@ pub struct ClientHostVolumeConfig {
 pub struct ClientHostNetworkConfig {
     /// Name that ports refer to.
     pub name: Option<String>,
-    /// Address range that picks the addresses.
+    /// Address range that selects the addresses.
     #[serde(rename = "CIDR")]
     pub cidr: Option<String>,
-    /// Interface that picks the addresses.
+    /// Interface that selects the addresses.
     pub interface: Option<String>,
-    /// Ports not to use, such as `22,8000-8100`.
+    /// Ports that may not be allocated, such as `22,8000-8100`.
     pub reserved_ports: Option<String>,
 }
 
@@ -249,38 +250,38 @@ pub struct CsiInfo {
     /// The allocation that runs it.
     #[serde(rename = "AllocID")]
     pub alloc_id: Option<String>,
-    /// Whether it works.
+    /// Whether it is healthy.
     pub healthy: Option<bool>,
-    /// Why it does or does not, for people.
+    /// Human-readable reason for the health.
     pub health_description: Option<String>,
     /// When this last changed.
     pub update_time: Option<Time>,
-    /// The vendor's name for it.
+    /// The vendor's name for the plugin.
     pub provider: Option<String>,
-    /// The vendor's version of it.
+    /// The vendor's version of the plugin.
     pub provider_version: Option<String>,
-    /// Whether volumes need a controller to be attached.
+    /// Whether attaching a volume needs a controller.
     pub requires_controller_plugin: Option<bool>,
     /// Whether volumes are reachable only from some nodes.
     pub requires_topologies: Option<bool>,
-    /// What it can do as controller; only there.
+    /// Capabilities of a controller plugin; absent for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_info: Option<Box<CsiControllerInfo>>,
-    /// What it can do for the node; only there.
+    /// Capabilities of a node plugin; absent for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<Box<CsiNodeInfo>>,
 }
 
-/// What a CSI plugin can do for its node.
+/// Capabilities of a CSI node plugin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiNodeInfo {
     /// The storage provider's id of the node.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// Most volumes that can be attached.
+    /// Largest number of volumes that can be attached.
     pub max_volumes: Option<i64>,
-    /// Where the node is, in the provider's terms.
+    /// Topology of the node, in the provider's terms.
     pub accessible_topology: Option<CsiTopology>,
     /// Whether volumes are staged before they are mounted.
     pub requires_node_stage_volume: Option<bool>,
@@ -292,7 +293,7 @@ pub struct CsiNodeInfo {
     pub supports_condition: Option<bool>,
 }
 
-/// What a CSI plugin can do as controller.
+/// Capabilities of a CSI controller plugin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiControllerInfo {
@@ -302,7 +303,7 @@ pub struct CsiControllerInfo {
     pub supports_attach_detach: Option<bool>,
     /// List volumes.
     pub supports_list_volumes: Option<bool>,
-    /// Tell how much space is left.
+    /// Report the available capacity.
     pub supports_get_capacity: Option<bool>,
     /// Create and delete snapshots.
     pub supports_create_delete_snapshot: Option<bool>,
@@ -314,7 +315,7 @@ pub struct CsiControllerInfo {
     pub supports_read_only_attach: Option<bool>,
     /// Expand volumes.
     pub supports_expand: Option<bool>,
-    /// Tell which nodes a volume is attached to.
+    /// Report the nodes that a volume is attached to.
     pub supports_list_volumes_attached_nodes: Option<bool>,
     /// Report a volume's condition.
     pub supports_condition: Option<bool>,
@@ -322,22 +323,22 @@ pub struct CsiControllerInfo {
     pub supports_get: Option<bool>,
 }
 
-/// Nodes set apart from others.
+/// A named set of nodes that a job chooses.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodePool {
     /// Unique; `default` and `all` always exist.
     pub name: Option<String>,
-    /// What it is for, for people.
+    /// Human-readable description.
     pub description: Option<String>,
-    /// Free key-value pairs of the user's.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: Option<BTreeMap<String, String>>,
-    /// What is different about scheduling here.
+    /// Scheduler settings that differ in this pool.
     pub scheduler_configuration: Option<NodePoolSchedulerConfiguration>,
-    /// How long a node's identity is valid, in nanoseconds; requests may also say `24h`.
+    /// How long a node's identity is valid, in nanoseconds. Requests may also use a duration such as `24h`.
     #[serde(rename = "NodeIdentityTTL", deserialize_with = "duration::string_or_nanos")]
     pub node_identity_ttl: Option<i64>,
-    /// Changes whenever the pool does.
+    /// Hash of the pool, which changes whenever the pool does.
     pub hash: Option<Base64>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -345,12 +346,12 @@ pub struct NodePool {
     pub modify_index: Option<u64>,
 }
 
-/// What is different about scheduling in a node pool.
+/// Scheduler settings of a node pool that override the cluster's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodePoolSchedulerConfiguration {
-    /// Algorithm in place of the cluster's; empty for that.
+    /// Scheduler algorithm; empty for the cluster's setting.
     pub scheduler_algorithm: Option<String>,
-    /// Whether `MemoryMaxMB` counts; unset for the cluster's setting.
+    /// Whether memory oversubscription (`MemoryMaxMB`) is allowed; unset for the cluster's setting.
     pub memory_oversubscription_enabled: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! What a node has, and what of that is kept back: processor, memory, disk, networks, devices.
+//! Total and reserved resources of a node: processor, memory, disk, networks, devices.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::NetworkResource;
 
-/// What a node has.
+/// The resources of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeResources {
-    /// Processor in sum; a legacy copy of `Processors`.
+    /// Total processor capacity; a legacy copy of `Processors`.
     pub cpu: Option<LegacyNodeCpuResources>,
-    /// Processor by cores.
+    /// The processor cores.
     pub processors: Option<NodeProcessorResources>,
-    /// Memory in sum.
+    /// Total memory.
     pub memory: Option<NodeMemoryResources>,
-    /// Disk in sum.
+    /// Total disk space.
     pub disk: Option<NodeDiskResources>,
     /// Devices such as GPUs.
     pub devices: Option<Vec<NodeDeviceResource>>,
     /// Networks by interface.
     pub node_networks: Option<Vec<NodeNetworkResource>>,
-    /// Networks by mode, such as `bridge`; for interfaces legacy.
+    /// Networks by mode, such as `bridge`. The entries for interfaces are legacy.
     pub networks: Option<Vec<NetworkResource>>,
     /// First port that the scheduler may choose.
     pub min_dynamic_port: Option<i64>,
@@ -30,11 +30,11 @@ pub struct NodeResources {
     pub max_dynamic_port: Option<i64>,
 }
 
-/// A node's processor in sum.
+/// The total processor capacity of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct LegacyNodeCpuResources {
-    /// All cores together in MHz.
+    /// Sum of all cores in MHz.
     pub cpu_shares: Option<i64>,
     /// Number of cores.
     pub total_cpu_cores: Option<u64>,
@@ -42,11 +42,11 @@ pub struct LegacyNodeCpuResources {
     pub reservable_cpu_cores: Option<Vec<u64>>,
 }
 
-/// A node's processor by cores.
+/// The processor cores of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeProcessorResources {
-    /// The cores and how they lie to each other.
+    /// The cores and their NUMA nodes.
     pub topology: Option<Topology>,
 }
 
@@ -85,9 +85,9 @@ pub struct TopologyCore {
     pub disable: Option<bool>,
     /// Base frequency in MHz.
     pub base_speed: Option<u64>,
-    /// Greatest frequency in MHz.
+    /// Highest frequency in MHz.
     pub max_speed: Option<u64>,
-    /// Frequency in MHz guessed where neither is known.
+    /// Estimated frequency in MHz, if neither of the others is known.
     pub guess_speed: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ pub struct NodeNetworkAddress {
     pub alias: Option<String>,
     /// The address.
     pub address: Option<String>,
-    /// Ports not to use, such as `22,8000-8100`.
+    /// Ports that may not be allocated, such as `22,8000-8100`.
     pub reserved_ports: Option<String>,
     /// Gateway of the network.
     pub gateway: Option<String>,
@@ -151,13 +151,13 @@ pub struct NodeDeviceResource {
     pub r#type: Option<String>,
     /// The model.
     pub name: Option<String>,
-    /// The single devices.
+    /// The individual devices.
     pub instances: Option<Vec<NodeDevice>>,
-    /// What constraints may refer to.
+    /// Attributes that constraints may refer to.
     pub attributes: Option<BTreeMap<String, Attribute>>,
 }
 
-/// A single device.
+/// An individual device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDevice {
@@ -166,13 +166,13 @@ pub struct NodeDevice {
     pub id: Option<String>,
     /// Whether it may be used.
     pub healthy: Option<bool>,
-    /// Why it may not, for people.
+    /// Human-readable reason why it may not be used.
     pub health_description: Option<String>,
-    /// Where in the machine it is.
+    /// Location in the machine.
     pub locality: Option<NodeDeviceLocality>,
 }
 
-/// Where in a machine a device is.
+/// Location of a device in the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDeviceLocality {
@@ -181,7 +181,7 @@ pub struct NodeDeviceLocality {
     pub pci_bus_id: Option<String>,
 }
 
-/// A value with a type and perhaps a unit; one of the four types is set.
+/// A typed value with an optional unit. One of the four value fields is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Attribute {
@@ -191,27 +191,27 @@ pub struct Attribute {
     pub int: Option<i64>,
     /// The value as text.
     pub string: Option<String>,
-    /// The value as a truth value.
+    /// The value as a boolean.
     pub bool: Option<bool>,
     /// Such as `MiB` or `GHz`; empty without one.
     pub unit: Option<String>,
 }
 
-/// What of a node is not for allocations.
+/// Resources of a node that are reserved and not available to allocations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedResources {
-    /// Processor kept back.
+    /// Reserved processor capacity.
     pub cpu: Option<NodeReservedCpuResources>,
-    /// Memory kept back.
+    /// Reserved memory.
     pub memory: Option<NodeReservedMemoryResources>,
-    /// Disk kept back.
+    /// Reserved disk space.
     pub disk: Option<NodeReservedDiskResources>,
-    /// Ports kept back.
+    /// Reserved ports.
     pub networks: Option<NodeReservedNetworkResources>,
 }
 
-/// The processor time that is kept back.
+/// The reserved processor capacity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedCpuResources {
@@ -221,7 +221,7 @@ pub struct NodeReservedCpuResources {
     pub reserved_cpu_cores: Option<Vec<u64>>,
 }
 
-/// The memory that is kept back.
+/// The reserved memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedMemoryResources {
@@ -230,7 +230,7 @@ pub struct NodeReservedMemoryResources {
     pub memory_mb: Option<i64>,
 }
 
-/// The disk that is kept back.
+/// The reserved disk space.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedDiskResources {
@@ -239,7 +239,7 @@ pub struct NodeReservedDiskResources {
     pub disk_mb: Option<i64>,
 }
 
-/// The ports that are kept back.
+/// The reserved ports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedNetworkResources {

@@ -1,4 +1,4 @@
-//! What operators set for the whole cluster: the scheduler's configuration, and namespaces.
+//! Cluster-wide settings of operators: the scheduler configuration and namespaces.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Base64;
 
-/// The cluster's settings for scheduling.
+/// The scheduler configuration of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct SchedulerConfiguration {
@@ -14,13 +14,13 @@ pub struct SchedulerConfiguration {
     pub scheduler_algorithm: Option<String>,
     /// Which jobs may preempt others.
     pub preemption_config: Option<PreemptionConfig>,
-    /// Whether `MemoryMaxMB` counts.
+    /// Whether memory oversubscription (`MemoryMaxMB`) is allowed.
     pub memory_oversubscription_enabled: Option<bool>,
-    /// Whether only managers may register jobs.
+    /// Whether only management tokens may register jobs.
     pub reject_job_registration: Option<bool>,
-    /// Whether no evaluation is handed out.
+    /// Whether the broker stops leasing evaluations to workers.
     pub pause_eval_broker: Option<bool>,
-    /// How many nodes a scheduler that samples looks at; 0 is its default.
+    /// Number of nodes that a sampling scheduler evaluates; 0 is its default.
     pub node_limit_for_feasibility_checks: Option<u64>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -42,27 +42,27 @@ pub struct PreemptionConfig {
     pub service_scheduler_enabled: Option<bool>,
 }
 
-/// A set of jobs and volumes set apart from others, with limits of its own.
+/// A named set of jobs and volumes, with limits of its own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Namespace {
     /// Unique; `default` always exists.
     pub name: Option<String>,
-    /// What it is for, for people.
+    /// Human-readable description.
     pub description: Option<String>,
     /// The quota that limits it.
     pub quota: Option<String>,
-    /// Task drivers and network modes that may be used.
+    /// Task drivers and network modes that are allowed.
     pub capabilities: Option<NamespaceCapabilities>,
-    /// Node pools that may be used.
+    /// Node pools that are allowed.
     pub node_pool_configuration: Option<NamespaceNodePoolConfiguration>,
-    /// Vault clusters that may be used.
+    /// Vault clusters that are allowed.
     pub vault_configuration: Option<NamespaceVaultConfiguration>,
-    /// Consul clusters that may be used.
+    /// Consul clusters that are allowed.
     pub consul_configuration: Option<NamespaceConsulConfiguration>,
-    /// Free key-value pairs of the user's.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: Option<BTreeMap<String, String>>,
-    /// Changes whenever the namespace does.
+    /// Hash of the namespace, which changes whenever the namespace does.
     pub hash: Option<Base64>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -70,56 +70,56 @@ pub struct Namespace {
     pub modify_index: Option<u64>,
     /// Claims that every workload identity gets.
     pub required_extra_claims: Option<BTreeMap<String, String>>,
-    /// Claims that a workload identity may ask for.
+    /// Claims that a workload identity may request.
     pub optional_extra_claims: Option<BTreeMap<String, String>>,
 }
 
-/// Task drivers and network modes that may be used in a namespace.
+/// Task drivers and network modes that are allowed in a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NamespaceCapabilities {
-    /// Only these drivers; empty is all.
+    /// Allowed drivers; empty allows all.
     pub enabled_task_drivers: Option<Vec<String>>,
-    /// Not these drivers.
+    /// Forbidden drivers.
     pub disabled_task_drivers: Option<Vec<String>>,
-    /// Only these modes; empty is all.
+    /// Allowed modes; empty allows all.
     pub enabled_network_modes: Option<Vec<String>>,
-    /// Not these modes.
+    /// Forbidden modes.
     pub disabled_network_modes: Option<Vec<String>>,
 }
 
-/// Node pools that may be used in a namespace.
+/// Node pools that are allowed in a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NamespaceNodePoolConfiguration {
-    /// The pool of jobs that name none.
+    /// Pool of jobs that do not name one.
     pub default: Option<String>,
-    /// Only these; may hold globs.
+    /// Allowed names; globs are permitted.
     pub allowed: Option<Vec<String>>,
-    /// Not these; may hold globs.
+    /// Forbidden names; globs are permitted.
     pub denied: Option<Vec<String>>,
 }
 
-/// Vault clusters that may be used in a namespace.
+/// Vault clusters that are allowed in a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NamespaceVaultConfiguration {
-    /// The cluster of tasks that name none.
+    /// Cluster of tasks that do not name one.
     pub default: Option<String>,
-    /// Only these; may hold globs.
+    /// Allowed names; globs are permitted.
     pub allowed: Option<Vec<String>>,
-    /// Not these; may hold globs.
+    /// Forbidden names; globs are permitted.
     pub denied: Option<Vec<String>>,
 }
 
-/// Consul clusters that may be used in a namespace.
+/// Consul clusters that are allowed in a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NamespaceConsulConfiguration {
-    /// The cluster of services that name none.
+    /// Cluster of services that do not name one.
     pub default: Option<String>,
-    /// Only these; may hold globs.
+    /// Allowed names; globs are permitted.
     pub allowed: Option<Vec<String>>,
-    /// Not these; may hold globs.
+    /// Forbidden names; globs are permitted.
     pub denied: Option<Vec<String>>,
 }

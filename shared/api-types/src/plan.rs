@@ -1,4 +1,4 @@
-//! Answers to changes of a job: what was or would be done.
+//! Responses to changes of a job, and the annotations of a dry run.
 
 use std::collections::BTreeMap;
 
@@ -6,75 +6,75 @@ use serde::{Deserialize, Serialize};
 
 use crate::AllocListStub;
 
-/// What a plan changes, for people.
+/// Human-readable summary of what a plan changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PlanAnnotations {
-    /// Changes by group, counted.
+    /// Number of changes by group and kind.
     #[serde(rename = "DesiredTGUpdates")]
     pub desired_tg_updates: Option<BTreeMap<String, DesiredUpdates>>,
-    /// Allocations that have to go.
+    /// Allocations that are preempted.
     pub preempted_allocs: Option<Vec<AllocListStub>>,
 }
 
-/// A group's changes, counted.
+/// Number of changes of a group, by kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DesiredUpdates {
-    /// Left as they are.
+    /// Unchanged.
     pub ignore: Option<u64>,
-    /// Placed newly.
+    /// Placed.
     pub place: Option<u64>,
-    /// Moved off a draining node.
+    /// Migrated from a draining node.
     pub migrate: Option<u64>,
-    /// Stopped without replacement.
+    /// Stopped without a replacement.
     pub stop: Option<u64>,
     /// Updated without a restart.
     pub in_place_update: Option<u64>,
-    /// Stopped and placed anew.
+    /// Stopped and replaced.
     pub destructive_update: Option<u64>,
     /// Placed as canaries.
     pub canary: Option<u64>,
-    /// Of other jobs, that have to go.
+    /// Allocations of other jobs that are preempted.
     pub preemptions: Option<u64>,
-    /// Marked unknown with their node.
+    /// Marked unknown because their node is disconnected.
     pub disconnect: Option<u64>,
-    /// Back with their node.
+    /// Reconnected with their node.
     pub reconnect: Option<u64>,
-    /// Failed ones placed elsewhere at once.
+    /// Failed allocations that are rescheduled at once.
     pub reschedule_now: Option<u64>,
-    /// Failed ones placed elsewhere after a delay.
+    /// Failed allocations that are rescheduled after a delay.
     pub reschedule_later: Option<u64>,
 }
 
-/// The answer to registering a job.
+/// The response to registering a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobRegisterResponse {
-    /// The evaluation that was made; empty for periodic and parameterized jobs.
+    /// The evaluation that was created; empty for periodic and parameterized jobs.
     #[serde(rename = "EvalID")]
     pub eval_id: Option<String>,
     /// Index of that evaluation.
     pub eval_create_index: Option<u64>,
     /// Index of the last change of the specification.
     pub job_modify_index: Option<u64>,
-    /// What is allowed but probably not meant.
+    /// Settings that are valid but probably not intended.
     pub warnings: Option<String>,
-    /// Index that the answer is based on.
+    /// Index of the state that the response is based on.
     pub index: Option<u64>,
     /// How long ago the server last heard from its leader, in nanoseconds.
     pub last_contact: Option<i64>,
     /// Whether a leader is known.
     pub known_leader: Option<bool>,
-    /// Where the next page begins; empty at the end and for answers without pages.
+    /// Where the next page begins; empty on the last page and in responses without pages.
     pub next_token: Option<String>,
 }
 
-/// The answer to stopping a job.
+/// The response to stopping a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobDeregisterResponse {
-    /// The evaluation that was made; empty for periodic and parameterized jobs and if there is no such
+    /// The evaluation that was created; empty for periodic and parameterized jobs, and if there is no such
     /// job.
     #[serde(rename = "EvalID")]
     pub eval_id: Option<String>,
@@ -87,12 +87,12 @@ pub struct JobDeregisterResponse {
     pub volume_eval_id: Option<String>,
     /// Always 0.
     pub volume_eval_index: Option<u64>,
-    /// Index that the answer is based on.
+    /// Index of the state that the response is based on.
     pub index: Option<u64>,
     /// How long ago the server last heard from its leader, in nanoseconds.
     pub last_contact: Option<i64>,
     /// Whether a leader is known.
     pub known_leader: Option<bool>,
-    /// Where the next page begins; empty at the end and for answers without pages.
+    /// Where the next page begins; empty on the last page and in responses without pages.
     pub next_token: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! Bodies of requests that are more than the object itself.
+//! Request bodies that contain more than the object itself.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Job, JobSubmission};
 
-/// The body of a registration.
+/// The body of a request to register a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobRegisterRequest {
@@ -20,15 +20,15 @@ pub struct JobRegisterRequest {
     pub preserve_counts: Option<bool>,
     /// Whether tasks keep the resources of the running version.
     pub preserve_resources: Option<bool>,
-    /// Priority of the evaluation, 1 to 100; 0 for the job's.
+    /// Priority of the evaluation, 1 to 100; 0 for the job's priority.
     pub eval_priority: Option<i64>,
-    /// The text that the job comes from.
+    /// The source from which the job was parsed.
     pub submission: Option<JobSubmission>,
-    /// Region to register in, unless the query says so.
+    /// Region to register in. The query parameter takes precedence.
     pub region: Option<String>,
-    /// Namespace to register in, unless the query says so.
+    /// Namespace to register in. The query parameter takes precedence.
     pub namespace: Option<String>,
-    /// ACL token, unless a header gives it.
+    /// ACL token. The header takes precedence.
     #[serde(rename = "SecretID")]
     pub secret_id: Option<String>,
 }

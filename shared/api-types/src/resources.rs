@@ -1,10 +1,11 @@
-//! What a task asks for. What an allocation then occupies is in `alloc.rs`, what a node has in `node_resources.rs`.
+//! Resources that a task requests. Resources of an allocation are in `alloc.rs`, those of a node in
+//! `node_resources.rs`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Affinity, Constraint, NetworkResource};
 
-/// What a task asks for.
+/// Resources that a task requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Resources {
@@ -16,7 +17,7 @@ pub struct Resources {
     /// Memory in MB; default 300.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: Option<i64>,
-    /// Memory in MB that it may use when the node has more; -1 is no limit, unset is `MemoryMB`.
+    /// Memory in MB that it may use if the node has spare memory; -1 is no limit, unset means `MemoryMB`.
     #[serde(rename = "MemoryMaxMB")]
     pub memory_max_mb: Option<i64>,
     /// Disk in MB; legacy, see `EphemeralDisk`.
@@ -29,7 +30,7 @@ pub struct Resources {
     pub networks: Option<Vec<NetworkResource>>,
     /// Devices such as GPUs.
     pub devices: Option<Vec<RequestedDevice>>,
-    /// How cores and devices relate to NUMA nodes.
+    /// NUMA affinity of cores and devices.
     #[serde(rename = "NUMA")]
     pub numa: Option<Numa>,
     /// Size of the secrets directory in MB.
@@ -37,7 +38,7 @@ pub struct Resources {
     pub secrets_mb: Option<i64>,
 }
 
-/// Devices of one kind.
+/// A request for devices of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RequestedDevice {
@@ -45,18 +46,18 @@ pub struct RequestedDevice {
     pub name: Option<String>,
     /// How many; default 1.
     pub count: Option<u64>,
-    /// What the device must fulfil.
+    /// Constraints that the device must satisfy.
     pub constraints: Option<Vec<Constraint>>,
-    /// What makes a device more desirable.
+    /// Preferences for devices.
     pub affinities: Option<Vec<Affinity>>,
 }
 
-/// How a task's cores and devices relate to NUMA nodes.
+/// NUMA affinity of a task's cores and devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Numa {
     /// Whether cores come from one NUMA node: `none`, `prefer` or `require`.
     pub affinity: Option<String>,
-    /// Requested devices, by name, that come from the same one.
+    /// Names of requested devices that must come from the same NUMA node.
     pub devices: Option<Vec<String>>,
 }

@@ -1,4 +1,4 @@
-//! Services and their health checks, as a job describes them. Consul's mesh is in `connect.rs`.
+//! Services and their health checks, as a job describes them. Consul Connect is in `connect.rs`.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConsulConnect, WorkloadIdentity};
 
-/// A service registered in Consul or in the native catalogue.
+/// A service registered in Consul or in Nomad's native service catalog.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Service {
-    /// Name in the catalogue; default `<job>-<group>` or `<job>-<group>-<task>`.
+    /// Name in the catalog; default `<job>-<group>` or `<job>-<group>-<task>`.
     pub name: Option<String>,
     /// Task that a group's service belongs to.
     pub task_name: Option<String>,
@@ -18,29 +18,29 @@ pub struct Service {
     pub port_label: Option<String>,
     /// Which address is registered: `auto`, `alloc`, `alloc_ipv6`, `driver` or `host`; default `auto`.
     pub address_mode: Option<String>,
-    /// Address to register in place of that of `AddressMode`.
+    /// Address to register in place of the one that `AddressMode` selects.
     pub address: Option<String>,
     /// Whether tags may be changed in Consul.
     pub enable_tag_override: Option<bool>,
     /// Tags to register.
     pub tags: Option<Vec<String>>,
-    /// Tags to register in place of those while the allocation is a canary.
+    /// Tags to register in place of `Tags` while the allocation is a canary.
     pub canary_tags: Option<Vec<String>>,
     /// Health checks.
     pub checks: Option<Vec<ServiceCheck>>,
     /// Consul Connect.
     pub connect: Option<Box<ConsulConnect>>,
-    /// Pairs registered with it.
+    /// Key-value pairs to register with it.
     pub meta: Option<BTreeMap<String, String>>,
-    /// Pairs registered in place of those while the allocation is a canary.
+    /// Key-value pairs to register in place of `Meta` while the allocation is a canary.
     pub canary_meta: Option<BTreeMap<String, String>>,
-    /// Weights in Consul's DNS answers.
+    /// Weights in Consul's DNS responses.
     pub weights: Option<ServiceWeights>,
     /// Further addresses by name.
     pub tagged_addresses: Option<BTreeMap<String, String>>,
     /// Consul namespace, or that of the job for native services.
     pub namespace: Option<String>,
-    /// How checks count in a deployment: `require_healthy`, `ignore_warnings` or `ignore`.
+    /// How checks affect a deployment: `require_healthy`, `ignore_warnings` or `ignore`.
     pub on_update: Option<String>,
     /// `consul` or `nomad`; default `consul`.
     pub provider: Option<String>,
@@ -50,18 +50,18 @@ pub struct Service {
     pub identity: Option<Box<WorkloadIdentity>>,
     /// Consul's kind of service, such as `api-gateway`.
     pub kind: Option<String>,
-    /// Default for the checks; in requests only.
+    /// Default for all checks; in requests only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_restart: Option<CheckRestart>,
 }
 
-/// Weights in Consul's DNS answers.
+/// Weights in Consul's DNS responses.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ServiceWeights {
-    /// While all checks pass; default 1.
+    /// Weight while all checks pass; default 1.
     pub passing: Option<i64>,
-    /// While some warn; default 1.
+    /// Weight while some checks warn; default 1.
     pub warning: Option<i64>,
 }
 
@@ -69,7 +69,7 @@ pub struct ServiceWeights {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ServiceCheck {
-    /// For people; default `service: "<name>" check`.
+    /// Display name; default `service: "<name>" check`.
     pub name: Option<String>,
     /// `http`, `tcp`, `grpc` or `script`.
     pub r#type: Option<String>,
@@ -89,16 +89,16 @@ pub struct ServiceCheck {
     pub address_mode: Option<String>,
     /// Nanoseconds between checks, at least a second.
     pub interval: Option<i64>,
-    /// Nanoseconds to wait for an answer, at least a second.
+    /// Nanoseconds to wait for a response, at least a second.
     pub timeout: Option<i64>,
-    /// Until first checked: `critical`, `warning` or `passing`.
+    /// Status before the first check: `critical`, `warning` or `passing`.
     pub initial_status: Option<String>,
-    /// For people.
+    /// Human-readable notes.
     pub notes: Option<String>,
-    /// Name in the handshake and the certificate.
+    /// Server name in the TLS handshake and the certificate.
     #[serde(rename = "TLSServerName")]
     pub tls_server_name: Option<String>,
-    /// Whether certificates go unchecked.
+    /// Whether certificates are not verified.
     #[serde(rename = "TLSSkipVerify")]
     pub tls_skip_verify: Option<bool>,
     /// HTTP method; default `GET`.
@@ -107,25 +107,25 @@ pub struct ServiceCheck {
     pub header: Option<BTreeMap<String, Vec<String>>>,
     /// When failing checks restart the task.
     pub check_restart: Option<CheckRestart>,
-    /// Service named in gRPC's health protocol.
+    /// Service name in the gRPC health-checking protocol.
     #[serde(rename = "GRPCService")]
     pub grpc_service: Option<String>,
-    /// Whether gRPC goes over TLS.
+    /// Whether gRPC uses TLS.
     #[serde(rename = "GRPCUseTLS")]
     pub grpc_use_tls: Option<bool>,
     /// Task that a script check runs in.
     pub task_name: Option<String>,
-    /// Successes in a row that make it pass.
+    /// Consecutive successes after which it passes.
     pub success_before_passing: Option<i64>,
-    /// Failures in a row that make it critical.
+    /// Consecutive failures after which it is critical.
     pub failures_before_critical: Option<i64>,
-    /// Failures in a row that make it warn.
+    /// Consecutive failures after which it warns.
     pub failures_before_warning: Option<i64>,
     /// Body of an HTTP check.
     pub body: Option<String>,
-    /// How it counts in a deployment; default the service's.
+    /// How it affects a deployment; default the service's setting.
     pub on_update: Option<String>,
-    /// Address to check from outside; in requests only.
+    /// Address that the check uses from outside the host; in requests only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
 }
@@ -134,7 +134,7 @@ pub struct ServiceCheck {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CheckRestart {
-    /// Failures in a row that do; 0 is off.
+    /// Consecutive failures after which the task is restarted; 0 is off.
     pub limit: Option<i64>,
     /// Nanoseconds after a start during which failures do not count; default 1 s.
     pub grace: Option<i64>,

@@ -1,4 +1,5 @@
-//! Tasks: what a driver runs, and all that is prepared for it. Their resources are in `resources.rs`.
+//! Tasks: the program that a driver runs, and its templates, artifacts, secrets and mounts. Resources are in
+//! `resources.rs`.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +16,13 @@ pub struct Task {
     pub name: Option<String>,
     /// Such as `docker`, `exec` or `raw_exec`.
     pub driver: Option<String>,
-    /// Who to run as; the driver's default if empty.
+    /// User to run as; the driver's default if empty.
     pub user: Option<String>,
     /// The driver's settings.
     pub config: Option<BTreeMap<String, Value>>,
     /// Environment variables.
     pub env: Option<BTreeMap<String, String>>,
-    /// What is registered in service discovery.
+    /// Services to register in service discovery.
     pub services: Option<Vec<Service>>,
     /// Access to Vault.
     pub vault: Option<Box<Vault>>,
@@ -29,41 +30,41 @@ pub struct Task {
     pub secrets: Option<Vec<Secret>>,
     /// Consul settings in place of the group's.
     pub consul: Option<Consul>,
-    /// Files rendered before the start and upon changes.
+    /// Files that are rendered before the start and after changes.
     pub templates: Option<Vec<Template>>,
-    /// What a node must fulfil to be eligible.
+    /// Constraints that a node must satisfy to be feasible.
     pub constraints: Option<Vec<Constraint>>,
-    /// What makes a node more, or with a negative weight less, desirable.
+    /// Preferences for nodes; a negative weight means that such a node is avoided.
     pub affinities: Option<Vec<Affinity>>,
-    /// What is set aside for the task.
+    /// Resources reserved for the task.
     pub resources: Option<Resources>,
     /// Merged over the group's.
     pub restart_policy: Option<RestartPolicy>,
-    /// Where a dispatched job's payload goes.
+    /// Where the payload of a dispatched job is written.
     pub dispatch_payload: Option<DispatchPayloadConfig>,
-    /// When it runs in relation to the main tasks; none makes it one of these.
+    /// When it runs in relation to the main tasks; unset for a main task.
     pub lifecycle: Option<TaskLifecycleConfig>,
-    /// Free key-value pairs of the user's.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: Option<BTreeMap<String, String>>,
     /// Nanoseconds between the kill signal and the end; default 5 s.
     pub kill_timeout: Option<i64>,
     /// Rotation of standard output and standard error.
     pub log_config: Option<LogConfig>,
-    /// What is downloaded before the start.
+    /// Artifacts that are downloaded before the start.
     pub artifacts: Option<Vec<TaskArtifact>>,
     /// Whether its end stops the other tasks of the group.
     pub leader: Option<bool>,
-    /// Nanoseconds between leaving service discovery and the kill signal.
+    /// Nanoseconds between deregistering the services and the kill signal.
     pub shutdown_delay: Option<i64>,
-    /// The group's volumes that it sees.
+    /// The group's volumes that are mounted into it.
     pub volume_mounts: Option<Vec<VolumeMount>>,
     /// Policies for vertical scaling.
     pub scaling_policies: Option<Vec<ScalingPolicy>>,
-    /// Signal that asks it to stop; the driver's default if empty.
+    /// Signal that is sent to stop it; the driver's default if empty.
     pub kill_signal: Option<String>,
-    /// Internal: what a Connect task stands in for, such as `connect-proxy:web`.
+    /// Role of a Connect task, such as `connect-proxy:web`. Internal.
     pub kind: Option<String>,
-    /// Makes the task a CSI plugin.
+    /// Present if the task is a CSI plugin.
     #[serde(rename = "CSIPluginConfig")]
     pub csi_plugin_config: Option<Box<TaskCsiPluginConfig>>,
     /// The default workload identity.
@@ -72,7 +73,7 @@ pub struct Task {
     pub identities: Option<Vec<WorkloadIdentity>>,
     /// Commands that users may run in the task.
     pub actions: Option<Vec<Action>>,
-    /// Times outside of which the task is paused.
+    /// Times at which the task runs. It is paused at all other times.
     pub schedule: Option<Box<TaskSchedule>>,
 }
 
@@ -88,9 +89,9 @@ pub struct Vault {
     pub cluster: Option<String>,
     /// Whether `VAULT_TOKEN` is set; default true.
     pub env: Option<bool>,
-    /// Whether the token stays out of the secrets directory.
+    /// Whether the token is not written to the secrets directory.
     pub disable_file: Option<bool>,
-    /// When the token changes: `restart`, `signal` or `noop`.
+    /// What happens when the token changes: `restart`, `signal` or `noop`.
     pub change_mode: Option<String>,
     /// Signal for `ChangeMode` `signal`.
     pub change_signal: Option<String>,
@@ -127,7 +128,7 @@ pub struct Template {
     pub dest_path: Option<String>,
     /// Text of the template.
     pub embedded_tmpl: Option<String>,
-    /// Upon a change: `restart`, `signal`, `script` or `noop`; default `restart`.
+    /// What happens after a change: `restart`, `signal`, `script` or `noop`; default `restart`.
     pub change_mode: Option<String>,
     /// Signal for `ChangeMode` `signal`.
     pub change_signal: Option<String>,
@@ -135,7 +136,7 @@ pub struct Template {
     pub change_script: Option<Box<ChangeScript>>,
     /// Whether later changes are ignored.
     pub once: Option<bool>,
-    /// Longest random wait before acting upon a change, in nanoseconds; default 5 s.
+    /// Longest random delay before a change is acted upon, in nanoseconds; default 5 s.
     pub splay: Option<i64>,
     /// Octal file mode; default `0644`.
     pub perms: Option<String>,
@@ -143,21 +144,21 @@ pub struct Template {
     pub uid: Option<i64>,
     /// Owner of the file by group id.
     pub gid: Option<i64>,
-    /// Begins an expression; default `{{`.
+    /// Delimiter that begins an expression; default `{{`.
     pub left_delim: Option<String>,
-    /// Ends an expression; default `}}`.
+    /// Delimiter that ends an expression; default `}}`.
     pub right_delim: Option<String>,
     /// Whether the result is also read as environment variables.
     pub envvars: Option<bool>,
     /// Obsolete and without effect; nanoseconds.
     pub vault_grace: Option<i64>,
-    /// Bounds for waiting until values have settled.
+    /// Shortest and longest wait for values to settle.
     pub wait: Option<WaitConfig>,
     /// Whether a missing key is an error.
     pub err_missing_key: Option<bool>,
 }
 
-/// A program run inside the task when a template changed.
+/// A program that is run inside the task after a template has changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ChangeScript {
@@ -173,7 +174,7 @@ pub struct ChangeScript {
     pub run_on_first_render: Option<bool>,
 }
 
-/// Bounds for waiting until a template's values have settled.
+/// Shortest and longest wait for a template's values to settle.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct WaitConfig {
@@ -195,9 +196,9 @@ pub struct TaskArtifact {
     pub getter_headers: Option<BTreeMap<String, String>>,
     /// `any`, `file` or `dir`; default `any`.
     pub getter_mode: Option<String>,
-    /// Whether TLS certificates go unchecked.
+    /// Whether TLS certificates are not verified.
     pub getter_insecure: Option<bool>,
-    /// Where to put it, relative to the task's directory; default `local/`.
+    /// Destination relative to the task's directory; default `local/`.
     pub relative_dest: Option<String>,
     /// Whether the task's user becomes the owner.
     pub chown: Option<bool>,
@@ -212,14 +213,14 @@ pub struct LogConfig {
     /// Size of each in MB; default 10.
     #[serde(rename = "MaxFileSizeMB")]
     pub max_file_size_mb: Option<i64>,
-    /// Whether nothing is collected.
+    /// Whether log collection is disabled.
     pub disabled: Option<bool>,
     /// Deprecated opposite of `Disabled`; in requests only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
 
-/// Where a dispatched job's payload goes.
+/// Where the payload of a dispatched job is written.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DispatchPayloadConfig {
@@ -233,11 +234,11 @@ pub struct DispatchPayloadConfig {
 pub struct TaskLifecycleConfig {
     /// `prestart`, `poststart` or `poststop`.
     pub hook: Option<String>,
-    /// Whether it keeps running beside them, rather than to its end.
+    /// Whether it keeps running beside the main tasks, instead of ending.
     pub sidecar: Option<bool>,
 }
 
-/// What makes a task a CSI plugin.
+/// Configuration of a task that is a CSI plugin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskCsiPluginConfig {
@@ -246,35 +247,35 @@ pub struct TaskCsiPluginConfig {
     pub id: Option<String>,
     /// `controller`, `node` or `monolith`.
     pub r#type: Option<String>,
-    /// Where in the task the socket's directory is mounted; default `/csi`.
+    /// Path in the task where the directory of the socket is mounted; default `/csi`.
     pub mount_dir: Option<String>,
-    /// Where in the task volumes are staged; default `/local/csi`.
+    /// Path in the task where volumes are staged; default `/local/csi`.
     pub stage_publish_base_dir: Option<String>,
-    /// Nanoseconds until a plugin that does not answer is restarted; default 30 s.
+    /// Nanoseconds until a plugin that does not respond is restarted; default 30 s.
     pub health_timeout: Option<i64>,
 }
 
-/// A signed token that tells who the workload is.
+/// A signed token that identifies the workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct WorkloadIdentity {
     /// Unique in the task; default `default`.
     pub name: Option<String>,
-    /// For whom it is meant.
+    /// Audience of the token.
     pub audience: Option<Vec<String>>,
-    /// Upon renewal: `restart`, `signal` or `noop`; empty is `noop`.
+    /// What happens when the token is renewed: `restart`, `signal` or `noop`; empty is `noop`.
     pub change_mode: Option<String>,
     /// Signal for `ChangeMode` `signal`.
     pub change_signal: Option<String>,
-    /// Whether it is put into the environment.
+    /// Whether it is set in the environment.
     pub env: Option<bool>,
     /// Whether it is written to a file in the secrets directory.
     pub file: Option<bool>,
     /// Path of that file in place of the default.
     pub filepath: Option<String>,
-    /// The service it is for; set by the server.
+    /// The service that it identifies; set by the server.
     pub service_name: Option<String>,
-    /// Nanoseconds it is valid; 0 is as long as the allocation.
+    /// Nanoseconds for which it is valid; 0 means as long as the allocation exists.
     #[serde(rename = "TTL")]
     pub ttl: Option<i64>,
     /// Further claims by name.
@@ -293,7 +294,7 @@ pub struct Action {
     pub args: Option<Vec<String>>,
 }
 
-/// When a task runs.
+/// The times at which a task runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskSchedule {
@@ -301,19 +302,19 @@ pub struct TaskSchedule {
     pub cron: Option<TaskScheduleCron>,
 }
 
-/// A window in which a task runs, again and again.
+/// A recurring window in which a task runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskScheduleCron {
-    /// Six-field cron expression of the beginning.
+    /// Six-field cron expression for the start of the window.
     pub start: Option<String>,
-    /// Minute and hour of the end, as two cron fields.
+    /// Minute and hour of the end of the window, as two cron fields.
     pub end: Option<String>,
     /// IANA time zone; the node's if empty.
     pub timezone: Option<String>,
 }
 
-/// A volume of the group that a task sees.
+/// A volume of the group that is mounted into a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VolumeMount {

@@ -1,4 +1,4 @@
-//! Points in time as the API writes them: RFC 3339 text. Those of integer type are plain `i64` fields.
+//! Points in time, which the API encodes as RFC 3339 text. Points in time of integer type are plain `i64` fields.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ const ZERO_UNIX_SECONDS: i64 = -62_135_596_800;
 pub struct Time(i64);
 
 impl Time {
-    /// `0001-01-01T00:00:00Z`: clients send it for *unset*. Before every other time.
+    /// `0001-01-01T00:00:00Z`, which clients send for *unset*. It compares less than every other time.
     pub const ZERO: Self = Self(i64::MIN);
 
     /// The time `nanos` nanoseconds after the Unix epoch. `i64::MIN` is [`Time::ZERO`].
@@ -27,12 +27,12 @@ impl Time {
         Self(nanos)
     }
 
-    /// Nanoseconds since the Unix epoch. Of no meaning for [`Time::ZERO`], so ask [`Time::is_zero`] first.
+    /// Nanoseconds since the Unix epoch. The value is meaningless for [`Time::ZERO`]; check [`Time::is_zero`] first.
     pub const fn unix_nanos(self) -> i64 {
         self.0
     }
 
-    /// Whether this is [`Time::ZERO`], hence *unset*.
+    /// Whether this is [`Time::ZERO`], which stands for *unset*.
     pub const fn is_zero(self) -> bool {
         self.0 == Self::ZERO.0
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for Time {
     }
 }
 
-/// A text is not an RFC 3339 time between the years 1678 and 2261, nor [`Time::ZERO`].
+/// A text is neither an RFC 3339 time between the years 1678 and 2261 nor [`Time::ZERO`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an RFC 3339 time from 1678 to 2261")]
 pub struct ParseTimeError {

@@ -1,4 +1,4 @@
-//! Volumes: those of storage providers (CSI), those made on a node by request, and the claims that sticky ones leave.
+//! Volumes: CSI volumes, dynamic host volumes, and the claims that sticky host volumes leave.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllocListStub, Allocation, Constraint, Time};
 
-/// A volume of a storage provider, reached by a CSI plugin.
+/// A volume of a storage provider, accessed through a CSI plugin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiVolume {
     /// Unique in its namespace.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// For people, and for the provider on creation.
+    /// Display name; also passed to the provider on creation.
     pub name: Option<String>,
     /// The provider's id.
     #[serde(rename = "ExternalID")]
     pub external_id: Option<String>,
-    /// The namespace it lives in.
+    /// Its namespace.
     pub namespace: Option<String>,
-    /// Where it was asked to be reachable.
+    /// Topologies requested on creation.
     pub requested_topologies: Option<CsiTopologyRequest>,
-    /// Where it is reachable: a node must match one; none is everywhere.
+    /// Topologies from which it is reachable. A node must match one of them; an empty list matches every node.
     pub topologies: Option<Vec<CsiTopology>>,
-    /// How it is claimed now, such as `single-node-writer`; empty without claims.
+    /// Access mode of the current claims, such as `single-node-writer`; empty without claims.
     pub access_mode: Option<String>,
-    /// How it is claimed now, `file-system` or `block-device`.
+    /// Attachment mode of the current claims: `file-system` or `block-device`.
     pub attachment_mode: Option<String>,
     /// Options for mounting a file system.
     pub mount_options: Option<CsiMountOptions>,
@@ -34,7 +34,7 @@ pub struct CsiVolume {
     pub secrets: Option<BTreeMap<String, String>>,
     /// The plugin's parameters on creation.
     pub parameters: Option<BTreeMap<String, String>>,
-    /// What the plugin wants to be told upon each use.
+    /// Context that the plugin wants to receive with every call.
     pub context: Option<BTreeMap<String, String>>,
     /// In bytes.
     pub capacity: Option<i64>,
@@ -42,7 +42,7 @@ pub struct CsiVolume {
     pub requested_capacity_min: Option<i64>,
     /// Greatest capacity asked for on creation, in bytes.
     pub requested_capacity_max: Option<i64>,
-    /// Ways in which it may be claimed.
+    /// Access and attachment modes in which it may be claimed.
     pub requested_capabilities: Option<Vec<CsiVolumeCapability>>,
     /// Volume that it was created from.
     #[serde(rename = "CloneID")]
@@ -73,7 +73,7 @@ pub struct CsiVolume {
     pub nodes_healthy: Option<i64>,
     /// Nodes where the plugin runs.
     pub nodes_expected: Option<i64>,
-    /// When it was last found that no more claims fit.
+    /// When a claim last failed because the volume was exhausted.
     pub resource_exhausted: Option<Time>,
     /// Index of the change set that created it.
     pub create_index: Option<u64>,
@@ -83,12 +83,12 @@ pub struct CsiVolume {
     pub create_time: Option<i64>,
     /// When it last changed: Unix time in nanoseconds.
     pub modify_time: Option<i64>,
-    /// The allocations that claim it; added on read.
+    /// The allocations that claim it; filled in when it is read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Vec<AllocListStub>>,
 }
 
-/// A place, in the storage provider's terms.
+/// A topology, in the storage provider's terms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiTopology {
@@ -96,17 +96,17 @@ pub struct CsiTopology {
     pub segments: Option<BTreeMap<String, String>>,
 }
 
-/// Where a volume is asked to be reachable.
+/// Topologies from which a new volume should be reachable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiTopologyRequest {
-    /// From at least one of these.
+    /// The volume must be reachable from at least one of these.
     pub required: Option<Vec<CsiTopology>>,
-    /// The same as a wish, best first.
+    /// Preferred topologies, best first.
     pub preferred: Option<Vec<CsiTopology>>,
 }
 
-/// A way in which a CSI volume may be claimed.
+/// An access and attachment mode in which a CSI volume may be claimed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiVolumeCapability {
@@ -127,18 +127,18 @@ pub struct CsiMountOptions {
     pub mount_flags: Option<Vec<String>>,
 }
 
-/// A directory of a node that was made by request.
+/// A dynamic host volume: a directory on a node that was created on request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct HostVolume {
-    /// The namespace it lives in.
+    /// Its namespace.
     pub namespace: Option<String>,
     /// UUID.
     #[serde(rename = "ID")]
     pub id: Option<String>,
     /// Name that requests refer to; unique on the node.
     pub name: Option<String>,
-    /// The plugin that makes it, such as `mkdir`.
+    /// The plugin that creates it, such as `mkdir`.
     #[serde(rename = "PluginID")]
     pub plugin_id: Option<String>,
     /// Node pool of its node.
@@ -146,7 +146,7 @@ pub struct HostVolume {
     /// The node it is on.
     #[serde(rename = "NodeID")]
     pub node_id: Option<String>,
-    /// What the node had to fulfil.
+    /// Constraints that the node had to satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraints: Option<Vec<Constraint>>,
     /// Least capacity asked for, in bytes.
@@ -155,7 +155,7 @@ pub struct HostVolume {
     pub requested_capacity_max_bytes: Option<i64>,
     /// Capacity in bytes.
     pub capacity_bytes: Option<i64>,
-    /// Ways in which it may be claimed; default a file system with a single node as writer.
+    /// Access and attachment modes in which it may be claimed; default a file system with a single node as writer.
     pub requested_capabilities: Option<Vec<HostVolumeCapability>>,
     /// The plugin's parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,12 +172,12 @@ pub struct HostVolume {
     pub modify_index: Option<u64>,
     /// When it last changed: Unix time in nanoseconds.
     pub modify_time: Option<i64>,
-    /// The allocations that use it; added on read.
+    /// The allocations that use it; filled in when it is read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Vec<AllocListStub>>,
 }
 
-/// A way in which a host volume may be claimed.
+/// An access and attachment mode in which a host volume may be claimed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct HostVolumeCapability {
@@ -187,21 +187,21 @@ pub struct HostVolumeCapability {
     pub access_mode: Option<String>,
 }
 
-/// A host volume that a group's allocations must come back to: what a sticky volume leaves behind.
+/// A claim of a task group on a host volume. A sticky volume leaves it, so that later allocations get the same volume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskGroupHostVolumeClaim {
     /// UUID.
     #[serde(rename = "ID")]
     pub id: Option<String>,
-    /// The namespace it lives in.
+    /// Its namespace.
     pub namespace: Option<String>,
     /// The job it belongs to.
     #[serde(rename = "JobID")]
     pub job_id: Option<String>,
     /// The group.
     pub task_group_name: Option<String>,
-    /// The allocation that holds it now, or held it last.
+    /// The allocation that holds the claim, or held it last.
     #[serde(rename = "AllocID")]
     pub alloc_id: Option<String>,
     /// The host volume.

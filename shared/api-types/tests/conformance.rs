@@ -1,7 +1,7 @@
-//! Objects recorded from the reference, decoded and encoded again: no member may get lost or change.
+//! Decodes and encodes objects recorded from the reference, and checks that no member is lost or changed.
 //!
-//! `states.jsonl` is from dumps of cluster states, which leave out most of what is null or zero.
-//! `reads.jsonl` is from answers of the HTTP API, which show exactly the members that they show.
+//! `states.jsonl` is from dumps of cluster states, which leave out most members that are null or zero.
+//! `reads.jsonl` is from responses of the HTTP API, which must be reproduced with exactly the same members.
 
 use api_types::decode;
 use serde::de::DeserializeOwned;
@@ -16,11 +16,14 @@ struct Recorded {
 }
 
 fn recorded(lines: &str) -> Vec<Recorded> {
-    lines.lines().map(|line| serde_json::from_str(line).expect("a line of the test data")).collect()
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("every line of the test data is a recorded object"))
+        .collect()
 }
 
 impl Recorded {
-    /// The value after having been the struct that `kind` names.
+    /// The value, decoded into the struct that `kind` names and encoded again.
     fn encoded_again(&self) -> Value {
         match self.kind.as_str() {
             "AllocListStub" => self.through::<api_types::AllocListStub>(),
@@ -48,11 +51,11 @@ impl Recorded {
     fn through<T: DeserializeOwned + Serialize>(&self) -> Value {
         let text = self.value.to_string();
         let object: T = decode::from_slice(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        serde_json::to_value(&object).expect("structs of text and numbers are JSON")
+        serde_json::to_value(&object).expect("the API structs serialize to JSON")
     }
 }
 
-/// Drops members that are null, zero or empty, from the inside out.
+/// Removes members that are null, zero or empty, innermost first.
 fn without_zeros(value: Value) -> Value {
     match value {
         Value::Object(members) => {

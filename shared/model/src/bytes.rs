@@ -1,11 +1,12 @@
-//! Byte strings in messages: one run of bytes instead of a list of numbers.
+//! Deserialization of byte strings.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 
-/// Reads a byte string, or the list of numbers that formats without byte strings (JSON) make of one.
+/// Deserializes a byte string and passes the bytes to `make`. Formats without byte strings (JSON) encode them as a list of
+/// numbers, which is accepted as well. `what` describes the expected value in errors.
 pub(crate) fn deserialize<'de, D, T>(
     deserializer: D,
     what: &'static str,
@@ -35,7 +36,7 @@ where
     deserializer.deserialize_bytes(Bytes(what, make))
 }
 
-/// The bytes of such a list.
+/// Reads the bytes of a byte string that is encoded as a list of numbers.
 pub(crate) fn from_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Vec<u8>, A::Error> {
     let mut bytes = Vec::new();
     while let Some(byte) = list.next_element()? {

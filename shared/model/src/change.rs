@@ -1,9 +1,9 @@
-//! Change sets: what a command did to the cluster, as every replica applies it and the log keeps it.
+//! Change sets: the effects of one command on the state, as the log stores them and replicas apply them.
 //!
-//! They carry results. A replica stores them and keeps its indexes; it never works anything out, so that processes of
-//! different versions cannot drift apart (design §1). A change says what one object is now, or, where many objects
-//! change alike, what of them is new. Whole objects carry their indexes and moments; in the shorter forms those are the
-//! change set's own and are not repeated.
+//! A change set contains results. A replica stores them and updates its lookup tables, but never computes consequences, so
+//! that processes of different versions cannot diverge (design §1). A change holds the new value of one object, or the new
+//! values of some fields if many objects change in the same way. Whole objects contain their indexes and timestamps. The
+//! shorter forms take the index and timestamp of the change set.
 
 use std::sync::Arc;
 
@@ -21,66 +21,66 @@ use crate::job::{Job, JobStatus, JobSubmission, JobVersionTag};
 use crate::keyring::RootKey;
 use crate::node::{Node, NodeEvent, NodeServerSide, NodeStatus};
 use crate::plan::{Placements, Uneven};
-use crate::text::words;
+use crate::text::string_enum;
 use crate::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
 use crate::{
     AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RequestId, Text,
     Timestamp, TraceContext, VolumeClaimId,
 };
 
-/// Everything that one command changed, under one index.
+/// All changes of one command, under one index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangeSet {
-    /// Its place in the log; rises by one from each to the next.
+    /// Number of the change set in the log; rises by one with each change set.
     pub index: Index,
-    /// The cluster's time; never before that of an earlier change set.
+    /// Cluster time of the change set; never earlier than that of an earlier change set.
     pub at: Timestamp,
-    /// The command that did it.
+    /// Request id of the command.
     pub request_id: RequestId,
-    /// What kind of command that was; event streams name it.
+    /// Kind of command. Event streams name events after it.
     pub cause: Cause,
-    /// The trace that the command was part of.
+    /// Trace context of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
-    /// The command's answer in encoded form, for whoever repeats the command.
+    /// The encoded response to the command, which is sent again if the command is repeated.
     #[serde(default, with = "byte_string", skip_serializing_if = "Vec::is_empty")]
     pub result: Vec<u8>,
-    /// What changed, in this order.
+    /// The changes, in the order in which they are applied.
     pub changes: Vec<Change>,
 }
 
-words! {
-    /// What made a change set: the events that users follow are named after it (`spec/http-api.md` §26).
+string_enum! {
+    /// The kind of command that caused a change set. Events in event streams are named after it (`spec/http-api.md` §26).
     Cause, "cause" {
         /// A job was registered.
         JobRegistered => "JobRegistered",
         /// A job was stopped or purged.
         JobDeregistered => "JobDeregistered",
-        /// A job was to be looked at again.
+        /// A user requested an evaluation of a job.
         JobEvaluated => "JobEvaluated",
-        /// Allocations were told what should happen to them next.
+        /// The desired transitions of allocations were set.
         AllocTransition => "AllocTransition",
-        /// A scheduler's plan, or its word that there is nothing to do, was taken.
+        /// A scheduler's plan was accepted, or its outcome that there is nothing to do.
         PlanResult => "PlanResult",
-        /// Evaluations were given up, made needless, or forgotten by a user.
+        /// Evaluations failed, were superseded, or were deleted by a user.
         EvaluationUpdated => "EvaluationUpdated",
         /// A node registered.
         NodeRegistration => "NodeRegistration",
-        /// Nodes were forgotten.
+        /// Nodes were deleted.
         NodeDeregistration => "NodeDeregistration",
-        /// Whether a node may get new work was changed.
+        /// The scheduling eligibility of a node was changed.
         NodeEligibility => "NodeEligibility",
-        /// What became of deployments.
+        /// The status of deployments changed.
         DeploymentStatusUpdate => "DeploymentStatusUpdate",
-        /// What nobody needs any more was forgotten.
+        /// Garbage was collected.
         Garbage => "Garbage",
-        /// Nodes were heard of, or missed.
+        /// The status of nodes changed: heartbeats arrived or were missed.
         NodeStatus => "NodeStatus",
-        /// Nodes reported how their allocations fare.
+        /// Nodes reported the state of their allocations.
         AllocationUpdated => "AllocationUpdated",
-        /// A node pool was made or changed.
+        /// A node pool was created or changed.
         NodePoolUpserted => "NodePoolUpserted",
-        /// A node pool was forgotten.
+        /// A node pool was deleted.
         NodePoolDeleted => "NodePoolDeleted",
         /// Settings of the cluster changed.
         Settings => "Settings",
@@ -92,253 +92,255 @@ words! {
 /// One change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Change {
-    /// A version of a job, new or changed. The last version of the last incarnation is the current one.
+    /// A job version was created or replaced. The last version of the last incarnation is the current one.
     Job(Arc<Job>),
-    /// What changed of a job's version beside its specification.
+    /// Fields of a job version outside its specification changed.
     JobFields(JobFields),
-    /// A job is gone with all its versions, their sources, and what its allocations added up to.
+    /// A job was deleted, with all its versions, their sources and its summary.
     JobDeleted(JobKey),
-    /// Old versions of a job are gone.
+    /// Old versions of a job were deleted.
     JobVersionsDeleted(Vec<JobVersionKey>),
-    /// What a version of a job was registered from.
+    /// The source from which a job version was registered was stored.
     JobSubmission(Box<JobSubmission>),
-    /// A version of a job took over the source of another one, if there is one; that may be large.
+    /// A job version took over the source of another version, if there is one. The source itself is not repeated,
+    /// because it may be large.
     JobSubmissionCopied {
-        /// The version that has it.
+        /// The version that has the source.
         from: JobVersionKey,
-        /// The one that has it too now; the specification changed to it at the change set's index.
+        /// The version that gets the same source. The specification changed to it at the change set's index.
         to: JobVersionKey,
     },
-    /// Sources of versions are gone.
+    /// Sources of job versions were deleted.
     JobSubmissionsDeleted(Vec<JobVersionKey>),
-    /// What a job's allocations, or its children, add up to.
+    /// The counts of a job's allocations, or of its children, changed.
     JobSummary(Arc<JobSummary>),
-    /// An evaluation, new or changed.
+    /// An evaluation was created or replaced.
     Eval(Arc<Evaluation>),
-    /// What a scheduler made of an evaluation. Stored as any other, but only this tells the broker that a lease is
-    /// done with; the evaluation's snapshot index is that of the attempt (design §6).
+    /// A scheduler's outcome for an evaluation. It is stored like any other evaluation, but only this change ends the
+    /// broker's lease. The evaluation's snapshot index is that of the attempt (design §6).
     EvalOutcome(Arc<Evaluation>),
-    /// A scheduler's attempt on a job was taken, in whole or in part: none from an older snapshot may be after it, and
-    /// whoever takes up the evaluation again needs a snapshot that has it.
+    /// A scheduler's plan for a job was accepted, in whole or in part. No plan from an older snapshot is accepted after
+    /// it, and the next attempt on the evaluation needs a snapshot that includes it.
     PlanApplied {
         /// The job.
         job: JobKey,
         /// The evaluation.
         eval_id: EvalId,
     },
-    /// Evaluations that exist changed alike.
+    /// Existing evaluations changed in the same way.
     EvalsChanged(EvalsChanged),
-    /// Evaluations are gone.
+    /// Evaluations were deleted.
     EvalsDeleted(Vec<EvalId>),
-    /// A deployment, new or changed.
+    /// A deployment was created or replaced.
     Deployment(Arc<Deployment>),
-    /// What changed of a deployment, in short.
+    /// Fields of a deployment changed.
     DeploymentFields(Box<DeploymentFields>),
-    /// Deployments are gone.
+    /// Deployments were deleted.
     DeploymentsDeleted(Vec<DeploymentId>),
-    /// A node, new or registered again.
+    /// A node registered, for the first time or again.
     Node(Box<Node>),
-    /// What the servers know of a node changed.
+    /// The server side of a node changed.
     NodeServerSide {
         /// The node.
         id: NodeId,
-        /// What they know now.
+        /// Its new server side.
         server: Box<NodeServerSide>,
     },
-    /// Nodes that exist changed alike.
+    /// Existing nodes changed in the same way.
     NodesChanged(Box<NodesChanged>),
-    /// Nodes are gone.
+    /// Nodes were deleted.
     NodesDeleted(Vec<NodeId>),
-    /// New allocations. Those that they replace learn who their successors are (N-8.3).
+    /// Allocations were placed. Each allocation that they replace gets the id of its successor (N-8.3).
     AllocsPlaced(Box<Placements>),
-    /// Allocations that exist changed alike.
+    /// Existing allocations changed in the same way.
     AllocsChanged(Box<AllocsChanged>),
-    /// One allocation, whole; for what no shorter form fits.
+    /// One allocation was created or replaced. Used if no shorter form fits.
     Alloc(Box<Allocation>),
-    /// Allocations are gone.
+    /// Allocations were deleted.
     AllocsDeleted(AllocIds),
-    /// The scheduler's settings.
+    /// The scheduler configuration changed.
     SchedulerConfig(SchedulerConfig),
-    /// A node pool, new or changed.
+    /// A node pool was created or changed.
     NodePool(Box<NodePool>),
-    /// A node pool is gone.
+    /// A node pool was deleted.
     NodePoolDeleted(Text),
-    /// A namespace, new or changed.
+    /// A namespace was created or changed.
     Namespace(Box<Namespace>),
-    /// A namespace is gone.
+    /// A namespace was deleted.
     NamespaceDeleted(Text),
-    /// A dynamic host volume, new or changed.
+    /// A dynamic host volume was created or changed.
     HostVolume(Box<HostVolume>),
-    /// A dynamic host volume is gone.
+    /// A dynamic host volume was deleted.
     HostVolumeDeleted(HostVolumeId),
-    /// A CSI volume, new or changed.
+    /// A CSI volume was created or changed.
     CsiVolume(Box<CsiVolume>),
-    /// A CSI volume is gone.
+    /// A CSI volume was deleted.
     CsiVolumeDeleted(CsiVolumeKey),
-    /// A claim of a sticky volume, new or changed.
+    /// A claim of a sticky volume was created or changed.
     VolumeClaim(Box<VolumeClaim>),
-    /// A claim of a sticky volume is gone.
+    /// A claim of a sticky volume was deleted.
     VolumeClaimDeleted(VolumeClaimId),
-    /// A key to sign with, new or changed.
+    /// A root key was created or changed.
     RootKey(Box<RootKey>),
     /// A singleton's lease changed hands.
     Lease(Lease),
-    /// Something gained room, for which evaluations may have waited.
+    /// Capacity was gained that blocked evaluations may wait for.
     Unblocked(Unblocked),
-    /// Records of room gained before this index are forgotten.
+    /// Records of capacity gained before this index were deleted.
     UnblockedForgotten(Index),
 }
 
-/// What changes of a job's version beside its specification.
+/// The fields of a job version that are not part of its specification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobFields {
-    /// Which version.
+    /// The job version.
     pub key: JobVersionKey,
     /// Its status.
     pub status: JobStatus,
-    /// The same in words.
+    /// Human-readable reason for the status.
     #[serde(default)]
     pub status_description: Text,
-    /// Whether it proved itself in a deployment.
+    /// Whether a deployment of the version succeeded.
     #[serde(default)]
     pub stable: bool,
-    /// The name that a user gave it.
+    /// The name that a user has given to the version.
     #[serde(default)]
     pub version_tag: Option<JobVersionTag>,
 }
 
-/// Evaluations that changed alike; they move to the change set's index and moment.
+/// Evaluations that changed in the same way. They get the modify index and time of the change set.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvalsChanged {
-    /// Which.
+    /// The evaluations.
     pub ids: Vec<EvalId>,
-    /// Where they stand now, in a word and in words; `None` where only the index rises, so that whoever works on one
-    /// looks at a newer state (design §10).
+    /// New status and its description. `None` if only the modify index rises, so that the worker of an evaluation uses a
+    /// newer snapshot (design §10).
     pub status: Option<(EvalStatus, Text)>,
     /// The evaluation that follows them.
     pub next_eval: Option<EvalId>,
 }
 
-/// What changed of a deployment; it moves to the change set's index and moment.
+/// The changed fields of a deployment. It gets the modify index and time of the change set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeploymentFields {
     /// The deployment.
     pub id: DeploymentId,
-    /// Where it stands now, in a word and in words.
+    /// New status and its description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<(DeploymentStatus, Text)>,
-    /// How its groups are getting on.
+    /// Progress of its groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<DeploymentProgress>,
 }
 
-/// How a group of a deployment is getting on: its counters as they are now.
+/// Progress of one group of a deployment: the new values of its counters.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeploymentProgress {
     /// The group.
     pub group: Text,
-    /// How many were placed.
+    /// Number of allocations placed.
     pub placed_allocs: u32,
-    /// How many became healthy.
+    /// Number of allocations that became healthy.
     pub healthy_allocs: u32,
-    /// How many became unhealthy.
+    /// Number of allocations that became unhealthy.
     pub unhealthy_allocs: u32,
-    /// The moment by which there must be more.
+    /// Time by which further allocations must become healthy.
     pub require_progress_by: Timestamp,
-    /// Canaries that came in addition.
+    /// Additional canaries.
     pub new_canaries: Vec<AllocId>,
 }
 
-/// Nodes that changed alike, for instance because they failed together; they move to the change set's index.
+/// Nodes that changed in the same way, for instance because they failed together. They get the modify index of the change
+/// set.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodesChanged {
-    /// Which.
+    /// The nodes.
     pub ids: Vec<NodeId>,
-    /// Their status, written at the change set's moment.
+    /// New status. The time of the change set becomes the time of the status update.
     pub status: Option<NodeStatus>,
-    /// What happened to them; the oldest event goes where there are too many.
+    /// An event to append to the events of each node. If there are too many, the oldest event is removed.
     pub event: Option<NodeEvent>,
-    /// The index at which they were found missing; 0 when that is over.
+    /// Index at which they missed a heartbeat; 0 clears it.
     pub last_missed_heartbeat_index: Option<Index>,
-    /// The index at which they reported their allocations.
+    /// Index at which they reported their allocations.
     pub last_alloc_update_index: Option<Index>,
 }
 
-/// What a job's allocations, and its children, add up to (N-25.4, N-25.7).
+/// Counts of a job's allocations and of its children (N-25.4, N-25.7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// The job.
     pub job: JobKey,
-    /// By task group.
+    /// Number of allocations by task group and client status.
     pub groups: GroupSummaries,
-    /// Of a parent, how its children fare.
+    /// Number of children by status, if the job is a parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<ChildrenSummary>,
-    /// The index that made it.
+    /// Index of the change set that created it.
     #[serde(default)]
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     #[serde(default)]
     pub modify_index: Index,
 }
 
-/// How a parent's children fare.
+/// Number of children of a periodic or parameterized job, by status.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "one count a job status")]
+#[allow(missing_docs, reason = "one count per job status")]
 pub struct ChildrenSummary {
     pub pending: u64,
     pub running: u64,
     pub dead: u64,
 }
 
-/// Allocations that changed alike: the same new value of each field that is set, for all of them.
+/// Allocations that changed in the same way: each field that is set has the same new value for all of them.
 ///
-/// Columns hold what differs; they have a row for each id, or none at all.
+/// Columns hold values that differ. A column has one row per id, or is empty.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AllocsChanged {
-    /// Which.
+    /// The allocations.
     pub ids: AllocIds,
-    /// Whether the servers did it. Such changes reach the agents, whose own reports do not come back to them (N-7.9).
+    /// Whether the servers made the change. Agents receive such changes; they do not receive their own reports (N-7.9).
     pub by_servers: bool,
-    /// What they share, after an update in place.
+    /// The new common part, after an in-place update.
     pub common: Option<Arc<AllocCommon>>,
-    /// What the servers want, and why.
+    /// New desired status and its description.
     pub desired: Option<(DesiredStatus, Text)>,
-    /// What should happen to them next; merged into what was.
+    /// Desired transition, merged into the existing one.
     pub transition: Option<DesiredTransition>,
-    /// How they fare, in a word and in words.
+    /// New client status and its description.
     pub client: Option<(ClientStatus, Text)>,
-    /// A status to add to those that reconnection looks back at.
+    /// A status to append to the history of client statuses, which is needed when a node reconnects.
     pub append_state: Option<AllocState>,
-    /// The delayed evaluation that will look at them again; `Some(None)` is none any more.
+    /// The delayed evaluation that will reconsider them; `Some(None)` removes it.
     #[serde(with = "nested")]
     pub followup_eval: Option<Option<EvalId>>,
-    /// How the last attempt to reschedule them ended.
+    /// Outcome of the last attempt to reschedule them.
     pub reschedule: Option<RescheduleOutcome>,
-    /// The allocation that they made room for.
+    /// The allocation that preempted them.
     pub preempted_by: Option<AllocId>,
-    /// Their health, all of it; `Some(None)` is none any more. For single verdicts there is a column.
+    /// Their new health; `Some(None)` removes it. The column `verdicts` sets the health of single allocations.
     #[serde(with = "nested")]
     pub health: Option<Option<Health>>,
-    /// Column: the reports that say so.
+    /// Column: number of the report that caused the change.
     pub reports: Vec<ReportNumber>,
-    /// Column: how their tasks fare.
+    /// Column: task states.
     pub task_states: Vec<PackedTaskStates>,
-    /// Column: verdicts on their health and when they fell; marks of canaries stay.
+    /// Column: whether the allocation is healthy and since when. Whether it is a canary does not change.
     pub verdicts: Vec<Option<(bool, Timestamp)>>,
-    /// Column: the address in a network of their own.
+    /// Column: network status of an allocation with a network namespace.
     pub network: Vec<Option<Arc<NetworkStatus>>>,
-    /// Column: what they got of their node, after an update in place.
+    /// Column: assigned resources, after an in-place update.
     pub assigned: Vec<PackedAssigned>,
 }
 
 impl AllocsChanged {
-    /// Refuses columns of another length than the ids'.
+    /// Returns an error if a column has a different length than the ids.
     pub fn check(&self) -> Result<(), Uneven> {
         let expected = self.ids.len();
         let columns = [
@@ -357,7 +359,7 @@ impl AllocsChanged {
     }
 }
 
-/// What gained room: computed classes, quotas, nodes, or other resources by name.
+/// The computed classes, quotas, nodes and other resources that gained capacity.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unblocked {
@@ -365,13 +367,13 @@ pub struct Unblocked {
     pub classes: Vec<Text>,
     /// Quotas.
     pub quotas: Vec<Text>,
-    /// Nodes, for the evaluations of system jobs that wait for them. Of these no record is kept.
+    /// Nodes, for the evaluations of system jobs that wait for them. They are not recorded.
     pub nodes: Vec<NodeId>,
-    /// Resources that no node brings, such as `csi-volume:<namespace>:<id>`.
+    /// Resources that are not part of a node, such as `csi-volume:<namespace>:<id>`.
     pub resources: Vec<Text>,
 }
 
-/// `Some(None)` as a list of none, which a format's null would make `None`.
+/// Serializes a nested option: `Some(None)` is an empty list, because null would deserialize to `None`.
 mod nested {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -389,7 +391,7 @@ mod nested {
     }
 }
 
-/// Bytes as one byte string.
+/// Serializes bytes as one byte string.
 mod byte_string {
     use serde::{Deserializer, Serializer};
 

@@ -1,50 +1,51 @@
-//! Settings of the cluster: the scheduler's configuration, node pools, namespaces, and who holds which lease.
+//! Cluster-wide settings: the scheduler configuration, node pools, namespaces, and the leases of singleton services.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Epoch, Index, Nanos, ProcessId, Text};
 
-words! {
-    /// How a node's score comes from what it has left.
+string_enum! {
+    /// How the scheduler scores a node by its free resources.
     SchedulerAlgorithm, "scheduler algorithm" {
-        /// The fullest node that fits.
+        /// Prefers the fullest node with enough free resources.
         Binpack => "binpack",
-        /// The emptiest one.
+        /// Prefers the emptiest node.
         Spread => "spread",
-        /// The one whose free resources have the shape of what is asked (design §8).
+        /// Prefers the node whose free resources are most similar in proportion to the request (design §8).
         Align => "align",
     }
 }
 
-/// The scheduler's settings for the whole cluster.
+/// The scheduler configuration of the cluster.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulerConfig {
-    /// `None` is the default, bin packing.
+    /// The algorithm. `None` is the default, bin packing.
     pub algorithm: Option<SchedulerAlgorithm>,
-    /// Which schedulers may make room.
+    /// Which schedulers may preempt allocations.
     pub preemption: Preemption,
-    /// Whether tasks may grow beyond the memory that they reserve.
+    /// Whether tasks may use more memory than they reserve.
     pub memory_oversubscription: bool,
     /// Whether only management tokens may register jobs.
     pub reject_job_registration: bool,
-    /// Whether evaluations rest.
+    /// Whether the broker stops leasing evaluations to workers.
     pub pause_eval_broker: bool,
-    /// The reference's limit of nodes looked at; kept and shown, but every node is looked at (design §8).
+    /// The number of nodes that the reference implementation samples. It is only stored and returned: the scheduler
+    /// evaluates every node (design §8).
     pub node_limit: u64,
-    /// The index that made it.
+    /// Index of the change set that created it.
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     pub modify_index: Index,
 }
 
-/// Which schedulers may make room for more important jobs.
+/// Which schedulers may preempt allocations of jobs with a lower priority.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "one flag a scheduler")]
+#[allow(missing_docs, reason = "one flag per scheduler")]
 pub struct Preemption {
     pub system: bool,
     pub sysbatch: bool,
@@ -52,75 +53,75 @@ pub struct Preemption {
     pub service: bool,
 }
 
-/// A set of nodes that jobs choose by name.
+/// A named set of nodes that a job chooses.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodePool {
     /// Its name.
     pub name: Text,
-    /// For people.
+    /// Human-readable description.
     pub description: Text,
-    /// For people, too.
+    /// Arbitrary key-value pairs set by the operator.
     pub meta: BTreeMap<Text, Text>,
-    /// Settings that stand above the cluster's here.
+    /// Scheduler settings that override the cluster's.
     pub scheduler: Option<NodePoolScheduler>,
-    /// How long an identity of its nodes lives; 0 is the default.
+    /// How long the identity of a node in the pool is valid; 0 is the default.
     pub identity_ttl: Nanos,
-    /// The index that made it.
+    /// Index of the change set that created it.
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     pub modify_index: Index,
 }
 
-/// The scheduler's settings for one node pool.
+/// The scheduler settings of one node pool.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePoolScheduler {
-    /// `None` is the cluster's.
+    /// The algorithm. `None` is the cluster's setting.
     pub algorithm: Option<SchedulerAlgorithm>,
-    /// `None` is the cluster's.
+    /// Whether tasks may use more memory than they reserve. `None` is the cluster's setting.
     pub memory_oversubscription: Option<bool>,
 }
 
-/// A name space for jobs and what belongs to them.
+/// A named set of jobs and of the objects that belong to them.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Namespace {
     /// Its name.
     pub name: Text,
-    /// For people.
+    /// Human-readable description.
     pub description: Text,
-    /// For people, too.
+    /// Arbitrary key-value pairs set by the operator.
     pub meta: BTreeMap<Text, Text>,
-    /// Drivers and network modes that jobs in it may use, as the API shows them.
+    /// Drivers and network modes that its jobs may use, in the form of the API.
     pub capabilities: Option<api_types::NamespaceCapabilities>,
-    /// The index that made it.
+    /// Index of the change set that created it.
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     pub modify_index: Index,
 }
 
-words! {
-    /// A service of which one process is active at a time, by leave of the applier (design §5).
+string_enum! {
+    /// A service of which one process is active at a time. The plan applier grants the lease (design §5).
     Singleton, "service" {
-        /// Evaluations that wait.
+        /// The service that queues evaluations.
         EvalBroker => "eval-broker",
-        /// Nodes and their heartbeats.
+        /// The service that receives the heartbeats and reports of nodes.
         NodeTracker => "node-tracker",
-        /// Deployments.
+        /// The service that advances deployments.
         DeploymentWatcher => "deployment-watcher",
     }
 }
 
-/// Who is active for a service.
+/// The lease of a singleton service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The service.
     pub service: Singleton,
     /// Its active process.
     pub holder: ProcessId,
-    /// How often it has changed hands.
+    /// Number of times that the lease has changed hands.
     pub epoch: Epoch,
-    /// The index at which it last did.
+    /// Index at which the lease last changed hands.
     pub modify_index: Index,
 }

@@ -1,28 +1,29 @@
-//! Columns: one list a field instead of one map a row, so that names cost once a message and not once a row.
+//! A column of allocation ids. Messages encode rows by column, with one list per field, so that a field name is written
+//! once per message and not once per row.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::AllocId;
 
-/// Allocation ids, packed: on the wire sixteen bytes each, in one byte string.
+/// Allocation ids. They are serialized as one byte string of sixteen bytes per id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllocIds(pub Vec<AllocId>);
 
 impl AllocIds {
-    /// Stands for "none" where a column has an id for some rows only.
+    /// Marks a row without an id in a column that has ids for some rows only.
     pub const NONE: AllocId = AllocId::from_bytes([0; 16]);
 
-    /// The id at `row`; `None` where the column is empty or holds none there.
+    /// The id at `row`; `None` if the column is empty or has no id in that row.
     pub fn get(&self, row: usize) -> Option<AllocId> {
         self.0.get(row).copied().filter(|id| *id != Self::NONE)
     }
 
-    /// Whether the column is left out.
+    /// Whether the column is empty. An empty column is omitted from messages.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many rows it has.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -51,7 +52,7 @@ impl<'de> Deserialize<'de> for AllocIds {
             if rest.is_empty() {
                 Ok(ids.iter().copied().map(AllocId::from_bytes).collect())
             } else {
-                Err(format!("{} bytes are no whole number of ids", bytes.len()))
+                Err(format!("{} bytes are not a whole number of ids", bytes.len()))
             }
         })
     }
@@ -74,7 +75,7 @@ mod tests {
     fn a_cut_column_is_refused() {
         let bytes = rmp_serde::to_vec(&PackedTooShort).unwrap();
         let error = rmp_serde::from_slice::<AllocIds>(&bytes).unwrap_err();
-        assert!(error.to_string().contains("17 bytes are no whole number of ids"), "{error}");
+        assert!(error.to_string().contains("17 bytes are not a whole number of ids"), "{error}");
     }
 
     struct PackedTooShort;

@@ -1,119 +1,119 @@
-//! Deployments: how a version of a job takes over from the one before.
+//! Deployments: rolling updates from one version of a job to the next.
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{AllocId, DeploymentId, Index, JobVersionKey, Map, Nanos, Text, Timestamp, TraceContext};
 
-words! {
-    /// Where a deployment stands (N-12.1).
+string_enum! {
+    /// Status of a deployment (N-12.1).
     DeploymentStatus, "deployment status" {
-        /// It goes on.
+        /// The deployment is in progress.
         Running => "running",
-        /// A user stopped it for a while.
+        /// A user paused the deployment.
         Paused => "paused",
-        /// It did not succeed.
+        /// The deployment failed.
         Failed => "failed",
-        /// It did.
+        /// The deployment succeeded.
         Successful => "successful",
-        /// Something newer took its place.
+        /// The deployment was superseded by a newer version or cancelled with its job.
         Cancelled => "cancelled",
-        /// Made, but its region may not start yet.
+        /// The deployment was created, but its region may not start yet.
         Initializing => "initializing",
-        /// Waits for other regions.
+        /// The deployment waits for other regions.
         Pending => "pending",
-        /// Done here, waits for other regions.
+        /// The deployment is done in this region and waits for other regions.
         Blocked => "blocked",
-        /// Lets other regions go on.
+        /// The deployment unblocks other regions.
         Unblocking => "unblocking",
     }
 }
 
 impl DeploymentStatus {
-    /// Whether nothing more will come of it; all others are *active*.
+    /// Whether the status is final. A deployment in any other status is *active*.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Failed | Self::Successful | Self::Cancelled)
     }
 }
 
-/// How a version of a job takes over (N-12.2).
+/// The record of a rolling update to one job version (N-12.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
     /// Its id.
     pub id: DeploymentId,
-    /// The version that takes over.
+    /// The job version that is rolled out.
     pub job: JobVersionKey,
-    /// The job's modify index when it began.
+    /// The job's modify index when the deployment was created.
     pub job_modify_index: Index,
-    /// The index at which the job's specification changed last.
+    /// Index of the last change of the job's specification.
     pub job_spec_modify_index: Index,
-    /// Whether other regions take part.
+    /// Whether it is part of a multi-region deployment.
     #[serde(default)]
     pub is_multiregion: bool,
-    /// Each group's part.
+    /// Progress by task group.
     #[serde(default)]
     pub groups: Map<Text, DeploymentGroup>,
-    /// Where it stands.
+    /// Its status.
     pub status: DeploymentStatus,
-    /// The same in words.
+    /// Human-readable reason for the status.
     #[serde(default)]
     pub status_description: Text,
-    /// The priority of the evaluations that it makes; 0 is the job's.
+    /// Priority of the evaluations that it creates; 0 means the job's priority.
     #[serde(default)]
     pub eval_priority: u16,
-    /// The index that made it.
+    /// Index of the change set that created it.
     #[serde(default)]
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     #[serde(default)]
     pub modify_index: Index,
-    /// When it was made.
+    /// When it was created.
     #[serde(default)]
     pub create_time: Timestamp,
-    /// When it changed last.
+    /// When it last changed.
     #[serde(default)]
     pub modify_time: Timestamp,
-    /// The trace of the plan that began it.
+    /// Trace context of the plan that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
 }
 
-/// A group's part in a deployment (N-12.3).
+/// Settings and progress of one group in a deployment (N-12.3).
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeploymentGroup {
-    /// Whether the last stable version comes back when it fails.
+    /// Whether a failure rolls the job back to its latest stable version.
     pub auto_revert: bool,
-    /// Whether healthy canaries are promoted unasked.
+    /// Whether canaries are promoted automatically once all are healthy.
     pub auto_promote: bool,
-    /// How long it may go without progress; 0 is for ever.
+    /// How long the group may go without a newly healthy allocation; 0 is unlimited.
     pub progress_deadline: Nanos,
-    /// The moment by which there must be progress.
+    /// Time by which another allocation must become healthy.
     pub require_progress_by: Timestamp,
     /// Whether its canaries were promoted.
     pub promoted: bool,
     /// Its canaries, oldest first.
     pub placed_canaries: Vec<AllocId>,
-    /// How many canaries it should have.
+    /// Desired number of canaries.
     pub desired_canaries: u32,
-    /// How many allocations it should have in the end.
+    /// Desired number of allocations at the end of the deployment.
     pub desired_total: u32,
-    /// How many were placed.
+    /// Number of allocations placed.
     pub placed_allocs: u32,
-    /// How many became healthy.
+    /// Number of allocations that became healthy.
     pub healthy_allocs: u32,
-    /// How many became unhealthy.
+    /// Number of allocations that became unhealthy.
     pub unhealthy_allocs: u32,
 }
 
-/// A change of an existing deployment's status, as plans carry it.
+/// A change of the status of an existing deployment, as part of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeploymentUpdate {
     /// The deployment.
     pub id: DeploymentId,
     /// Its new status.
     pub status: DeploymentStatus,
-    /// The same in words.
+    /// Human-readable reason for the status.
     pub description: Text,
 }
 
@@ -144,7 +144,7 @@ mod tests {
             trace: None,
         };
         let bytes = rmp_serde::to_vec_named(&untraced).unwrap();
-        assert!(!bytes.windows(5).any(|name| name == b"trace"), "it is written as it always was");
+        assert!(!bytes.windows(5).any(|name| name == b"trace"), "the encoding without a trace is unchanged");
         assert_eq!(rmp_serde::from_slice::<Deployment>(&bytes).unwrap(), untraced);
         let traced = Deployment { trace: TraceContext::new(1, 2, 1), ..untraced };
         let bytes = rmp_serde::to_vec_named(&traced).unwrap();

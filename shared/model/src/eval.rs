@@ -1,4 +1,4 @@
-//! Evaluations: one look of a scheduler at one job.
+//! Evaluations: requests to the scheduler to reconsider one job.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -8,49 +8,49 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::alloc::AllocMetric;
 use crate::job::JobType;
-use crate::text::{read_word, words};
+use crate::text::{deserialize_str, string_enum};
 use crate::{
     DeploymentId, EvalId, Index, JobKey, Map, Nanos, NodeId, Text, Timestamp, TraceContext, is_default,
 };
 
-words! {
-    /// Where an evaluation stands (`spec/scheduling.md` ).
+string_enum! {
+    /// Status of an evaluation (`spec/scheduling.md` ).
     EvalStatus, "evaluation status" {
-        /// Waits for a scheduler.
+        /// The evaluation waits for a scheduler.
         Pending => "pending",
-        /// Waits for room.
+        /// The evaluation waits for capacity.
         Blocked => "blocked",
-        /// Done.
+        /// The evaluation is done.
         Complete => "complete",
-        /// Given up.
+        /// The evaluation failed.
         Failed => "failed",
-        /// Made needless by another.
+        /// The evaluation is superseded by another one.
         Canceled => "canceled",
     }
 }
 
 impl EvalStatus {
-    /// Whether nothing more will come of it.
+    /// Whether the status is final.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed | Self::Canceled)
     }
 }
 
-/// Declares the triggers that there are, each with its word.
+/// Declares the known triggers, each with its string in the API.
 macro_rules! triggers {
     ($( $(#[$meta:meta])* $trigger:ident => $word:literal, )+) => {
-        /// What made an evaluation.
+        /// Why an evaluation was created.
         ///
-        /// Made from a word, of which none is refused: what a scheduler does not accept it says when it gets there.
+        /// Every string is accepted. If a scheduler does not support the trigger, it fails the evaluation.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum EvalTrigger {
             $( $(#[$meta])* $trigger, )+
-            /// None of these; no scheduler accepts it.
+            /// An unknown trigger, which no scheduler supports.
             Other(Text),
         }
 
         impl EvalTrigger {
-            /// The API's word for it.
+            /// The string that the API uses.
             pub fn as_str(&self) -> &str {
                 match self {
                     $( Self::$trigger => $word, )+
@@ -71,23 +71,23 @@ macro_rules! triggers {
 }
 
 triggers! {
-    /// A job was registered, or forced to be looked at.
+    /// A job was registered, or a user forced an evaluation.
     JobRegister => "job-register",
     /// A job was stopped or purged.
     JobDeregister => "job-deregister",
     /// A periodic job was launched.
     PeriodicJob => "periodic-job",
-    /// A node drains.
+    /// A node is draining.
     NodeDrain => "node-drain",
     /// A node changed.
     NodeUpdate => "node-update",
     /// A user stopped an allocation.
     AllocStop => "alloc-stop",
-    /// The reference's periodic core work; accepted, never made.
+    /// Periodic internal work of the reference implementation. Accepted, but never created.
     Scheduled => "scheduled",
-    /// The reference's former rolling updates; accepted, never made.
+    /// Former rolling updates of the reference implementation. Accepted, but never created.
     RollingUpdate => "rolling-update",
-    /// A deployment moves on.
+    /// A deployment can take its next step.
     DeploymentWatcher => "deployment-watcher",
     /// An earlier evaluation failed too often.
     FailedFollowUp => "failed-follow-up",
@@ -95,15 +95,15 @@ triggers! {
     MaxPlanAttempts => "max-plan-attempts",
     /// An allocation failed.
     AllocFailure => "alloc-failure",
-    /// Not everything found room.
+    /// Some allocations could not be placed.
     QueuedAllocs => "queued-allocs",
-    /// Allocations had to make room.
+    /// Allocations were preempted.
     Preemption => "preemption",
     /// A job was scaled.
     JobScaling => "job-scaling",
-    /// A disconnected node stayed away too long.
+    /// A node was disconnected for too long.
     MaxDisconnectTimeout => "max-disconnect-timeout",
-    /// An allocation was heard of again.
+    /// An allocation reconnected.
     Reconnect => "reconnect",
     /// The delay of a reschedule is over.
     AllocReschedule => "alloc-reschedule",
@@ -129,101 +129,101 @@ impl Serialize for EvalTrigger {
 
 impl<'de> Deserialize<'de> for EvalTrigger {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read_word(deserializer, "evaluation trigger", |word| Ok::<_, Infallible>(Self::from(word)))
+        deserialize_str(deserializer, "evaluation trigger", |word| Ok::<_, Infallible>(Self::from(word)))
     }
 }
 
-/// One look of a scheduler at one job.
+/// A request to the scheduler to reconsider one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Its id.
     pub id: EvalId,
-    /// The job to look at.
+    /// The job to reconsider.
     pub job: JobKey,
-    /// 1 to 32767; the highest come first.
+    /// 1 to 32767. Evaluations of a higher priority are dequeued first.
     pub priority: u16,
-    /// Which scheduler looks.
+    /// Type of the job, which selects the scheduler.
     pub kind: JobType,
-    /// What made it.
+    /// Why it was created.
     pub trigger: EvalTrigger,
-    /// Where it stands.
+    /// Its status.
     pub status: EvalStatus,
-    /// The same in words.
+    /// Human-readable reason for the status.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status_description: Text,
-    /// The job's modify index when it was made; for people.
+    /// The job's modify index when the evaluation was created, for information.
     #[serde(default, skip_serializing_if = "is_default")]
     pub job_modify_index: Index,
-    /// The node that made it, or that it is blocked on.
+    /// The node that caused it, or that it is blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
-    /// The index of what happened to that node; for people.
+    /// Index of the change of that node, for information.
     #[serde(default, skip_serializing_if = "is_default")]
     pub node_modify_index: Index,
-    /// The deployment that made it, or that it made.
+    /// The deployment that caused it, or that it created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_id: Option<DeploymentId>,
     /// How long it waits in the broker before it is ready.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wait: Nanos,
-    /// The moment before which it is not ready.
+    /// The time at which it becomes ready.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wait_until: Timestamp,
-    /// The evaluation that follows it.
+    /// The evaluation that follows this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_eval: Option<EvalId>,
-    /// The evaluation that it follows.
+    /// The evaluation that this one follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_eval: Option<EvalId>,
-    /// The evaluation that waits for room for what it could not place.
+    /// The blocked evaluation that waits for capacity for the allocations that this one could not place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_eval: Option<EvalId>,
-    /// What could not be placed, by task group.
+    /// Metrics of the failed placements, by task group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed_groups: BTreeMap<Text, AllocMetric>,
-    /// What it set out to do, by task group.
+    /// Intended changes, by task group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<PlanAnnotations>>,
-    /// Whether nodes of a computed class could serve, of each class that was looked at.
+    /// Whether the nodes of a computed class are feasible, for each class that was checked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub class_eligibility: BTreeMap<Text, bool>,
-    /// Whether constraints look at more than the class, so that any node may serve.
+    /// Whether constraints depend on more than the computed class, so that any node may be feasible.
     #[serde(default, skip_serializing_if = "is_default")]
     pub escaped_class: bool,
-    /// The quota that was used up.
+    /// The quota that was exceeded.
     #[serde(default, skip_serializing_if = "is_default")]
     pub quota_limit: Text,
-    /// What is missing that no node brings, such as `csi-volume:<namespace>:<id>`.
+    /// Missing resources that are not part of a node, such as `csi-volume:<namespace>:<id>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_resources: Vec<Text>,
     /// Whether the plan should be annotated (a dry run).
     #[serde(default, skip_serializing_if = "is_default")]
     pub annotate_plan: bool,
-    /// Allocations wanted but not placed, by task group.
+    /// Number of allocations still to be placed, by task group.
     #[serde(default, skip_serializing_if = "is_default")]
     pub queued: Map<Text, u32>,
-    /// The index of the snapshot that a scheduler last looked at.
+    /// Index of the snapshot that the scheduler last used.
     #[serde(default, skip_serializing_if = "is_default")]
     pub snapshot_index: Index,
-    /// The index that made it.
+    /// Index of the change set that created it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub modify_index: Index,
-    /// The trace of what made it.
+    /// Trace context of the request that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
-    /// When it was made.
+    /// When it was created.
     #[serde(default, skip_serializing_if = "is_default")]
     pub create_time: Timestamp,
-    /// When it changed last.
+    /// When it last changed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub modify_time: Timestamp,
 }
 
 impl Evaluation {
-    /// A pending evaluation with nothing but what every one has.
+    /// Creates a pending evaluation with the required fields; all others have their defaults.
     pub fn new(id: EvalId, job: JobKey, kind: JobType, priority: u16, trigger: EvalTrigger) -> Self {
         Self {
             id,
@@ -260,17 +260,17 @@ impl Evaluation {
     }
 }
 
-/// What a plan sets out to do, for people.
+/// Human-readable summary of the intended changes of a plan.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanAnnotations {
-    /// Counts by task group.
+    /// Number of changes by task group and kind.
     pub desired_updates: Map<Text, DesiredUpdates>,
-    /// Allocations of other jobs that would have to make room.
+    /// Allocations of other jobs that would be preempted.
     pub preempted: Vec<crate::AllocId>,
 }
 
-/// How many allocations of a group have what in store.
+/// Number of allocations of a group, by kind of change.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the API's (`spec/http-api.md` A.9)")]

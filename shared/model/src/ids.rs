@@ -1,27 +1,27 @@
-//! Ids and indexes: what names an object, and where in the log it stands.
+//! Ids of objects, indexes of the log, epochs, and keys of jobs and job versions.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::text::Text;
 
-/// Text that should have been a UUID.
+/// A text is not a valid UUID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidId {
-    /// Not the length of the hyphenated form.
+    /// The text does not have the length of a hyphenated UUID.
     #[error("{what} id {value:?}: UUID must be 36 characters")]
     Length {
-        /// What the id should have named.
+        /// Kind of object that the id identifies.
         what: &'static str,
-        /// The text as it came.
+        /// The invalid text.
         value: String,
     },
-    /// 36 characters that are no UUID.
+    /// The text has 36 characters but is not a UUID.
     #[error("{what} id {value:?} is not a UUID")]
     Form {
-        /// What the id should have named.
+        /// Kind of object that the id identifies.
         what: &'static str,
-        /// The text as it came.
+        /// The invalid text.
         value: String,
     },
 }
@@ -35,19 +35,20 @@ macro_rules! uuid_ids {
             pub struct $name(pub Uuid);
 
             impl $name {
-                /// An id from its sixteen bytes.
+                /// Creates an id from its sixteen bytes.
                 pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                     Self(Uuid::from_bytes(bytes))
                 }
 
-                /// The sixteen bytes; they sort as the text does.
+                /// The sixteen bytes. They have the same order as the text.
                 pub const fn as_bytes(&self) -> &[u8; 16] {
                     self.0.as_bytes()
                 }
             }
 
             impl Ord for $name {
-                // As one number: comparing bytes is a call, and tables are searched by ids all the time.
+                // Compares the ids as integers. A comparison of byte arrays is a function call, and searches in tables
+                // compare ids very often.
                 #[inline]
                 fn cmp(&self, other: &Self) -> std::cmp::Ordering {
                     self.0.as_u128().cmp(&other.0.as_u128())
@@ -84,38 +85,39 @@ macro_rules! uuid_ids {
 }
 
 uuid_ids! {
-    /// Names an allocation.
+    /// Id of an allocation.
     AllocId, "allocation";
-    /// Names an evaluation.
+    /// Id of an evaluation.
     EvalId, "evaluation";
-    /// Names a node; chosen by its agent.
+    /// Id of a node, chosen by its agent.
     NodeId, "node";
-    /// Names a deployment.
+    /// Id of a deployment.
     DeploymentId, "deployment";
-    /// Names a command, so that a repeat has no second effect (design §6). A UUIDv7 made from cluster time.
+    /// Id of a command: a UUIDv7 generated from cluster time. A command that is repeated under the same id has no second
+    /// effect (design §6).
     RequestId, "request";
-    /// Names one history of the database; another one after an operator accepted lost writes (design §4).
+    /// Id of one history of the log. When an operator accepts lost writes, a new history begins (design §4).
     HistoryId, "history";
-    /// Names one running process of a service, for leases and announcements.
+    /// Id of one running process of a service, for leases and announcements.
     ProcessId, "process";
-    /// Names a dynamic host volume.
+    /// Id of a dynamic host volume.
     HostVolumeId, "host volume";
-    /// Names a claim of a sticky volume.
+    /// Id of a claim of a sticky volume.
     VolumeClaimId, "volume claim";
-    /// Names a key that the cluster signs with.
+    /// Id of a key with which the cluster signs tokens.
     RootKeyId, "root key";
 }
 
 impl Default for HistoryId {
-    /// That of what no database holds.
+    /// The history of a state that does not come from a database: all zeros.
     fn default() -> Self {
         Self::from_bytes([0; 16])
     }
 }
 
 impl AllocId {
-    /// A number by which the allocations of one plan sort side by side, for the second halves of their ids are the same
-    /// (schedulers make them so). What is done to many allocations is done faster in this order.
+    /// A sort key that places the allocations of one plan next to each other. Schedulers give all allocations of a plan
+    /// the same second half of the id. Operations on many allocations are faster in this order.
     #[inline]
     pub fn plan_order(self) -> u128 {
         self.0.as_u128().rotate_left(u64::BITS)
@@ -123,10 +125,10 @@ impl AllocId {
 }
 
 impl EvalId {
-    /// The id of an evaluation that a command makes: its `number`th, from 0.
+    /// The id of an evaluation that a command creates; `number` counts the evaluations of one command from 0.
     ///
-    /// Whoever sends the command knows the id beforehand, and a command that is judged twice makes the same one. The
-    /// bits are mixed, because people tell evaluations apart by the first few, which in request ids are the time.
+    /// The sender of the command knows the id in advance, and a command that is executed twice creates the same id. The
+    /// bits are mixed, because users distinguish evaluations by the first digits, and a request id begins with the time.
     pub fn derived(request: RequestId, number: u32) -> Self {
         let (high, low) = request.0.as_u64_pair();
         let high = mix(high ^ mix(low ^ mix(number.into())));
@@ -138,7 +140,7 @@ impl EvalId {
     }
 }
 
-/// Spreads every bit over all of the result (the finaliser of SplitMix64).
+/// Mixes the bits, so that every input bit affects every output bit (the finalizer of SplitMix64).
 fn mix(mut bits: u64) -> u64 {
     bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -146,7 +148,7 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// A place in the log: rises by one with each change set. 0 is before the first.
+/// The number of a change set in the log. Indexes rise by one with each change set; 0 is before the first.
 #[derive(
     Debug,
     Clone,
@@ -165,22 +167,22 @@ fn mix(mut bits: u64) -> u64 {
 pub struct Index(pub u64);
 
 impl Index {
-    /// Before the first change set.
+    /// The index before the first change set.
     pub const ZERO: Self = Self(0);
 
-    /// The index that follows.
+    /// The following index.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// Whether something was ever written under it.
+    /// Whether this is the index of a change set, that is, not [`Index::ZERO`].
     pub const fn is_set(self) -> bool {
         self.0 != 0
     }
 }
 
-/// How often a lease has changed hands; a command that carries an older one is refused (design §5).
+/// The number of times that a lease has changed hands. A command with an older epoch is refused (design §5).
 #[derive(
     Debug,
     Clone,
@@ -198,29 +200,29 @@ impl Index {
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// Names a job: ids are unique within a namespace.
+/// Identifies a job. Job ids are unique within a namespace.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, derive_more::Display,
 )]
 #[display("{namespace}/{id}")]
 pub struct JobKey {
-    /// The namespace that the job lives in.
+    /// The job's namespace.
     pub namespace: Text,
-    /// The job's id within it.
+    /// The job's id within the namespace.
     pub id: Text,
 }
 
 impl JobKey {
-    /// A key from its two parts.
+    /// Creates a key from a namespace and an id.
     pub fn new(namespace: impl Into<Text>, id: impl Into<Text>) -> Self {
         Self { namespace: namespace.into(), id: id.into() }
     }
 }
 
-/// Names one version of one incarnation of a job.
+/// Identifies one version of one incarnation of a job.
 ///
-/// The create index tells incarnations apart: a job that was purged and registered again starts over at version 0.
-/// Sorts by job, then incarnation, then version, so that the last of a job is its current one.
+/// The create index distinguishes incarnations: a job that is purged and registered again starts over at version 0.
+/// Keys sort by job, then incarnation, then version, so that the last key of a job is its current version.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, derive_more::Display,
 )]
@@ -230,7 +232,7 @@ pub struct JobVersionKey {
     pub job: JobKey,
     /// The index at which this incarnation was first registered.
     pub create_index: Index,
-    /// Counts registrations of this incarnation that changed something, from 0.
+    /// Number of the version. It starts at 0 and rises with each registration that changes the specification.
     pub version: u64,
 }
 

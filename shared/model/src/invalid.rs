@@ -1,30 +1,30 @@
-//! Values that the domain cannot hold: where one stands in the API's JSON, and what is wrong with it.
+//! [`Invalid`]: the error for a value of the API's JSON that the domain types cannot represent, with the path of the value.
 //!
-//! Whoever refuses a value knows only the problem; each caller adds its own step in front while the error goes out
-//! (`….at("Count")?`, `….at("TaskGroups")?`), so that the path costs nothing as long as all is well.
+//! The function that refuses a value knows only the problem. Each caller prepends its step to the path while the error
+//! propagates (`….at("Count")?`, `….at("TaskGroups")?`), so that the path costs nothing if there is no error.
 
 use std::fmt::{self, Display};
 
 use crate::ids::InvalidId;
-use crate::text::UnknownWord;
+use crate::text::UnknownValue;
 
-/// A value that the domain cannot hold.
+/// A value that the domain types cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
-    /// Where it stands, for instance `TaskGroups[0].Count`; empty for the whole.
+    /// Path of the value, for instance `TaskGroups[0].Count`; empty for the whole object.
     pub path: String,
-    /// What is wrong with it, for instance `-1 is negative`.
+    /// Description of the problem, for instance `-1 is negative`.
     pub problem: String,
 }
 
 impl Invalid {
-    /// A problem whose place its callers will add.
+    /// Creates an error with an empty path, which callers extend with [`At`].
     pub fn new(problem: impl Into<String>) -> Self {
         Self { path: String::new(), problem: problem.into() }
     }
 
-    /// The same problem, one step further in.
-    fn below(self, step: &str) -> Self {
+    /// Prepends a step to the path.
+    fn prepend(self, step: &str) -> Self {
         let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         Self { path: format!("{step}{separator}{}", self.path), ..self }
     }
@@ -41,8 +41,8 @@ impl Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-impl From<UnknownWord> for Invalid {
-    fn from(error: UnknownWord) -> Self {
+impl From<UnknownValue> for Invalid {
+    fn from(error: UnknownValue) -> Self {
         Self::new(error.to_string())
     }
 }
@@ -53,22 +53,22 @@ impl From<InvalidId> for Invalid {
     }
 }
 
-/// Says where a value stands, one step at a time, the innermost first.
+/// Adds the path of a value to an error, one step at a time, the innermost first.
 pub trait At<T> {
     /// The value is the member `name` of an object.
     fn at(self, name: &str) -> Result<T, Invalid>;
 
-    /// The value is the item of a list at the place `key`, or that of a map under `key`.
+    /// The value is the item of a list at position `key`, or the item of a map under `key`.
     fn at_item(self, key: impl Display) -> Result<T, Invalid>;
 }
 
 impl<T, E: Into<Invalid>> At<T> for Result<T, E> {
     fn at(self, name: &str) -> Result<T, Invalid> {
-        self.map_err(|error| error.into().below(name))
+        self.map_err(|error| error.into().prepend(name))
     }
 
     fn at_item(self, key: impl Display) -> Result<T, Invalid> {
-        self.map_err(|error| error.into().below(&format!("[{key}]")))
+        self.map_err(|error| error.into().prepend(&format!("[{key}]")))
     }
 }
 

@@ -1,23 +1,23 @@
-//! Root keys: what the cluster signs with. Everybody knows the public half; the private one is in a table of its own, and
-//! in no log and no message.
+//! Root keys, with which the cluster signs tokens. The state holds the public half. The private half is stored in a table
+//! of its own and is never written to the log or to a message.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Index, RootKeyId, Text, Timestamp};
 
-/// The public half of a key that the cluster signs with: RSA, for signatures by RS256.
+/// The public half of a root key: an RSA key for RS256 signatures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootKey {
-    /// Names it.
+    /// Id of the key.
     pub id: RootKeyId,
     /// The modulus, big-endian, in base64url without padding.
     pub modulus: Text,
-    /// The exponent of the public key, likewise.
+    /// The public exponent, in the same encoding.
     pub exponent: Text,
-    /// When it was made.
+    /// When it was created.
     pub create_time: Timestamp,
-    /// The index that made it.
+    /// Index of the change set that created it.
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     pub modify_index: Index,
 }

@@ -1,8 +1,8 @@
-//! The domain: jobs, allocations, nodes, evaluations, deployments, plans, and the changes that commands make of them.
+//! The domain types: jobs, allocations, nodes, evaluations, deployments, plans, and change sets.
 //!
-//! Plain data and pure functions on it. The API's JSON (`api-types`) comes in through `canonicalise` and `from_api`
-//! and goes out through `to_api`; where objects live and how they change is `state`'s business. There is no I/O and
-//! no clock here.
+//! The crate consists of plain data and pure functions, without I/O and without a clock. `canonicalise` and `from_api`
+//! convert the JSON types of the API (`api-types`) to domain types, and `to_api` converts them back. The crate `state`
+//! stores the objects and applies changes to them.
 
 pub mod alloc;
 mod api;
@@ -38,7 +38,8 @@ pub use text::Text;
 pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;
 
-/// Whether messages and records leave a field out: most objects say little of what they could.
+/// Whether `value` is the default. Messages and log records omit fields with the default value, because most fields of
+/// most objects have it.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

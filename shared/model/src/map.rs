@@ -1,4 +1,4 @@
-//! [`Map`]: an ordered map for the few entries that most objects have.
+//! [`Map`]: an ordered map that is compact if it has few entries.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use litemap::LiteMap;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A sorted list of entries, which takes what its entries take; a `BTreeMap` has room for eleven from the first one on.
-/// There are millions of maps with one entry, each in every replica. Made for few entries: to insert one costs as much as
-/// there are.
+/// An ordered map, stored as a sorted list that takes no more memory than its entries. A `BTreeMap` allocates space for
+/// eleven entries at the first insertion, and every replica holds millions of maps with a single entry. The cost of an
+/// insertion is linear in the number of entries, so use it for few entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map<K, V>(LiteMap<K, V>);
 
@@ -40,7 +40,7 @@ impl<K: Ord + Borrow<Q>, V, Q: Ord + ?Sized> Index<&Q> for Map<K, V> {
     type Output = V;
 
     fn index(&self, key: &Q) -> &V {
-        self.0.get(key).expect("the key is there")
+        self.0.get(key).expect("indexing requires a key that is in the map")
     }
 }
 
@@ -92,7 +92,8 @@ impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Deserialize<'de> for M
     }
 }
 
-/// Not the list's own: that one makes room for as many entries as are announced, however many those are.
+/// Deserializes the entries. The implementation of `LiteMap` allocates as many entries as the message announces, which an
+/// attacker can choose; this one limits the allocation.
 struct Entries<K, V>(PhantomData<(K, V)>);
 
 impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Entries<K, V> {
@@ -103,8 +104,8 @@ impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Entri
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Map<K, V>, A::Error> {
-        const ROOM_MAX: usize = 8;
-        let mut map = LiteMap::with_capacity(entries.size_hint().unwrap_or(0).min(ROOM_MAX));
+        const CAPACITY_MAX: usize = 8;
+        let mut map = LiteMap::with_capacity(entries.size_hint().unwrap_or(0).min(CAPACITY_MAX));
         let mut out_of_order = Vec::new();
         while let Some((key, value)) = entries.next_entry()? {
             out_of_order.extend(map.try_append(key, value));
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_message_that_announces_more_than_it_has_is_refused() {
-        // A map of 2³² - 1 entries, of which none follows.
+        // The header of a map of 2³² - 1 entries, without any entry.
         let error = rmp_serde::from_slice::<Map<String, u32>>(&[0xdf, 0xff, 0xff, 0xff, 0xff]).unwrap_err();
         assert!(
             error.to_string().contains("unexpected end") || error.to_string().contains("IO error"),

@@ -1,9 +1,9 @@
-//! The mechanics of going from an object of the API to one of the domain and back.
+//! Traits and macros that convert between objects of the API and objects of the domain.
 //!
-//! [`mirror!`] lists the members that two structs share, and both directions follow from the list. It names every
-//! member of both structs, so that a member added to only one of them does not compile. How a member's value
-//! changes is [`Member`], by the types on both sides: absent is the zero of the domain's type (empty text, 0, false,
-//! an empty list), and only an `Option` tells absent from zero. Defaults are `canonicalise`'s business.
+//! [`mirror!`] implements both directions of the conversion from one list of members. The list names every member of both
+//! structs, so that a member that is added to only one of them does not compile. [`Member`] converts the value of a
+//! member, by the types on both sides. An absent value becomes the zero of the domain type (empty text, 0, false, an empty
+//! list); only an `Option` distinguishes absent from zero. Defaults are filled in by `canonicalise`.
 
 use std::collections::BTreeMap;
 
@@ -13,52 +13,55 @@ use serde_json::Value;
 use crate::invalid::{At, Invalid};
 use crate::{AllocId, Index, Map, Nanos, Text, Timestamp};
 
-/// An object that the API has, too.
+/// A domain object that has a counterpart in the API.
 pub(crate) trait Mirror: Sized {
-    /// The API's shape of it.
+    /// The type of the API.
     type Api;
 
-    /// Converts the API's object, or says which of its values cannot be.
+    /// Converts an object of the API. The error contains the path of the first invalid value.
     fn from_api(api: Self::Api) -> Result<Self, Invalid>;
 
-    /// The API's object as reads show it: text, numbers and booleans are there, what is absent or empty is `None`.
+    /// Converts to the object of API responses. Text, numbers and booleans are always set; absent and empty values are
+    /// `None`.
     fn to_api(&self) -> Self::Api;
 }
 
-/// The value of a member that an object of the API has as an `A`, which may always be absent.
+/// The value of a member, which the object of the API has as an optional `A`.
 ///
-/// One type may have several forms there: times are numbers in one object and text in the next.
+/// A domain type may have several types in the API: times are numbers in one object and text in another.
 pub(crate) trait Member<A>: Sized {
-    /// Converts the API's value.
+    /// Converts the value of the API.
     fn read(api: Option<A>) -> Result<Self, Invalid>;
 
-    /// The API's value as reads show it.
+    /// Converts to the value in API responses.
     fn write(&self) -> Option<A>;
 }
 
-/// Writes a member of an object that leaves out zeros (`spec/http-api.md` §8.5).
+/// Converts a member of an object that omits zeros (`spec/http-api.md` §8.5).
 pub(crate) fn write_unless_zero<A, M: Member<A> + Default + PartialEq>(member: &M) -> Option<A> {
     if *member == M::default() { None } else { member.write() }
 }
 
-/// Writes a member that objects have even where there is nothing in it.
-pub(crate) fn write_even_empty<A: Default, M: Member<A>>(member: &M) -> Option<A> {
+/// Converts a member that is present even if it is empty.
+pub(crate) fn write_always<A: Default, M: Member<A>>(member: &M) -> Option<A> {
     Some(member.write().unwrap_or_default())
 }
 
 /// Implements [`Mirror`] for a struct of the domain and one of `api_types`.
 ///
-/// `omit_empty` in front is for the API's objects that leave out zeros. The first list holds the members that both
-/// sides call the same, `renamed` those that the domain calls otherwise, `unread` those that it has no use for, each
-/// with what `to_api` writes there, `even_empty` those that are there even with nothing in them, `unshown` those of the
-/// domain that the API has no word for.
+/// The keyword `omit_empty` at the beginning is for objects of the API that omit zeros. The first list contains the members
+/// that have the same name on both sides. The other lists are optional:
+/// - `renamed`: members that have a different name in the domain;
+/// - `ignored`: members of the API that the domain does not have, each with the value that `to_api` writes;
+/// - `always_present`: members that are present even if they are empty;
+/// - `domain_only`: members of the domain that the API does not have.
 macro_rules! mirror {
     (
         @write $write:expr, $ours:ident = $theirs:ident { $( $member:ident : $name:literal ),* $(,)? }
         $( renamed { $( $to:ident = $from:ident : $renamed:literal ),+ $(,)? } )?
-        $( unread { $( $unread:ident = $written:expr ),+ $(,)? } )?
-        $( even_empty { $( $even_empty:ident : $present:literal ),+ $(,)? } )?
-        $( unshown { $( $unshown:ident ),+ $(,)? } )?
+        $( ignored { $( $ignored:ident = $written:expr ),+ $(,)? } )?
+        $( always_present { $( $always_present:ident : $present:literal ),+ $(,)? } )?
+        $( domain_only { $( $domain_only:ident ),+ $(,)? } )?
     ) => {
         impl $crate::mirror::Mirror for $ours {
             type Api = api_types::$theirs;
@@ -67,13 +70,13 @@ macro_rules! mirror {
                 use $crate::invalid::At as _;
                 use $crate::mirror::Member;
                 let api_types::$theirs {
-                    $($member,)* $($($from,)+)? $($($unread: _,)+)? $($($even_empty,)+)?
+                    $($member,)* $($($from,)+)? $($($ignored: _,)+)? $($($always_present,)+)?
                 } = api;
                 Ok(Self {
                     $( $member: Member::read($member).at($name)?, )*
                     $( $( $to: Member::read($from).at($renamed)?, )+ )?
-                    $( $( $even_empty: Member::read($even_empty).at($present)?, )+ )?
-                    $( $( $unshown: Default::default(), )+ )?
+                    $( $( $always_present: Member::read($always_present).at($present)?, )+ )?
+                    $( $( $domain_only: Default::default(), )+ )?
                 })
             }
 
@@ -81,8 +84,8 @@ macro_rules! mirror {
                 api_types::$theirs {
                     $( $member: $write(&self.$member), )*
                     $( $( $from: $write(&self.$to), )+ )?
-                    $( $( $unread: $written, )+ )?
-                    $( $( $even_empty: $crate::mirror::write_even_empty(&self.$even_empty), )+ )?
+                    $( $( $ignored: $written, )+ )?
+                    $( $( $always_present: $crate::mirror::write_always(&self.$always_present), )+ )?
                 }
             }
         }
@@ -96,8 +99,8 @@ macro_rules! mirror {
 }
 pub(crate) use mirror;
 
-/// Implements [`Member`] for what the API spells as text: words and ids. In an `Option`, empty text is `None`; without,
-/// it is refused like any other that is none.
+/// Implements [`Member`] for types that are text in the API: string enumerations and ids. An empty text is `None` for an
+/// `Option`, and an error otherwise.
 macro_rules! text_members {
     ($($ours:ident),+ $(,)?) => { $(
         impl $crate::mirror::Member<String> for $ours {
@@ -126,8 +129,8 @@ macro_rules! text_members {
 }
 pub(crate) use text_members;
 
-/// Carries objects of the API through the domain as they are: carried, not understood.
-macro_rules! carried {
+/// Implements [`Mirror`] for types of the API that domain objects contain unchanged.
+macro_rules! passthrough {
     ($($object:ty),+ $(,)?) => { $(
         impl $crate::mirror::Mirror for $object {
             type Api = Self;
@@ -142,9 +145,9 @@ macro_rules! carried {
         }
     )+ };
 }
-pub(crate) use carried;
+pub(crate) use passthrough;
 
-/// Implements [`Member`] for types that wrap or are the API's own: into the domain and back, nothing can fail.
+/// Implements [`Member`] for types that equal or wrap the type of the API. Neither direction can fail.
 macro_rules! plain_members {
     ($($ours:ty = $theirs:ty: $into:expr, $back:expr;)+) => { $(
         impl Member<$theirs> for $ours {
@@ -165,7 +168,7 @@ plain_members! {
     u64 = u64: |value| value, |value: &u64| *value;
     f64 = f64: |value| value, |value: &f64| *value;
     Text = String: Text::from, |text: &Text| text.as_str().to_owned();
-    Nanos = i64: Nanos, |length: &Nanos| length.0;
+    Nanos = i64: Nanos, |duration: &Nanos| duration.0;
     Timestamp = i64: Timestamp, |time: &Timestamp| time.0;
     Index = u64: Index, |index: &Index| index.0;
 }
@@ -180,7 +183,7 @@ impl Member<Time> for Timestamp {
     }
 }
 
-/// Implements [`Member`] for optional values: absent is not zero.
+/// Implements [`Member`] for optional values, which distinguish absent from zero.
 macro_rules! optional_members {
     ($($value:ty = $theirs:ty),+) => { $(
         impl Member<$theirs> for Option<$value> {
@@ -197,7 +200,7 @@ macro_rules! optional_members {
 
 optional_members!(bool = bool, Nanos = i64);
 
-/// Implements [`Member`] for integers narrower than the API's.
+/// Implements [`Member`] for integers that are narrower than those of the API.
 macro_rules! narrow_members {
     ($($number:ty = $theirs:ty;)+) => { $(
         impl Member<$theirs> for $number {
@@ -228,7 +231,7 @@ narrow_members! {
     u32 = u64;
 }
 
-/// An object that is always there: absent is all zeros.
+/// A required object. If it is absent, all its members are zero.
 impl<M: Mirror + Default> Member<M::Api> for M {
     fn read(api: Option<M::Api>) -> Result<Self, Invalid> {
         api.map_or_else(|| Ok(M::default()), M::from_api)
@@ -314,7 +317,7 @@ impl<M: Mirror> Member<BTreeMap<String, M::Api>> for Map<Text, M> {
     }
 }
 
-/// A free-form object, such as a driver's configuration, is carried as it is.
+/// A free-form object, such as the configuration of a driver, is not converted.
 impl Member<BTreeMap<String, Value>> for Map<String, Value> {
     fn read(api: Option<BTreeMap<String, Value>>) -> Result<Self, Invalid> {
         Ok(api.unwrap_or_default().into())
@@ -327,7 +330,7 @@ impl Member<BTreeMap<String, Value>> for Map<String, Value> {
 
 fn read_list<T, A>(api: Option<Vec<A>>, read: impl Fn(A) -> Result<T, Invalid>) -> Result<Vec<T>, Invalid> {
     let items = api.unwrap_or_default().into_iter().enumerate();
-    items.map(|(place, item)| read(item).at_item(place)).collect()
+    items.map(|(position, item)| read(item).at_item(position)).collect()
 }
 
 fn write_list<T, A>(items: &[T], write: impl Fn(&T) -> A) -> Option<Vec<A>> {

@@ -1,7 +1,7 @@
-//! Plans: what a scheduler proposes, for the applier to judge.
+//! Plans, which schedulers propose and the plan applier verifies.
 //!
-//! A plan carries field changes and new placements, never whole objects, so that nothing that changed meanwhile is
-//! overwritten with what the scheduler had seen (design §6).
+//! A plan contains field changes and new placements, never whole objects, so that it does not overwrite changes that were
+//! made after the scheduler's snapshot (design §6).
 
 use std::sync::Arc;
 
@@ -13,39 +13,39 @@ use crate::deployment::{Deployment, DeploymentUpdate};
 use crate::eval::Evaluation;
 use crate::{AllocId, EvalId, Index, JobVersionKey, NodeId, Text};
 
-/// What a scheduler proposes for one job (`spec/scheduling.md` ).
+/// A scheduler's proposal for one job (`spec/scheduling.md` ).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The evaluation that asked for it.
+    /// The evaluation that the plan was computed for.
     pub eval_id: EvalId,
-    /// That evaluation's priority; plans are judged by it, highest first.
+    /// Priority of that evaluation. Plans of a higher priority are verified first.
     pub priority: u16,
-    /// The job as the scheduler saw it; `None` when it was purged.
+    /// The job version that the scheduler used; `None` if the job has been purged.
     pub job: Option<JobVersionKey>,
-    /// The index of the snapshot that it was made from.
+    /// Index of the snapshot that the plan was computed from.
     pub snapshot_index: Index,
-    /// Whether it is to be taken whole or not at all.
+    /// Whether the plan must be accepted as a whole or refused.
     #[serde(default)]
     pub all_at_once: bool,
     /// New allocations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placements: Vec<Placements>,
-    /// Allocations of the job that should stop.
+    /// Allocations of the job to stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stops: Vec<Stops>,
-    /// Allocations of the job that stay and change.
+    /// Allocations of the job to update.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<Updates>,
-    /// The deployment that the plan begins or goes on with.
+    /// The deployment that the plan starts or continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<Box<Deployment>>,
-    /// New statuses of deployments that exist.
+    /// New statuses of existing deployments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deployment_updates: Vec<DeploymentUpdate>,
 }
 
 impl Plan {
-    /// A plan in which nothing happens.
+    /// Creates an empty plan.
     pub fn new(eval: &Evaluation, job: Option<JobVersionKey>, snapshot_index: Index) -> Self {
         Self {
             eval_id: eval.id,
@@ -61,7 +61,7 @@ impl Plan {
         }
     }
 
-    /// Whether nothing happens in it.
+    /// Whether the plan changes nothing.
     pub fn is_noop(&self) -> bool {
         self.placements.is_empty()
             && self.stops.is_empty()
@@ -71,34 +71,34 @@ impl Plan {
     }
 }
 
-/// New allocations that share all but a few columns; those of one task group and job version, as a rule.
+/// New allocations that share everything except a few columns. Usually they belong to one task group of one job version.
 ///
-/// A row is one allocation. Columns that may be empty stand for rows that all lack the field.
+/// A row is one allocation. If an optional column is empty, no row has a value in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Placements {
-    /// What all of them share.
+    /// The part that all rows share.
     pub common: Arc<AllocCommon>,
-    /// Whether they are canaries.
+    /// Whether the allocations are canaries.
     #[serde(default)]
     pub canary: bool,
-    /// The nodes in use, each once.
+    /// The nodes that rows refer to, each once.
     pub nodes: Vec<NodeId>,
-    /// Each row's id.
+    /// Column: allocation id.
     pub ids: AllocIds,
-    /// Each row's place in `nodes`.
+    /// Column: position of the node in `nodes`.
     pub node: Vec<u32>,
-    /// The number in each row's name.
+    /// Column: index in the allocation's name.
     pub name_index: Vec<u32>,
-    /// The allocation that each row replaces; may be empty, as may single rows.
+    /// Column: the allocation that is replaced. Optional, and single rows may have none.
     #[serde(default, skip_serializing_if = "AllocIds::is_empty")]
     pub previous: AllocIds,
-    /// What each row got of its node beyond the common share; may be empty.
+    /// Column: resources assigned beyond the common ones, such as ports. Optional.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assigned: Vec<PackedAssigned>,
-    /// What each row carries of earlier reschedules; may be empty.
+    /// Column: history of earlier reschedules. Optional.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reschedule: Vec<Option<Arc<RescheduleTracker>>>,
-    /// Allocations of other jobs that make room for each row; may be empty.
+    /// Column: allocations of other jobs that are preempted. Optional.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempted: Vec<Vec<AllocId>>,
 }
@@ -108,45 +108,45 @@ pub struct Placements {
 pub struct Placement {
     /// The allocation's id.
     pub id: AllocId,
-    /// Its node's place, from [`Placements::add_node`].
+    /// Position of its node, from [`Placements::add_node`].
     pub node: u32,
-    /// The number in its name.
+    /// Index in its name.
     pub name_index: u32,
     /// The allocation that it replaces.
     pub previous: Option<AllocId>,
-    /// What it gets of its node beyond the common share.
+    /// Resources assigned beyond the common ones, such as ports.
     pub assigned: PackedAssigned,
-    /// What it carries of earlier reschedules.
+    /// History of earlier reschedules.
     pub reschedule: Option<Arc<RescheduleTracker>>,
-    /// Allocations of other jobs that make room for it.
+    /// Allocations of other jobs that it preempts.
     pub preempted: Vec<AllocId>,
 }
 
-/// Adds a value to a column that stays empty for as long as there is nothing in it.
-fn fill<T: Clone + PartialEq>(column: &mut Vec<T>, rows: usize, nothing: T, value: T) {
+/// Appends a value to an optional column, which stays empty as long as every value equals `none`.
+fn push_optional<T: Clone + PartialEq>(column: &mut Vec<T>, rows: usize, none: T, value: T) {
     if column.is_empty() {
-        if value == nothing {
+        if value == none {
             return;
         }
-        column.resize(rows, nothing);
+        column.resize(rows, none);
     }
     column.push(value);
 }
 
-/// Columns that do not fit each other.
+/// The columns of a message do not have the expected lengths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column} has {found} rows instead of {expected}")]
 pub struct Uneven {
-    /// The column at fault.
+    /// Name of the invalid column.
     pub column: &'static str,
-    /// How many rows it has.
+    /// Number of rows that it has.
     pub found: usize,
-    /// How many it should have: one for each id; of `nodes`, enough for every place that a row names.
+    /// Number of rows that it should have: one per id, or for `nodes`, as many as the rows refer to.
     pub expected: usize,
 }
 
 impl Placements {
-    /// Placements without rows.
+    /// Creates placements without rows.
     pub fn new(common: Arc<AllocCommon>) -> Self {
         Self {
             common,
@@ -162,7 +162,7 @@ impl Placements {
         }
     }
 
-    /// The place of a node that is not in use yet; rows name their nodes by it.
+    /// Adds a node that no row refers to yet. Returns its position, by which rows refer to it.
     ///
     /// # Panics
     /// If there are 2³² nodes.
@@ -171,25 +171,25 @@ impl Placements {
         u32::try_from(self.nodes.len() - 1).expect("there are fewer than 2³² nodes")
     }
 
-    /// Adds a row. Columns in which no row has anything yet stay empty.
+    /// Appends a row. Optional columns in which no row has a value stay empty.
     pub fn push(&mut self, placement: Placement) {
         let rows = self.ids.len();
         let Placement { id, node, name_index, previous, assigned, reschedule, preempted } = placement;
-        fill(&mut self.previous.0, rows, AllocIds::NONE, previous.unwrap_or(AllocIds::NONE));
-        fill(&mut self.assigned, rows, PackedAssigned::default(), assigned);
-        fill(&mut self.reschedule, rows, None, reschedule);
-        fill(&mut self.preempted, rows, Vec::new(), preempted);
+        push_optional(&mut self.previous.0, rows, AllocIds::NONE, previous.unwrap_or(AllocIds::NONE));
+        push_optional(&mut self.assigned, rows, PackedAssigned::default(), assigned);
+        push_optional(&mut self.reschedule, rows, None, reschedule);
+        push_optional(&mut self.preempted, rows, Vec::new(), preempted);
         self.ids.0.push(id);
         self.node.push(node);
         self.name_index.push(name_index);
     }
 
-    /// How many allocations there are.
+    /// The number of allocations.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no allocations.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -197,12 +197,12 @@ impl Placements {
     /// The node of `row`.
     ///
     /// # Panics
-    /// If there is no such row; call [`Self::check`] on what comes from elsewhere first.
+    /// If there is no such row. Call [`Self::check`] first on values that come from a message.
     pub fn node_of(&self, row: usize) -> NodeId {
         self.nodes[self.node[row] as usize]
     }
 
-    /// Refuses columns of different lengths and rows that point outside `nodes`.
+    /// Returns an error if columns have different lengths, or if a row refers to a node outside of `nodes`.
     pub fn check(&self) -> Result<(), Uneven> {
         let expected = self.ids.len();
         let full = [("node", self.node.len()), ("name_index", self.name_index.len())];
@@ -218,72 +218,71 @@ impl Placements {
                 return Err(Uneven { column, found, expected });
             }
         }
-        match self.node.iter().find(|place| **place as usize >= self.nodes.len()) {
-            Some(place) => {
-                Err(Uneven { column: "nodes", found: self.nodes.len(), expected: *place as usize + 1 })
+        match self.node.iter().find(|position| **position as usize >= self.nodes.len()) {
+            Some(position) => {
+                Err(Uneven { column: "nodes", found: self.nodes.len(), expected: *position as usize + 1 })
             }
             None => Ok(()),
         }
     }
 }
 
-/// Allocations of the plan's job that should stop, all for the same reason.
+/// Allocations of the plan's job to stop, all for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stops {
-    /// Which.
+    /// The allocations.
     pub ids: AllocIds,
-    /// Why.
+    /// The reason, which becomes the description of the desired status, and of the client status if one is set.
     pub description: Text,
-    /// The client status that the servers give them, if they give one: lost or unknown, failed for a failed reconnect.
+    /// A client status that the servers set: lost, unknown, or failed for a failed reconnect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_status: Option<ClientStatus>,
-    /// The delayed evaluation that will look at them again.
+    /// The delayed evaluation that will reconsider them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub followup_eval: Option<EvalId>,
-    /// How the attempt to reschedule them ended, if this was one.
+    /// Outcome of the attempt to reschedule them, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reschedule: Option<RescheduleOutcome>,
 }
 
-/// Allocations of the plan's job that stay, all changed alike.
+/// Allocations of the plan's job that keep running, all updated in the same way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Updates {
-    /// Which.
+    /// The allocations.
     pub ids: AllocIds,
-    /// How.
+    /// The update.
     pub change: Update,
 }
 
-/// How an allocation that stays is changed.
+/// An update of an allocation that the plan does not stop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Update {
-    /// It moves to another version of its job without a restart, and to that version's deployment.
+    /// The allocation moves to another version of its job, and to that version's deployment, without a restart.
     InPlace(Arc<AllocCommon>),
-    /// Its node is disconnected; it may still run.
+    /// The allocation's node is disconnected, and the allocation may still run.
     Unknown {
-        /// The evaluation at the end of the time that it may stay away.
+        /// The evaluation that is created for the end of the time that the node may stay disconnected.
         followup_eval: Option<EvalId>,
     },
-    /// It was heard of again.
+    /// The allocation's node has reconnected.
     Reconnect,
-    /// It will be rescheduled later.
+    /// The allocation will be rescheduled later.
     RescheduleLater {
-        /// The evaluation that will do so.
+        /// The evaluation that will reschedule it.
         followup_eval: EvalId,
     },
-    /// It should have been rescheduled, but no node had room.
+    /// The allocation should have been rescheduled, but no node had enough capacity.
     RescheduleFailed,
 }
 
-/// What a scheduler says of its evaluation when it is done with an attempt. Travels with the plan, as one command
-/// (design §6).
+/// The scheduler's outcome of one attempt on an evaluation. It is sent in the same command as the plan (design §6).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The evaluation as it should be after this: status, descriptions, queued counts, failed groups, related ids.
+    /// The evaluation after the attempt: status, descriptions, queued counts, failed groups, related ids.
     ///
-    /// `blocked` means that it waits for room again with what this attempt learned.
+    /// The status `blocked` means that it waits for capacity again, with the results of this attempt.
     pub eval: Box<Evaluation>,
-    /// Evaluations that come of it: delayed ones, and one that waits for room.
+    /// Evaluations to create: delayed ones, and one that waits for capacity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub creates: Vec<Evaluation>,
 }

@@ -1,15 +1,16 @@
-//! Text that many objects share, enumerations that the API spells as words, and text in quotes.
+//! The type of shared text, string enumerations of the API, quoting, and glob patterns.
 
 use std::fmt::{self, Write as _};
 
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
-/// Immutable text. What is short stands in place, as most names do; what is longer is shared, and cloning it costs a
-/// reference count.
+/// Immutable text. A short text, such as most names, is stored inline. A longer one is shared, and a clone only increments
+/// a reference count.
 pub type Text = smol_str::SmolStr;
 
-/// `text` in double quotes, what would not print escaped with backslashes, as messages quote names and errors (A-10.4).
+/// Quotes `text` in double quotes and escapes non-printable characters with backslashes, as messages quote names and
+/// errors (A-10.4).
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -20,7 +21,7 @@ pub fn quoted(text: &str) -> String {
             '\r' => quoted += "\\r",
             '\t' => quoted += "\\t",
             c if c.is_ascii_control() => {
-                write!(quoted, "\\x{:02x}", u32::from(c)).expect("a string takes all text");
+                write!(quoted, "\\x{:02x}", u32::from(c)).expect("writing to a string cannot fail");
             }
             c => quoted.push(c),
         }
@@ -29,12 +30,12 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Whether `text` as a whole is what `pattern` says, where `*` stands for any run of characters (R-5.1).
+/// Whether the whole `text` matches `pattern`, in which `*` matches any run of characters (R-5.1).
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(start) else { return false };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    // The leftmost place of each part leaves the most for those after it.
+    // The leftmost match of each part leaves the longest rest for the following parts.
     for part in middle.split('*') {
         let Some(at) = text.find(part) else { return false };
         text = &text[at + part.len()..];
@@ -42,20 +43,20 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     text.ends_with(end)
 }
 
-/// A word that is none of an enumeration's values.
+/// A string is not a value of the enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what} {value:?}: expected one of {expected}")]
-pub struct UnknownWord {
-    /// What the word should have named, for instance `node status`.
+pub struct UnknownValue {
+    /// Name of the enumeration, for instance `node status`.
     pub what: &'static str,
-    /// The word as it came.
+    /// The invalid string.
     pub value: String,
-    /// The words that would have been right, separated by commas.
+    /// The valid strings, separated by commas.
     pub expected: String,
 }
 
-/// Reads `what`, which messages spell as text, without a copy of the text.
-pub(crate) fn read_word<'de, D, T, E>(
+/// Deserializes a string and passes it to `parse` without copying it. `what` describes the expected value in errors.
+pub(crate) fn deserialize_str<'de, D, T, E>(
     deserializer: D,
     what: &'static str,
     parse: impl FnOnce(&str) -> Result<T, E>,
@@ -64,28 +65,28 @@ where
     D: Deserializer<'de>,
     E: fmt::Display,
 {
-    struct Word<F>(&'static str, F);
+    struct ParseVisitor<F>(&'static str, F);
 
-    impl<T, E: fmt::Display, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for Word<F> {
+    impl<T, E: fmt::Display, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for ParseVisitor<F> {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(self.0)
         }
 
-        fn visit_str<R: Error>(self, word: &str) -> Result<T, R> {
-            (self.1)(word).map_err(R::custom)
+        fn visit_str<R: Error>(self, text: &str) -> Result<T, R> {
+            (self.1)(text).map_err(R::custom)
         }
     }
 
-    deserializer.deserialize_str(Word(what, parse))
+    deserializer.deserialize_str(ParseVisitor(what, parse))
 }
 
-/// Declares an enumeration whose values are words of the API (`spec/http-api.md` Appendix B).
+/// Declares an enumeration whose values are strings in the API (`spec/http-api.md` Appendix B).
 ///
-/// The word is the only spelling there is: `as_str`, `Display`, `FromStr` and serde all use it, so that a log, a
-/// table, a message and an answer agree.
-macro_rules! words {
+/// `as_str`, `Display`, `FromStr` and serde all use the same string, so that logs, tables, messages and API responses
+/// agree.
+macro_rules! string_enum {
     (
         $(#[$meta:meta])*
         $name:ident, $what:literal {
@@ -100,10 +101,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every value, in the order of declaration.
+            /// All values, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The API's word for it.
+            /// The string that the API uses.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$variant => $word ),+
@@ -118,14 +119,14 @@ macro_rules! words {
         }
 
         impl std::str::FromStr for $name {
-            type Err = $crate::text::UnknownWord;
+            type Err = $crate::text::UnknownValue;
 
-            fn from_str(word: &str) -> Result<Self, Self::Err> {
-                match word {
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
                     $( $word => Ok(Self::$variant), )+
-                    _ => Err($crate::text::UnknownWord {
+                    _ => Err($crate::text::UnknownValue {
                         what: $what,
-                        value: word.to_owned(),
+                        value: text.to_owned(),
                         expected: [$($word),+].join(", "),
                     }),
                 }
@@ -140,25 +141,25 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::text::read_word(deserializer, $what, str::parse)
+                $crate::text::deserialize_str(deserializer, $what, str::parse)
             }
         }
     };
 }
-pub(crate) use words;
+pub(crate) use string_enum;
 
 #[cfg(test)]
 mod tests {
-    #![allow(unreachable_pub, reason = "`words!` makes public enumerations")]
+    #![allow(unreachable_pub, reason = "`string_enum!` declares public enumerations")]
 
     use super::{matches_pattern, quoted};
 
-    words! {
+    string_enum! {
         /// A colour.
         Colour, "colour" {
-            /// Like a tomato.
+            /// The colour red.
             Red => "red",
-            /// Like the sky.
+            /// The colour blue.
             Blue => "blue",
         }
     }

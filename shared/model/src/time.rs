@@ -1,20 +1,20 @@
-//! Points and lengths of time as integers of nanoseconds. There is no clock here: `now` comes from the caller.
+//! Points in time and durations as integers of nanoseconds. There is no clock here: callers pass `now`.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds since the Unix epoch. 0 means that the moment is not set, as in the API's integers.
+/// A point in time in nanoseconds since the Unix epoch. 0 means unset, as in the integer fields of the API.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Not set.
+    /// The unset timestamp.
     pub const UNSET: Self = Self(0);
 
-    /// A moment given in whole seconds.
+    /// Creates a timestamp from whole seconds since the epoch.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(Nanos::SECOND.0))
     }
@@ -24,14 +24,14 @@ impl Timestamp {
         self.0.div_euclid(Nanos::SECOND.0)
     }
 
-    /// Whether it names a moment at all.
+    /// Whether the timestamp is set.
     pub const fn is_set(self) -> bool {
         self.0 != 0
     }
 }
 
 impl From<Option<api_types::Time>> for Timestamp {
-    /// An absent time and the API's zero time are both unset.
+    /// Converts both an absent time and the API's zero time to [`Timestamp::UNSET`].
     fn from(time: Option<api_types::Time>) -> Self {
         match time {
             Some(time) if !time.is_zero() => Self(time.unix_nanos()),
@@ -49,8 +49,8 @@ impl From<Timestamp> for Option<api_types::Time> {
 impl Add<Nanos> for Timestamp {
     type Output = Self;
 
-    fn add(self, length: Nanos) -> Self {
-        Self(self.0.saturating_add(length.0))
+    fn add(self, duration: Nanos) -> Self {
+        Self(self.0.saturating_add(duration.0))
     }
 }
 
@@ -62,37 +62,37 @@ impl Sub for Timestamp {
     }
 }
 
-/// A length of time in nanoseconds; negative where the API allows it (a drain deadline of -1 is "at once").
+/// A duration in nanoseconds. It may be negative where the API allows that: a drain deadline of -1 means "at once".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub i64);
 
 impl Nanos {
-    /// No time at all.
+    /// The zero duration.
     pub const ZERO: Self = Self(0);
     /// One millisecond.
     pub const MILLISECOND: Self = Self(1_000_000);
     /// One second.
     pub const SECOND: Self = Self(1_000_000_000);
 
-    /// A length given in whole seconds.
+    /// Creates a duration from whole seconds.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(Self::SECOND.0))
     }
 
-    /// A length given in whole minutes.
+    /// Creates a duration from whole minutes.
     pub const fn from_mins(mins: i64) -> Self {
         Self::from_secs(mins.saturating_mul(60))
     }
 
-    /// A length given in whole hours.
+    /// Creates a duration from whole hours.
     pub const fn from_hours(hours: i64) -> Self {
         Self::from_mins(hours.saturating_mul(60))
     }
 }
 
 impl fmt::Display for Nanos {
-    /// As Go prints a duration: `1h2m3.5s`, `15s`, `1.5ms`, `0s`.
+    /// Formats a duration as Go does: `1h2m3.5s`, `15s`, `1.5ms`, `0s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.unsigned_abs();
         if self.0 < 0 {

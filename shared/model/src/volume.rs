@@ -1,25 +1,25 @@
-//! Volumes as far as schedulers look at them, and the claims on them.
+//! Dynamic host volumes, CSI volumes, and the claims of sticky volumes.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{AllocId, HostVolumeId, Index, JobKey, NodeId, Text, Timestamp, VolumeClaimId};
 
-words! {
-    /// Where a dynamic host volume is in its life.
+string_enum! {
+    /// State of a dynamic host volume.
     HostVolumeState, "host volume state" {
-        /// Being made.
+        /// The volume is being created.
         Pending => "pending",
-        /// There.
+        /// The volume is ready.
         Ready => "ready",
-        /// Its node does not have it at the moment.
+        /// The volume is currently unavailable on its node.
         Unavailable => "unavailable",
     }
 }
 
-/// How a volume may be attached and used, in the API's words.
+/// An attachment and access mode of a volume, as strings of the API.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeCapability {
@@ -29,66 +29,66 @@ pub struct VolumeCapability {
     pub access_mode: Text,
 }
 
-/// A dynamic host volume: space on one node with a life of its own.
+/// A dynamic host volume: a directory on one node, created on request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostVolume {
     /// Its id.
     pub id: HostVolumeId,
-    /// The namespace that it belongs to.
+    /// Its namespace.
     pub namespace: Text,
-    /// The name that jobs ask for.
+    /// The name that jobs refer to.
     pub name: Text,
-    /// The plugin that made it.
+    /// The plugin that created it.
     pub plugin_id: Text,
     /// The node that it is on.
     pub node_id: Option<NodeId>,
     /// That node's pool.
     pub node_pool: Text,
-    /// What a node must have to hold it.
+    /// Constraints that the node must satisfy.
     #[serde(default)]
     pub constraints: Vec<crate::job::Constraint>,
-    /// The least space asked for, in bytes.
+    /// Smallest requested capacity in bytes.
     #[serde(default)]
     pub requested_bytes_min: i64,
-    /// The most space asked for, in bytes.
+    /// Largest requested capacity in bytes.
     #[serde(default)]
     pub requested_bytes_max: i64,
-    /// The space that it has, in bytes.
+    /// Capacity in bytes.
     #[serde(default)]
     pub capacity_bytes: i64,
-    /// How it may be used.
+    /// Attachment and access modes in which it may be claimed.
     #[serde(default)]
     pub capabilities: Vec<VolumeCapability>,
-    /// What the plugin was told.
+    /// Parameters of the plugin.
     #[serde(default)]
     pub parameters: BTreeMap<Text, Text>,
-    /// Where it is on the node.
+    /// Path on the node.
     #[serde(default)]
     pub host_path: Text,
-    /// Where it is in its life.
+    /// Its state.
     pub state: HostVolumeState,
-    /// The index that made it.
+    /// Index of the change set that created it.
     #[serde(default)]
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     #[serde(default)]
     pub modify_index: Index,
-    /// When it was made.
+    /// When it was created.
     #[serde(default)]
     pub create_time: Timestamp,
-    /// When it changed last.
+    /// When it last changed.
     #[serde(default)]
     pub modify_time: Timestamp,
 }
 
-/// A claim of a sticky volume by a task group.
+/// A claim of a task group on a sticky volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeClaim {
     /// Its id.
     pub id: VolumeClaimId,
-    /// The job that claims.
+    /// The job of the task group.
     pub job: JobKey,
-    /// Its task group.
+    /// The task group.
     pub task_group: Text,
     /// The allocation that holds the claim.
     pub alloc_id: AllocId,
@@ -96,35 +96,34 @@ pub struct VolumeClaim {
     pub volume_id: HostVolumeId,
     /// The volume's name.
     pub volume_name: Text,
-    /// The index that made it.
+    /// Index of the change set that created it.
     #[serde(default)]
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     #[serde(default)]
     pub modify_index: Index,
 }
 
-/// Names a CSI volume: ids are unique within a namespace.
+/// Identifies a CSI volume. Its id is unique within a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CsiVolumeKey {
-    /// The namespace that it belongs to.
+    /// The volume's namespace.
     pub namespace: Text,
-    /// Its id within it.
+    /// The volume's id within the namespace.
     pub id: Text,
 }
 
 /// A volume of a CSI plugin with its claims.
 ///
-/// Feasibility looks at a handful of its fields; the rest is the plugin's and is carried as the
-/// API shows it.
+/// Only a few of its fields are needed for feasibility. It is stored in the form of the API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CsiVolume {
-    /// Its name in the cluster.
+    /// Its namespace and id.
     pub key: CsiVolumeKey,
-    /// All of it as the API shows it, claims included.
+    /// The volume in the form of the API, including its claims.
     pub volume: Box<api_types::CsiVolume>,
-    /// The index that made it.
+    /// Index of the change set that created it.
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     pub modify_index: Index,
 }

@@ -1,4 +1,5 @@
-//! Whatever stands in an object of the API or in a message: it is read or refused with its place, never a panic.
+//! Property tests that arbitrary objects of the API and arbitrary messages are either accepted or refused with the path of
+//! the invalid value, and never cause a panic.
 
 use std::fmt::Debug;
 
@@ -17,7 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 fn object(kind: &str) -> Value {
-    let objects: Value = serde_json::from_str(include_str!("data/objects.json")).expect("the file is JSON");
+    let objects: Value =
+        serde_json::from_str(include_str!("data/objects.json")).expect("the test data is JSON");
     objects[kind].clone()
 }
 
@@ -26,17 +28,17 @@ fn recorded_jobs() -> Vec<Value> {
     lines.map(|line| serde_json::from_str(line).expect("recorded lines are JSON")).collect()
 }
 
-/// Every value within, outermost first, by its path.
-fn places(value: &Value, path: Vec<String>, found: &mut Vec<Vec<String>>) {
+/// Collects the paths of all nested values, outermost first.
+fn collect_paths(value: &Value, path: Vec<String>, paths: &mut Vec<Vec<String>>) {
     let mut descend = |step: String, inner| {
         let path = [path.clone(), vec![step]].concat();
-        found.push(path.clone());
-        places(inner, path, found);
+        paths.push(path.clone());
+        collect_paths(inner, path, paths);
     };
     match value {
         Value::Object(members) => members.iter().for_each(|(name, inner)| descend(name.clone(), inner)),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(place, inner)| descend(place.to_string(), inner))
+            items.iter().enumerate().for_each(|(index, inner)| descend(index.to_string(), inner))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
@@ -45,24 +47,24 @@ fn places(value: &Value, path: Vec<String>, found: &mut Vec<Vec<String>>) {
 fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     path.iter().fold(value, |value, step| {
         if value.is_array() {
-            &mut value[step.parse::<usize>().expect("the step is a place")]
+            &mut value[step.parse::<usize>().expect("the step is an index of the list")]
         } else {
             &mut value[step]
         }
     })
 }
 
-/// An object with one value of it replaced, and the path of that.
+/// An object in which one value is replaced, and the path of that value.
 fn damaged(object: impl Strategy<Value = Value>) -> impl Strategy<Value = (Value, Vec<String>)> {
     let new = (number(), text(), anything(), any::<bool>());
-    (object, any::<sample::Index>(), new).prop_map(|(mut object, place, (number, text, other, alike))| {
-        let mut found = Vec::new();
-        places(&object, Vec::new(), &mut found);
-        let path = found.swap_remove(place.index(found.len()));
+    (object, any::<sample::Index>(), new).prop_map(|(mut object, index, (number, text, other, keep_type))| {
+        let mut paths = Vec::new();
+        collect_paths(&object, Vec::new(), &mut paths);
+        let path = paths.swap_remove(index.index(paths.len()));
         let old = at(&mut object, &path);
-        *old = if alike && old.is_number() {
+        *old = if keep_type && old.is_number() {
             number
-        } else if alike && old.is_string() {
+        } else if keep_type && old.is_string() {
             text
         } else {
             other
@@ -91,16 +93,17 @@ fn text() -> impl Strategy<Value = Value> {
 
 fn anything() -> impl Strategy<Value = Value> {
     let others = json!([null, false, true, [], {}, [null], [{}], { "": {} }]);
-    let others = others.as_array().expect("it is a list").clone();
+    let others = others.as_array().expect("the JSON is a list").clone();
     prop_oneof![number(), text(), sample::select(others)]
 }
 
-/// Steps of a path as [`Invalid`] writes it. Keys of maps may have dots in them, so all are split there.
+/// The steps of a path of [`Invalid`]. Keys of maps may contain dots and are split there as well.
 fn steps(path: &str) -> Vec<&str> {
     path.split(['.', '[', ']']).filter(|step| !step.is_empty()).collect()
 }
 
-/// Reads `json`, which was replaced at `path`. If the domain takes it, it survives being written and sent.
+/// Converts `json`, in which the value at `path` was replaced. If the domain accepts it, checks that it can be converted
+/// back and serialized without loss.
 fn check<A, T>(
     json: Value,
     path: &[String],
@@ -114,18 +117,21 @@ where
     let Ok(api) = serde_json::from_value::<A>(json) else { return Ok(()) };
     match from_api(api) {
         Ok(object) => {
-            serde_json::to_value(to_api(&object)).expect("an object is JSON");
-            let message = rmp_serde::to_vec_named(&object).expect("an object is MessagePack");
-            prop_assert_eq!(rmp_serde::from_slice::<T>(&message).expect("what was sent is readable"), object);
+            serde_json::to_value(to_api(&object)).expect("objects of the API serialize to JSON");
+            let message = rmp_serde::to_vec_named(&object).expect("domain objects serialize to MessagePack");
+            let decoded = rmp_serde::from_slice::<T>(&message).expect("a serialized object can be decoded");
+            prop_assert_eq!(decoded, object);
         }
         Err(error) => {
             let path = path.join(".");
-            let (at, said) = (steps(&path), steps(&error.path));
-            // Tasks and their lifecycles stand side by side, so one may miss the other.
-            let beside = at.starts_with(&["AllocatedResources"]) && said.starts_with(&["AllocatedResources"]);
-            let common = at.iter().zip(&said).take_while(|(at, said)| at == said).count();
+            let (replaced, reported) = (steps(&path), steps(&error.path));
+            // Tasks and their lifecycles are separate members that refer to each other, so that a change of one may
+            // invalidate the other.
+            let root = &["AllocatedResources"];
+            let is_related = replaced.starts_with(root) && reported.starts_with(root);
+            let common = replaced.iter().zip(&reported).take_while(|(a, b)| a == b).count();
             prop_assert!(
-                !said.is_empty() && (beside || common == at.len().min(said.len())),
+                !reported.is_empty() && (is_related || common == replaced.len().min(reported.len())),
                 "{path} replaced: {error}"
             );
         }

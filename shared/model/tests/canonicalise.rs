@@ -1,4 +1,4 @@
-//! Defaults by type of job, and how blocks are merged (`spec/jobspec.md` §11, §12).
+//! Tests of the defaults by job type and of the merging of blocks (`spec/jobspec.md` §11, §12).
 
 use api_types::*;
 use model::{RegistrationDefaults, canonicalise, canonicalise_for_registration};
@@ -16,7 +16,7 @@ fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// A job of that type, with the group `front` and in it the task `srv`.
+/// A job of the given type with the group `front`, which has the task `srv`.
 fn job(kind: &str) -> Job {
     let task = Task { name: text("srv"), ..Task::default() };
     let group = TaskGroup { name: text("front"), tasks: Some(vec![task]), ..TaskGroup::default() };
@@ -94,12 +94,12 @@ fn migrate() -> MigrateStrategy {
 
 #[test]
 fn each_type_of_job_has_its_policies() {
-    let for_ever = reschedule(0, 0, 30 * SECOND, "exponential", HOUR, true);
+    let unlimited = reschedule(0, 0, 30 * SECOND, "exponential", HOUR, true);
     let once_a_day = reschedule(1, 24 * HOUR, 5 * SECOND, "constant", 0, false);
     let zeros = reschedule(0, 0, 0, "", 0, false);
     let (twice, thrice) = (restart(2, 30 * MINUTE), restart(3, 24 * HOUR));
     let table = [
-        ("service", twice.clone(), Some(for_ever), Some(update()), Some(migrate())),
+        ("service", twice.clone(), Some(unlimited), Some(update()), Some(migrate())),
         ("batch", thrice.clone(), Some(once_a_day), None, None),
         ("system", twice, None, Some(update()), None),
         ("sysbatch", thrice.clone(), None, None, None),
@@ -243,7 +243,7 @@ fn checks_inherit_from_their_service() {
     );
 }
 
-/// The example of `spec/jobspec.md` §11, as the parser makes it.
+/// The example of `spec/jobspec.md` §11, as the parser returns it.
 #[test]
 fn the_parsers_example() {
     let port = |label: &str, value| Port { label: text(label), value: Some(value), ..Port::default() };

@@ -1,7 +1,7 @@
-//! Recorded jobs: what the reference stored and answered, against what we make of it.
+//! Compares conversions and defaults with jobs that were recorded from the reference.
 //!
-//! `data/jobs.jsonl` holds jobs of scheduler states, `data/job_files.jsonl` what the parse route made of job files,
-//! with either its canonical answer or the job as it was registered. Both are extracts of `conformance/`.
+//! `data/jobs.jsonl` contains jobs of scheduler states. `data/job_files.jsonl` contains responses of the parse route to job
+//! files, each with either the canonical response or the registered job. Both are extracts of `conformance/`.
 
 use api_types::decode::from_slice;
 use model::job::{Job, JobStatus};
@@ -15,10 +15,10 @@ fn lines(file: &'static str) -> impl Iterator<Item = Value> {
 }
 
 fn api_job(json: &Value) -> api_types::Job {
-    from_slice(json.to_string().as_bytes()).expect("recorded jobs are jobs")
+    from_slice(json.to_string().as_bytes()).expect("the recorded JSON is a job")
 }
 
-/// Drops members of objects from the inside out.
+/// Removes members of objects, innermost first.
 fn without(json: Value, drop: fn(&str, &Value) -> bool) -> Value {
     match json {
         Value::Object(members) => {
@@ -30,12 +30,12 @@ fn without(json: Value, drop: fn(&str, &Value) -> bool) -> Value {
     }
 }
 
-/// What recordings of job files leave out.
+/// Whether recordings of job files omit the member.
 fn is_absent(_: &str, value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// What recordings of states leave out: zeros, too, except where zero differs from unset.
+/// Whether recordings of states omit the member. They also omit zeros, except where zero differs from unset.
 fn is_absent_or_zero(key: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -49,7 +49,7 @@ fn is_absent_or_zero(key: &str, value: &Value) -> bool {
 }
 
 fn json(job: &api_types::Job, drop: fn(&str, &Value) -> bool) -> Value {
-    without(serde_json::to_value(job).expect("jobs are JSON"), drop)
+    without(serde_json::to_value(job).expect("jobs serialize to JSON"), drop)
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_registered_job_reads_as_the_server_shows_it() {
         let mut job = api_job(&case["parse"]);
         canonicalise_for_registration(&mut job, DEFAULTS);
         let read = Job::from_api(job).unwrap().to_api();
-        // The recordings lack what is not of the job's own making.
+        // The recordings lack the members that the server sets.
         let expected = api_types::Job {
             status: Some(JobStatus::Pending.to_string()),
             create_index: Some(0),

@@ -1,66 +1,66 @@
-//! Bugs that the simulation plants to see that it finds them. Without the feature `planted`, which only the simulation
-//! switches on, none can be planted and the questions vanish when built.
+//! Named bugs that the simulation plants, to check that it detects them. Without the feature `planted`, which only the
+//! simulation enables, no bug can be planted and the compiler removes every check for one.
 
-/// Declares the bugs, and the list of all.
+/// Declares the enum of bugs and the list of all its variants.
 macro_rules! bugs {
     ($($(#[$doc:meta])+ $bug:ident,)+) => {
-        /// A bug that the rules, or the simulation's own network and database, can have on demand.
+        /// A bug that the pure cores, or the simulation's own network and database, have if it is planted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Bug {
             $($(#[$doc])+ $bug,)+
         }
 
         impl Bug {
-            /// All of them.
+            /// All bugs.
             pub const ALL: &[Self] = &[$(Self::$bug),+];
         }
     };
 }
 
 bugs! {
-    /// The applier says what it judged although the commit failed.
+    /// The applier sends the outcomes of a batch although its commit failed.
     SaysWhatWasNotWritten,
-    /// The applier takes a commit whose outcome nobody knows for done.
+    /// The applier treats a commit with an unknown outcome as successful.
     TakesUnknownForDone,
-    /// The applier judges again what was committed already.
+    /// The applier executes a command again that has already been committed.
     ForgetsWhatWasCommitted,
-    /// The applier judges a command that it has already, and that is not written yet.
+    /// The applier executes a repeated command again while the first copy is waiting to be committed.
     ForgetsWhatIsUnderWay,
-    /// The applier heeds a singleton that was deposed.
+    /// The applier accepts commands from a deposed singleton.
     HeedsOldEpochs,
-    /// The applier takes a plan although another for the same job was taken since its snapshot.
+    /// The applier accepts a plan although another plan for the same job was accepted after its snapshot.
     TakesTwoPlansOfAJob,
-    /// An attempt made from a snapshot older than its evaluation finishes that evaluation.
+    /// The applier completes an evaluation by an attempt whose snapshot is older than the evaluation.
     LetsOldSnapshotsFinish,
-    /// A plan that was taken in part finishes its evaluation.
+    /// The applier completes an evaluation although its plan was accepted only in part.
     FinishesAfterAPart,
-    /// The applier does not look whether a node has room.
+    /// The applier does not check that a node has capacity.
     OverfillsNodes,
-    /// The applier heeds reports that are older than what it knows.
+    /// The applier accepts reports that are older than the recorded state.
     HeedsOldReports,
-    /// A node that fails makes no evaluations.
+    /// The applier creates no evaluations when a node fails.
     EvaluatesNobody,
-    /// A second node failure while an evaluation of the first is pending does not touch that.
+    /// The applier ignores a second node failure while an evaluation for the first is pending.
     ForgetsTheSecondFailure,
-    /// Nobody notes that a node gained room.
+    /// The applier does not record that a node gained capacity.
     ForgetsRoomGained,
-    /// A broker that takes over does not take up what is pending.
+    /// A broker that becomes active does not enqueue pending evaluations.
     ForgetsPendingEvals,
-    /// The broker does not unblock what waits for room.
+    /// The broker never unblocks evaluations that wait for capacity.
     UnblocksNobody,
-    /// The broker does not look whether room was gained before it heard of a blocked evaluation.
+    /// The broker ignores capacity that was gained before it learned of a blocked evaluation.
     MissesUnblocks,
-    /// What a worker was silent about for too long is handed out no more.
+    /// The broker does not enqueue an evaluation again after its lease has expired.
     LosesExpiredHandOuts,
-    /// A tracker that takes over has no timers.
+    /// A node-tracker that becomes active starts no heartbeat timers.
     ForgetsTimers,
-    /// The database takes a commit of whatever epoch.
+    /// The database accepts a commit of any epoch.
     CommitsWithoutItsEpoch,
-    /// The applier answers a read from memory.
+    /// The applier answers a read from memory, without confirming the head in the database.
     ReadsFromMemory,
-    /// A replica passes over change sets that it missed.
+    /// A replica skips change sets that it missed.
     PassesOverGaps,
-    /// Agents do not hear that their work has changed.
+    /// Agents do not receive wakes.
     LosesWakeUps,
 }
 
@@ -69,13 +69,13 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
-/// Plants a bug in this thread, or none.
+/// Plants `bug` in the current thread; `None` removes the planted bug.
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
-/// Whether a bug is planted.
+/// Whether `bug` is planted in the current thread. Always false without the feature `planted`.
 #[inline]
 pub fn is_planted(bug: Bug) -> bool {
     #[cfg(feature = "planted")]

@@ -1,4 +1,5 @@
-//! Applying change sets: storing results and keeping indexes, nothing else (design §1).
+//! Application of change sets: stores the changed objects and maintains the indexes, without computing consequences
+//! (design §1).
 
 use std::sync::Arc;
 
@@ -12,14 +13,14 @@ use model::{DeploymentId, EvalId, JobKey, JobVersionKey};
 
 use crate::error::Inconsistent;
 use crate::stamp::Stamp;
-use crate::tables::{JobMarks, State, Table, UnblockKey};
+use crate::tables::{JobIndexes, State, Table, UnblockKey};
 
 impl State {
-    /// Moves the state on by the change set that follows its index.
+    /// Advances the state by the change set with the next index.
     ///
     /// # Errors
-    /// If the change set does not follow, or speaks of what is not there. The state is then somewhere in between and
-    /// must be thrown away: apply to a clone what may fail.
+    /// If the change set does not have the next index, or refers to objects that do not exist. The state is then partly
+    /// changed and must be discarded. Apply change sets that may fail to a clone.
     pub fn apply(&mut self, set: &ChangeSet) -> Result<(), Inconsistent> {
         let stamp = Stamp::from(set);
         if stamp.index != self.index.next() {
@@ -30,8 +31,8 @@ impl State {
         Ok(())
     }
 
-    /// Applies one change of a change set that is still being made, for whoever works out what follows from it. When
-    /// all are applied, [`Self::advance`].
+    /// Applies one change of a change set that is still being computed, so that the caller can compute its consequences from
+    /// the result. Call [`Self::advance`] after the last change.
     ///
     /// # Errors
     /// As [`Self::apply`].
@@ -40,17 +41,18 @@ impl State {
         self.store(change, stamp)
     }
 
-    /// Ends a change set whose changes were applied one by one: the state is at its index now.
+    /// Ends a change set whose changes were applied one by one. The state is then at its index.
     pub fn advance(&mut self, stamp: Stamp) {
         self.index = stamp.index;
         self.at = self.at.max(stamp.at);
     }
 
-    /// Takes in whole objects as a database holds them, each with its own indexes; the state is then at `set.index`, and
-    /// so is every table, for nobody knows what was deleted before.
+    /// Stores complete objects that were loaded from a database, each with its own indexes. The state and all tables are
+    /// then at `set.index`, because earlier deletions are unknown.
     ///
-    /// For building a state, not for moving one on: the change set may leave any gap. What has no index of its own (the
-    /// last plan of a job, what gained room) gets the change set's, and so takes one change set for each index.
+    /// Use it to build a state, not to advance one: the index of the change set need not be the next one. Objects without an
+    /// index of their own (the last plan of a job, unblock records) get the index of the change set, so each such index needs
+    /// a change set of its own.
     ///
     /// # Errors
     /// As [`Self::apply`].
@@ -70,22 +72,22 @@ impl State {
         match change {
             Change::Job(job) => {
                 self.jobs.upsert(Arc::clone(job));
-                self.mark(&job.key(), |marks| marks.jobs = stamp.index);
+                self.touch_job(&job.key(), |indexes| indexes.jobs = stamp.index);
             }
             Change::JobFields(fields) => {
                 self.jobs.set_fields(fields, stamp.index)?;
-                self.mark(&fields.key.job, |marks| marks.jobs = stamp.index);
+                self.touch_job(&fields.key.job, |indexes| indexes.jobs = stamp.index);
             }
             Change::JobDeleted(key) => {
                 self.jobs.delete(key);
-                self.job_marks.remove(key);
-                // Its sources and its summary go with it.
+                self.job_indexes.remove(key);
+                // The sources and the summary of the job are deleted as well.
                 self.touch(Table::JobSubmissions, stamp.index);
                 self.touch(Table::JobSummaries, stamp.index);
             }
             Change::JobVersionsDeleted(keys) => {
                 self.jobs.delete_versions(keys);
-                keys.iter().for_each(|key| self.mark(&key.job, |marks| marks.jobs = stamp.index));
+                keys.iter().for_each(|key| self.touch_job(&key.job, |indexes| indexes.jobs = stamp.index));
             }
             Change::JobSubmission(submission) => self.jobs.set_submission((**submission).clone()),
             Change::JobSubmissionCopied { from, to } => self.jobs.copy_submission(from, to, stamp.index),
@@ -102,7 +104,7 @@ impl State {
                 }
             }
             Change::EvalsDeleted(ids) => {
-                ids.iter().for_each(|id| self.forget_eval(*id, stamp));
+                ids.iter().for_each(|id| self.remove_eval(*id, stamp));
             }
             Change::Deployment(deployment) => self.upsert_deployment(Arc::clone(deployment), stamp),
             Change::DeploymentFields(fields) => {
@@ -113,7 +115,7 @@ impl State {
                 }
             }
             Change::DeploymentsDeleted(ids) => {
-                ids.iter().for_each(|id| self.forget_deployment(*id, stamp));
+                ids.iter().for_each(|id| self.remove_deployment(*id, stamp));
             }
             Change::Node(node) => self.nodes.upsert(Arc::new(Node::clone(node)), stamp),
             Change::NodeServerSide { id, server } => {
@@ -132,7 +134,7 @@ impl State {
             Change::AllocsPlaced(placements) => self.place(placements, stamp)?,
             Change::AllocsChanged(change) => self.change_allocs(change, stamp)?,
             Change::Alloc(alloc) => {
-                let job = self.registered(&alloc.common.job)?;
+                let job = self.require_job_version(&alloc.common.job)?;
                 self.allocs.upsert(alloc, job, &mut self.nodes, stamp)?;
             }
             Change::AllocsDeleted(ids) => self.allocs.delete(&ids.0, &mut self.nodes, stamp),
@@ -190,9 +192,9 @@ impl State {
         if let Some(old) = self.evals.get(&eval.id)
             && (&old.job, old.create_index) != (&eval.job, eval.create_index)
         {
-            self.forget_eval(eval.id, stamp);
+            self.remove_eval(eval.id, stamp);
         }
-        self.mark(&eval.job, |marks| marks.evals = stamp.index);
+        self.touch_job(&eval.job, |indexes| indexes.evals = stamp.index);
         if eval.status.is_terminal() {
             self.live_evals_by_job.remove(&key);
         } else {
@@ -205,13 +207,14 @@ impl State {
         self.evals.insert(eval.id, eval);
     }
 
-    /// Job and create index stay, and with them its place in all indexes but that of the live ones.
+    /// Changes an evaluation in place. Its job and create index do not change, so that only the index of live evaluations
+    /// may need an update.
     fn edit_eval(&mut self, id: EvalId, stamp: Stamp, edit: impl FnOnce(&mut Evaluation)) {
         let Some(eval) = self.evals.get_mut(&id).map(Arc::make_mut) else { return };
         let was_terminal = eval.status.is_terminal();
         edit(eval);
         let (job, is_terminal) = (eval.job.clone(), eval.status.is_terminal());
-        self.mark(&job, |marks| marks.evals = stamp.index);
+        self.touch_job(&job, |indexes| indexes.evals = stamp.index);
         match (was_terminal, is_terminal) {
             (false, true) => {
                 self.live_evals_by_job.remove(&(job, id));
@@ -223,29 +226,29 @@ impl State {
         }
     }
 
-    fn forget_eval(&mut self, id: EvalId, stamp: Stamp) {
+    fn remove_eval(&mut self, id: EvalId, stamp: Stamp) {
         let Some(eval) = self.evals.remove(&id) else { return };
         let key = (eval.job.clone(), id);
         self.evals_by_job.remove(&key);
         self.live_evals_by_job.remove(&key);
         self.evals_by_creation.remove(&(eval.create_index, id));
-        self.mark(&eval.job, |marks| marks.evals = stamp.index);
+        self.touch_job(&eval.job, |indexes| indexes.evals = stamp.index);
     }
 
-    fn forget_deployment(&mut self, id: DeploymentId, stamp: Stamp) {
+    fn remove_deployment(&mut self, id: DeploymentId, stamp: Stamp) {
         let Some(deployment) = self.deployments.remove(&id) else { return };
         self.deployments_by_job.remove(&(deployment.job.job.clone(), id));
         self.deployments_by_creation.remove(&(deployment.create_index, id));
-        self.mark(&deployment.job.job, |marks| marks.deployments = stamp.index);
+        self.touch_job(&deployment.job.job, |indexes| indexes.deployments = stamp.index);
     }
 
     fn upsert_deployment(&mut self, deployment: Arc<Deployment>, stamp: Stamp) {
         if let Some(old) = self.deployments.get(&deployment.id)
             && (&old.job.job, old.create_index) != (&deployment.job.job, deployment.create_index)
         {
-            self.forget_deployment(deployment.id, stamp);
+            self.remove_deployment(deployment.id, stamp);
         }
-        self.mark(&deployment.job.job, |marks| marks.deployments = stamp.index);
+        self.touch_job(&deployment.job.job, |indexes| indexes.deployments = stamp.index);
         self.deployments_by_job.insert((deployment.job.job.clone(), deployment.id), ());
         if self.scope.has_lists() {
             self.deployments_by_creation.insert((deployment.create_index, deployment.id), ());
@@ -253,21 +256,21 @@ impl State {
         self.deployments.insert(deployment.id, deployment);
     }
 
-    /// Of a job that is gone nothing is marked: its table's index says enough.
-    fn mark(&mut self, job: &JobKey, mark: impl FnOnce(&mut JobMarks)) {
+    /// Updates the indexes of a job. Nothing is recorded for a deleted job, for which readers use the indexes of the tables.
+    fn touch_job(&mut self, job: &JobKey, set: impl FnOnce(&mut JobIndexes)) {
         if self.jobs.current(job).is_none() {
             return;
         }
-        if !self.job_marks.contains_key(job) {
-            self.job_marks.insert(job.clone(), JobMarks::default());
+        if !self.job_indexes.contains_key(job) {
+            self.job_indexes.insert(job.clone(), JobIndexes::default());
         }
-        mark(self.job_marks.get_mut(job).expect("it is there now"));
+        set(self.job_indexes.get_mut(job).expect("the entry was inserted above"));
     }
 
     fn place(&mut self, placements: &Placements, stamp: Stamp) -> Result<(), Inconsistent> {
         placements.check()?;
-        let job = self.registered(&placements.common.job)?;
-        // Not on one that is gone, whether or not it still has allocations.
+        let job = self.require_job_version(&placements.common.job)?;
+        // A deleted node is refused, even if it still has allocations.
         let slot = |id| self.nodes.get(id).map(|(slot, _)| slot).ok_or(Inconsistent::NoNode(id));
         let nodes: Vec<u32> = placements.nodes.iter().map(|id| slot(*id)).collect::<Result<_, _>>()?;
         self.allocs.place(placements, job, &nodes, &mut self.nodes, stamp)
@@ -275,11 +278,11 @@ impl State {
 
     fn change_allocs(&mut self, change: &AllocsChanged, stamp: Stamp) -> Result<(), Inconsistent> {
         change.check()?;
-        let job = change.common.as_ref().map(|common| self.registered(&common.job)).transpose()?;
+        let job = change.common.as_ref().map(|common| self.require_job_version(&common.job)).transpose()?;
         self.allocs.change(change, job, &mut self.nodes, stamp)
     }
 
-    fn registered(&self, key: &JobVersionKey) -> Result<Arc<Job>, Inconsistent> {
+    fn require_job_version(&self, key: &JobVersionKey) -> Result<Arc<Job>, Inconsistent> {
         let job = self.jobs.version(key).map(Arc::clone);
         job.ok_or_else(|| Inconsistent::NoJobVersion(Box::new(key.clone())))
     }
@@ -321,7 +324,7 @@ fn change_deployment(deployment: &mut Deployment, fields: &DeploymentFields, sta
     deployment.modify_time = stamp.at;
 }
 
-/// The table that a change is about.
+/// The table that a change belongs to.
 pub(crate) fn table_of(change: &Change) -> Table {
     match change {
         Change::Job(_) | Change::JobFields(_) | Change::JobDeleted(_) | Change::JobVersionsDeleted(_) => {

@@ -1,5 +1,4 @@
-//! A persistent ordered map: a B+tree whose nodes are structurally shared between clones.
-//! Knows nothing of what it maps; which index a table keeps, and under which key, is for the tables to say.
+//! [`BTree`]: a persistent ordered map, implemented as a B+tree whose nodes are shared between clones.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -14,56 +13,57 @@ mod range;
 #[cfg(test)]
 mod tests;
 
-/// Most entries a leaf. Measured: 32 is no faster and makes the tree higher; 128 makes writes beside a clone a third
-/// dearer where keys are reference-counted, since a copied leaf counts up each of them.
+/// Largest number of entries per leaf. Measured: 32 is not faster and makes the tree higher. 128 makes writes to a shared
+/// tree a third slower if keys are reference-counted, because copying a leaf increments each count.
 pub const LEAF_MAX: usize = 64;
 
-/// Most children a branch. Measured: 32 saves a tenth where every write copies its path, but costs lookups as much;
-/// 128 gains nothing, and copying a shared branch touches every child's reference count.
+/// Largest number of children per branch. Measured: 32 makes writes that copy their path a tenth faster, but slows down
+/// lookups by the same amount. 128 gains nothing, and copying a shared branch increments the reference count of every child.
 pub const FANOUT: usize = 64;
 
-/// Entries by which a leaf's allocation grows. Measured: room for a whole leaf at once takes a fifth more memory.
+/// Number of entries by which the capacity of a leaf grows. Measured: allocating whole leaves takes a fifth more memory.
 const LEAF_STEP: usize = 16;
 
-/// An ordered map whose clones cost one reference count and keep what they saw while the original goes on.
+/// An ordered map. A clone costs one reference count and does not see later changes of the original.
 ///
-/// The interface is that of [`std::collections::BTreeMap`]. A write copies the nodes between root and leaf that a
-/// clone still shares, once, and works in place after that; a write that finds nothing to change copies nothing.
+/// The interface is that of [`std::collections::BTreeMap`]. A write copies the nodes on its path that a clone still shares,
+/// once, and then works in place. A write that changes nothing copies nothing.
 #[derive(Clone)]
 pub struct BTree<K, V> {
     root: Arc<Node<K, V>>,
     len: usize,
 }
 
-/// All leaves are equally far from the root, and none is empty unless it is the root.
+/// All leaves have the same distance from the root, and none is empty unless it is the root.
 #[derive(Clone)]
 enum Node<K, V> {
     Branch(Branch<K, V>),
     Leaf(Leaf<K, V>),
 }
 
-/// `separators[i]` is above every key under `children[i]` and not above any under `children[i + 1]`.
+/// `separators[i]` is greater than every key under `children[i]`, and not greater than any key under `children[i + 1]`.
 #[derive(Clone)]
 struct Branch<K, V> {
     separators: Vec<K>,
     children: Vec<Arc<Node<K, V>>>,
 }
 
-/// Entries in the order of their keys. Pairs, so that a lookup's last comparison has its value at hand.
+/// Entries in the order of their keys. Keys and values are stored in pairs, so that the value is next to the key that a
+/// lookup compares last.
 struct Leaf<K, V> {
     entries: Vec<(K, V)>,
 }
 
-/// The right half of a node that had to be split, and the lowest key that belongs there.
+/// The right half of a node that was split, with the lowest key in it.
 type Split<K, V> = (K, Arc<Node<K, V>>);
 
 impl<K: Ord + Clone, V: Clone> BTree<K, V> {
-    /// An empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self { root: Arc::new(Node::Leaf(Leaf { entries: Vec::new() })), len: 0 }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -81,7 +81,7 @@ impl<K: Ord + Clone, V: Clone> BTree<K, V> {
         let mut node = &self.root;
         loop {
             match &**node {
-                Node::Branch(branch) => node = &branch.children[branch.slot(key)],
+                Node::Branch(branch) => node = &branch.children[branch.child_index(key)],
                 Node::Leaf(leaf) => return leaf.find(key).ok().map(|at| &leaf.entries[at].1),
             }
         }
@@ -95,7 +95,7 @@ impl<K: Ord + Clone, V: Clone> BTree<K, V> {
         self.get(key).is_some()
     }
 
-    /// The value under `key`, to be changed here and in no clone.
+    /// The value under `key`, for modification. Clones do not see the change.
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -107,15 +107,15 @@ impl<K: Ord + Clone, V: Clone> BTree<K, V> {
         loop {
             match Arc::make_mut(node) {
                 Node::Branch(branch) => {
-                    let slot = branch.slot(key);
-                    node = &mut branch.children[slot];
+                    let child_index = branch.child_index(key);
+                    node = &mut branch.children[child_index];
                 }
                 Node::Leaf(leaf) => return leaf.find(key).ok().map(|at| &mut leaf.entries[at].1),
             }
         }
     }
 
-    /// Sets the value under `key` and returns the one it replaces, whose key stays.
+    /// Sets the value under `key` and returns the previous one. If there was one, the existing key is kept.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let (replaced, split) = insert_under(&mut self.root, key, value);
         if let Some((separator, right)) = split {
@@ -127,7 +127,7 @@ impl<K: Ord + Clone, V: Clone> BTree<K, V> {
         replaced
     }
 
-    /// Takes the entry under `key` out and returns its value.
+    /// Removes the entry under `key` and returns its value.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -155,7 +155,7 @@ impl<K: Ord + Clone, V: Clone> BTree<K, V> {
         self.iter().next_back()
     }
 
-    /// All entries in the order of their keys; `rev()` for the other way round.
+    /// All entries in the order of their keys. Use `rev()` for descending order.
     pub fn iter(&self) -> Range<'_, K, V> {
         Range::all(&self.root)
     }
@@ -170,8 +170,8 @@ impl<K: Ord + Clone, V: Clone> BTree<K, V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The entries with keys in `range`, in order; `rev()` for the other way round.
-    /// A range whose start is above its end is empty, not a panic as in `std`.
+    /// The entries with keys in `range`, in order. Use `rev()` for descending order.
+    /// A range whose start is greater than its end is empty; `std` panics for it.
     pub fn range<Q: Ord + ?Sized>(&self, range: impl RangeBounds<Q>) -> Range<'_, K, V>
     where
         K: Borrow<Q>,
@@ -179,8 +179,8 @@ impl<K: Ord + Clone, V: Clone> BTree<K, V> {
         Range::between(&self.root, range.start_bound(), range.end_bound())
     }
 
-    /// Roughly the heap this map takes in bytes, shared nodes in full, what keys and values point to not at all.
-    /// Walks all nodes.
+    /// Approximate heap memory in bytes. Memory shared with clones counts in full; memory that keys and values point to does
+    /// not count. Visits all nodes.
     pub fn heap_bytes(&self) -> usize {
         heap_bytes_under(&self.root)
     }
@@ -193,9 +193,9 @@ fn insert_under<K: Ord + Clone, V: Clone>(
 ) -> (Option<V>, Option<Split<K, V>>) {
     match Arc::make_mut(node) {
         Node::Branch(branch) => {
-            let slot = branch.slot(&key);
-            let (replaced, split) = insert_under(&mut branch.children[slot], key, value);
-            (replaced, split.and_then(|(separator, right)| branch.insert(slot, separator, right)))
+            let child_index = branch.child_index(&key);
+            let (replaced, split) = insert_under(&mut branch.children[child_index], key, value);
+            (replaced, split.and_then(|(separator, right)| branch.insert(child_index, separator, right)))
         }
         Node::Leaf(leaf) => match leaf.find(&key) {
             Ok(at) => (Some(replace(&mut leaf.entries[at].1, value)), None),
@@ -210,9 +210,9 @@ fn remove_under<K: Ord + Clone + Borrow<Q>, V: Clone, Q: Ord + ?Sized>(
 ) -> Option<V> {
     match Arc::make_mut(node) {
         Node::Branch(branch) => {
-            let slot = branch.slot(key);
-            let removed = remove_under(&mut branch.children[slot], key);
-            branch.mend(slot);
+            let child_index = branch.child_index(key);
+            let removed = remove_under(&mut branch.children[child_index], key);
+            branch.rebalance(child_index);
             removed
         }
         Node::Leaf(leaf) => leaf.find(key).ok().map(|at| leaf.entries.remove(at).1),
@@ -233,7 +233,7 @@ fn heap_bytes_under<K, V>(node: &Node<K, V>) -> usize {
 }
 
 impl<K, V> Node<K, V> {
-    /// Entries or children: what [`LEAF_MAX`] and [`FANOUT`] bound.
+    /// Number of entries or children, which [`LEAF_MAX`] and [`FANOUT`] limit.
     fn width(&self) -> usize {
         match self {
             Self::Branch(branch) => branch.children.len(),
@@ -250,53 +250,54 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Branch<K, V> {
-    /// Which child covers `key`.
-    fn slot<Q: Ord + ?Sized>(&self, key: &Q) -> usize
+    /// Index of the child whose range contains `key`.
+    fn child_index<Q: Ord + ?Sized>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,
     {
         search(&self.separators, |separator| separator.borrow().cmp(key)).map_or_else(|at| at, |at| at + 1)
     }
 
-    /// Puts `right` after the child at `slot`.
-    fn insert(&mut self, slot: usize, separator: K, right: Arc<Node<K, V>>) -> Option<Split<K, V>> {
-        self.separators.insert(slot, separator);
-        self.children.insert(slot + 1, right);
+    /// Inserts `right` after the child at `child_index`. Returns the right half if the branch had to be split.
+    fn insert(&mut self, child_index: usize, separator: K, right: Arc<Node<K, V>>) -> Option<Split<K, V>> {
+        self.separators.insert(child_index, separator);
+        self.children.insert(child_index + 1, right);
         if self.children.len() <= FANOUT {
             return None;
         }
-        let at = split_point(slot + 1, FANOUT);
+        let at = split_point(child_index + 1, FANOUT);
         let children = self.children.split_off(at);
         let separators = self.separators.split_off(at);
-        let separator = self.separators.pop().expect("the left part has more than one child");
+        let separator = self.separators.pop().expect("the left half has more than one child");
         Some((separator, Arc::new(Node::Branch(Self { separators, children }))))
     }
 
-    /// After a removal under the child at `slot`: drops it if it is empty, and merges it with a neighbour if it is
-    /// less than a quarter full and both together leave a quarter free, so that the next insert does not split again.
-    fn mend(&mut self, slot: usize) {
-        let child = &self.children[slot];
+    /// Rebalances after a removal under the child at `child_index`. An empty child is dropped. A child that is less than a
+    /// quarter full is merged with a sibling if the result is at most three quarters full, so that the next insertion does
+    /// not split it again.
+    fn rebalance(&mut self, child_index: usize) {
+        let child = &self.children[child_index];
         let (width, max) = (child.width(), child.width_max());
         if width == 0 {
-            self.children.remove(slot);
+            self.children.remove(child_index);
             if !self.separators.is_empty() {
-                self.separators.remove(slot.saturating_sub(1));
+                self.separators.remove(child_index.saturating_sub(1));
             }
         } else if width < max / 4 {
             let fits = |other: &Arc<Node<K, V>>| other.width() + width <= max / 4 * 3;
-            if slot > 0 && fits(&self.children[slot - 1]) {
-                self.merge_with_next(slot - 1);
-            } else if self.children.get(slot + 1).is_some_and(fits) {
-                self.merge_with_next(slot);
+            if child_index > 0 && fits(&self.children[child_index - 1]) {
+                self.merge_with_next(child_index - 1);
+            } else if self.children.get(child_index + 1).is_some_and(fits) {
+                self.merge_with_next(child_index);
             }
         }
     }
 
-    /// Makes one child of the children at `slot` and `slot + 1`.
-    fn merge_with_next(&mut self, slot: usize) {
-        let separator = self.separators.remove(slot);
-        let next = Arc::unwrap_or_clone(self.children.remove(slot + 1));
-        match (Arc::make_mut(&mut self.children[slot]), next) {
+    /// Merges the children at `child_index` and `child_index + 1`.
+    fn merge_with_next(&mut self, child_index: usize) {
+        let separator = self.separators.remove(child_index);
+        let next = Arc::unwrap_or_clone(self.children.remove(child_index + 1));
+        match (Arc::make_mut(&mut self.children[child_index]), next) {
             (Node::Branch(left), Node::Branch(right)) => {
                 left.separators.push(separator);
                 left.separators.extend(right.separators);
@@ -307,14 +308,14 @@ impl<K: Ord + Clone, V: Clone> Branch<K, V> {
                 left.entries.extend(right.entries);
             }
             (Node::Branch(_), Node::Leaf(_)) | (Node::Leaf(_), Node::Branch(_)) => {
-                unreachable!("all leaves are equally far from the root")
+                unreachable!("all leaves have the same distance from the root")
             }
         }
     }
 }
 
 impl<K: Ord, V> Leaf<K, V> {
-    /// Where `key` is, or else belongs.
+    /// The position of `key`, or the position where it would be inserted.
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
     where
         K: Borrow<Q>,
@@ -322,7 +323,7 @@ impl<K: Ord, V> Leaf<K, V> {
         search(&self.entries, |(other, _)| other.borrow().cmp(key))
     }
 
-    /// Puts a new entry at `at`.
+    /// Inserts a new entry at position `at`. Returns the right half if the leaf had to be split.
     fn insert(&mut self, at: usize, key: K, value: V) -> Option<Split<K, V>>
     where
         K: Clone,
@@ -344,7 +345,7 @@ impl<K: Ord, V> Leaf<K, V> {
 }
 
 impl<K: Clone, V: Clone> Clone for Leaf<K, V> {
-    /// Copies with room for another entry: a leaf is copied in order to be changed.
+    /// Copies the leaf with capacity for another entry, because a leaf is copied only before a change.
     fn clone(&self) -> Self {
         let mut entries = Vec::with_capacity(leaf_capacity(self.entries.len() + 1));
         entries.extend_from_slice(&self.entries);
@@ -352,10 +353,10 @@ impl<K: Clone, V: Clone> Clone for Leaf<K, V> {
     }
 }
 
-/// Where in `sorted` the element is that `order` finds equal, or else would belong.
+/// Binary search: the position of the element for which `order` returns `Equal`, or the position where it would be inserted.
 ///
-/// Not `binary_search_by`: that one has no branches, so each probe waits for the memory of the one before. Here the
-/// processor guesses and fetches ahead, which takes a third off a lookup once the tree has outgrown the cache.
+/// `binary_search_by` is branchless, so each probe waits for the memory access of the previous one. Here the processor
+/// predicts the branches and prefetches, which makes lookups a third faster once the tree is larger than the cache.
 fn search<T>(sorted: &[T], order: impl Fn(&T) -> Ordering) -> Result<usize, usize> {
     let (mut low, mut high) = (0, sorted.len());
     while low < high {
@@ -369,13 +370,13 @@ fn search<T>(sorted: &[T], order: impl Fn(&T) -> Ordering) -> Result<usize, usiz
     Err(low)
 }
 
-/// What to allocate for `len` entries.
+/// Capacity to allocate for `len` entries.
 fn leaf_capacity(len: usize) -> usize {
     len.next_multiple_of(LEAF_STEP).min(LEAF_MAX)
 }
 
-/// Where a node that is full with `max` is split for a newcomer at `at`: in the middle, but at the end if it goes
-/// there, so that ascending inserts leave full nodes behind.
+/// Position at which a full node of width `max` is split to insert an element at `at`. This is the middle, or the end if the
+/// element is inserted at the end, so that ascending insertions leave full nodes.
 fn split_point(at: usize, max: usize) -> usize {
     if at == max { max } else { max / 2 }
 }

@@ -1,5 +1,4 @@
-//! A persistent vector: rows in wide leaves under a radix tree, structurally shared between clones.
-//! Knows nothing of what a row is; which row belongs to which object is for the tables to say.
+//! [`Chunked`]: a persistent vector, implemented as a radix tree with wide leaves that are shared between clones.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -11,35 +10,35 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// Rows a leaf: what one write copies when a clone shares the leaf. Measured with rows of 128 bytes: 64 makes such a
-/// write a third dearer, 16 saves a tenth and doubles the branches.
+/// Number of rows per leaf. A write to a shared leaf copies the leaf. Measured with rows of 128 bytes: 64 makes such a write
+/// a third slower; 16 makes it a tenth faster and doubles the number of branches.
 pub const LEAF: usize = 32;
 
-/// Children a branch. Copying a shared one touches every child's reference count: measured with a clone before each
-/// write, 64 costs a third more than 32, and 16 makes the tree higher and reads a fifth slower.
+/// Number of children per branch. Copying a shared branch increments the reference count of every child. Measured with a
+/// clone before each write: 64 is a third slower than 32; 16 makes the tree higher and reads a fifth slower.
 pub const FANOUT: usize = 32;
 
-/// Most rows one vector holds, so that a row number always fits a `u32`. Checked a leaf at a time.
+/// Largest number of rows in a vector, so that a row number always fits into a `u32`. Checked once per leaf.
 pub const ROWS_MAX: usize = u32::MAX as usize;
 
-/// A vector whose clones cost two reference counts and keep what they saw while the original goes on.
+/// A vector. A clone costs two reference counts and does not see later changes of the original.
 ///
-/// Full leaves hang in the tree; the last, unfinished one is kept apart, so that a push seldom walks. A write copies
-/// the leaf and the branches above it that a clone still shares, once, and works in place after that.
+/// Full leaves are in the tree. The last, partial leaf is stored separately, so that a push rarely descends the tree. A write
+/// copies the leaf and the branches above it that a clone still shares, once, and then works in place.
 #[derive(Clone)]
 pub struct Chunked<T> {
     root: Arc<Branch<T>>,
-    /// Levels of branches below the root.
+    /// Number of levels of branches below the root.
     height: u32,
-    /// How many rows are in full leaves.
+    /// Number of rows in full leaves.
     sealed: usize,
-    /// The rows after those, fewer than [`LEAF`].
+    /// The remaining rows, fewer than [`LEAF`].
     tail: Arc<Tail<T>>,
 }
 
 type Leaf<T> = [T; LEAF];
 
-/// Children are filled from the left, without gaps.
+/// Children are contiguous from the left.
 #[derive(Clone)]
 enum Branch<T> {
     Branches([Option<Arc<Branch<T>>>; FANOUT]),
@@ -49,7 +48,7 @@ enum Branch<T> {
 struct Tail<T>(Vec<T>);
 
 impl<T: Clone> Clone for Tail<T> {
-    /// Copies with room for a whole leaf: a tail is copied in order to be pushed to.
+    /// Copies the tail with capacity for a whole leaf, because a tail is copied only before a push.
     fn clone(&self) -> Self {
         let mut rows = Vec::with_capacity(LEAF);
         rows.extend_from_slice(&self.0);
@@ -58,7 +57,7 @@ impl<T: Clone> Clone for Tail<T> {
 }
 
 impl<T: Clone> Chunked<T> {
-    /// An empty vector.
+    /// Creates an empty vector.
     pub fn new() -> Self {
         Self {
             root: Arc::new(Branch::Leaves([const { None }; FANOUT])),
@@ -68,7 +67,7 @@ impl<T: Clone> Chunked<T> {
         }
     }
 
-    /// How many rows there are; the next push gets this number.
+    /// The number of rows. The next push gets this row number.
     pub fn len(&self) -> usize {
         self.sealed + self.tail.0.len()
     }
@@ -78,7 +77,7 @@ impl<T: Clone> Chunked<T> {
         self.len() == 0
     }
 
-    /// The row numbered `index`, if there are that many.
+    /// The row with number `index`, if there are that many rows.
     pub fn get(&self, index: usize) -> Option<&T> {
         if index < self.sealed {
             Some(&self.leaf(index)[index % LEAF])
@@ -87,7 +86,7 @@ impl<T: Clone> Chunked<T> {
         }
     }
 
-    /// The row numbered `index`, to be changed here and in no clone.
+    /// The row with number `index`, for modification. Clones do not see the change.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         if index >= self.len() {
             return None;
@@ -99,20 +98,25 @@ impl<T: Clone> Chunked<T> {
         loop {
             match Arc::make_mut(branch) {
                 Branch::Branches(branches) => {
-                    branch =
-                        branches[slot(index, level)].as_mut().expect("full leaves have branches above them");
+                    branch = branches[child_index(index, level)]
+                        .as_mut()
+                        .expect("full leaves have branches above them");
                     level -= 1;
                 }
                 Branch::Leaves(leaves) => {
-                    let leaf =
-                        leaves[slot(index, level)].as_mut().expect("rows before the tail are in leaves");
+                    let leaf = leaves[child_index(index, level)]
+                        .as_mut()
+                        .expect("rows before the tail are in leaves");
                     return Some(&mut Arc::make_mut(leaf)[index % LEAF]);
                 }
             }
         }
     }
 
-    /// Appends `row` and says which number it got. Panics beyond [`ROWS_MAX`].
+    /// Appends `row` and returns its number.
+    ///
+    /// # Panics
+    /// Beyond [`ROWS_MAX`] rows.
     pub fn push(&mut self, row: T) -> usize {
         let tail = &mut Arc::make_mut(&mut self.tail).0;
         let index = self.sealed + tail.len();
@@ -128,12 +132,12 @@ impl<T: Clone> Chunked<T> {
         Iter { rows: [].iter(), chunks: self.chunks() }
     }
 
-    /// All rows as runs of up to [`LEAF`], each with the number of its first row: the way to scan.
+    /// All rows in slices of up to [`LEAF`] rows, each with the number of its first row. This is the fastest way to scan.
     pub fn chunks(&self) -> Chunks<'_, T> {
         Chunks { vector: self, next: 0 }
     }
 
-    /// Roughly the heap this vector takes in bytes, shared parts in full, what rows point to not at all.
+    /// Approximate heap memory in bytes. Memory shared with clones counts in full; memory that rows point to does not count.
     pub fn heap_bytes(&self) -> usize {
         const ARC_COUNTS: usize = 2 * size_of::<usize>();
         let mut nodes = self.sealed / LEAF;
@@ -145,24 +149,27 @@ impl<T: Clone> Chunked<T> {
         bytes + size_of::<Tail<T>>() + ARC_COUNTS + self.tail.0.capacity() * size_of::<T>()
     }
 
-    /// The full leaf that holds the row `index`.
+    /// The full leaf that contains row `index`.
     fn leaf(&self, index: usize) -> &Leaf<T> {
         let (mut branch, mut level) = (&self.root, self.height);
         loop {
             match &**branch {
                 Branch::Branches(branches) => {
-                    branch =
-                        branches[slot(index, level)].as_ref().expect("full leaves have branches above them");
+                    branch = branches[child_index(index, level)]
+                        .as_ref()
+                        .expect("full leaves have branches above them");
                     level -= 1;
                 }
                 Branch::Leaves(leaves) => {
-                    return leaves[slot(index, level)].as_ref().expect("rows before the tail are in leaves");
+                    return leaves[child_index(index, level)]
+                        .as_ref()
+                        .expect("rows before the tail are in leaves");
                 }
             }
         }
     }
 
-    /// Moves the tail, just filled, into the tree. It keeps its allocation for the next rows.
+    /// Moves the rows of the full tail into the tree. The tail keeps its allocation for the next rows.
     fn seal_tail(&mut self) {
         let first = self.sealed;
         assert!(first + LEAF <= ROWS_MAX, "a chunked vector holds at most {ROWS_MAX} rows");
@@ -175,12 +182,12 @@ impl<T: Clone> Chunked<T> {
         loop {
             match Arc::make_mut(branch) {
                 Branch::Branches(branches) => {
-                    let child = &mut branches[slot(first, level)];
+                    let child = &mut branches[child_index(first, level)];
                     level -= 1;
                     branch = child.get_or_insert_with(|| Arc::new(Branch::empty(level)));
                 }
                 Branch::Leaves(leaves) => {
-                    leaves[slot(first, level)] = Some(leaf);
+                    leaves[child_index(first, level)] = Some(leaf);
                     break;
                 }
             }
@@ -188,7 +195,7 @@ impl<T: Clone> Chunked<T> {
         self.sealed += LEAF;
     }
 
-    /// Puts a new root above the full one.
+    /// Adds a new root above the full one.
     fn grow(&mut self) {
         let mut branches = [const { None }; FANOUT];
         branches[0] = Some(Arc::clone(&self.root));
@@ -198,7 +205,7 @@ impl<T: Clone> Chunked<T> {
 }
 
 impl<T> Branch<T> {
-    /// A branch without children, `level`s above the leaves' parents.
+    /// A branch without children, `level` levels above the parents of leaves.
     fn empty(level: u32) -> Self {
         if level == 0 {
             Self::Leaves([const { None }; FANOUT])
@@ -208,8 +215,8 @@ impl<T> Branch<T> {
     }
 }
 
-/// Which child of a branch, `level`s above the leaves' parents, leads to the row `index`.
-fn slot(index: usize, level: u32) -> usize {
+/// Index of the child that leads to row `index`, in a branch that is `level` levels above the parents of leaves.
+fn child_index(index: usize, level: u32) -> usize {
     (index / LEAF) >> (level * FANOUT.ilog2()) & (FANOUT - 1)
 }
 
@@ -222,7 +229,10 @@ impl<T: Clone> Default for Chunked<T> {
 }
 
 impl<T: Clone> Extend<T> for Chunked<T> {
-    /// Appends a leaf's worth at a time. Panics beyond [`ROWS_MAX`].
+    /// Appends rows one leaf at a time.
+    ///
+    /// # Panics
+    /// Beyond [`ROWS_MAX`] rows.
     fn extend<I: IntoIterator<Item = T>>(&mut self, rows: I) {
         let mut rows = rows.into_iter();
         loop {
@@ -267,7 +277,7 @@ impl<'a, T: Clone> IntoIterator for &'a Chunked<T> {
     }
 }
 
-/// What [`Chunked::chunks`] gives: `(number of the first row, rows)`.
+/// Iterator of [`Chunked::chunks`]. Its items are `(number of the first row, rows)`.
 #[derive(Clone)]
 pub struct Chunks<'a, T> {
     vector: &'a Chunked<T>,
@@ -296,7 +306,7 @@ impl<'a, T: Clone> Iterator for Chunks<'a, T> {
 impl<T: Clone> ExactSizeIterator for Chunks<'_, T> {}
 impl<T: Clone> FusedIterator for Chunks<'_, T> {}
 
-/// What [`Chunked::iter`] gives.
+/// Iterator of [`Chunked::iter`].
 #[derive(Clone)]
 pub struct Iter<'a, T> {
     rows: slice::Iter<'a, T>,

@@ -1,35 +1,35 @@
-//! Change sets that do not fit the state that they should be applied to.
+//! [`Inconsistent`]: the error for change sets that do not match the state to which they are applied.
 
 use model::plan::Uneven;
 use model::{AllocId, Index, JobVersionKey, NodeId};
 
-/// Why a change set cannot be applied. The state it was meant for is not to be used any further: reload.
+/// Why a change set cannot be applied. The state must not be used any further; the process must load it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistent {
-    /// Change sets are missing in between, or were applied already.
+    /// The change set is not the next one: change sets between are missing, or it has been applied already.
     #[error("change set {found} does not follow index {state}")]
     Gap {
-        /// The state's index.
+        /// Index of the state.
         state: Index,
-        /// The change set's.
+        /// Index of the change set.
         found: Index,
     },
-    /// A placement of an allocation that is already there.
-    #[error("allocation {0} exists already")]
+    /// A placed allocation exists already.
+    #[error("allocation {0} already exists")]
     AllocExists(AllocId),
-    /// A change of an allocation that is not there.
+    /// A changed allocation does not exist.
     #[error("allocation {0} does not exist")]
     NoAlloc(AllocId),
-    /// An update in place to another job.
+    /// An in-place update would move an allocation to another job.
     #[error("allocation {0} belongs to another job")]
     AnotherJob(AllocId),
-    /// A reference to a version of a job that is not there.
+    /// A referenced job version does not exist.
     #[error("job version {0} does not exist")]
     NoJobVersion(Box<JobVersionKey>),
-    /// A change of a node that is not there.
+    /// A changed node does not exist.
     #[error("node {0} does not exist")]
     NoNode(NodeId),
-    /// Columns that do not fit each other.
+    /// The columns of a change have different lengths.
     #[error(transparent)]
     Uneven(#[from] Uneven),
 }

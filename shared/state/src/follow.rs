@@ -1,6 +1,7 @@
-//! Following a replica change by change, for services whose cores live from what happened and not only from what is.
+//! [`Follower`]: receives the changes of a replica step by step, for services whose cores need the changes and not only the
+//! current state.
 //!
-//! A follower that is slow never holds up the replica: it falls out, and begins anew from the newest state.
+//! A slow follower does not block the replica. It loses its steps and restarts from the newest state.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -11,116 +12,118 @@ use tokio::sync::broadcast::{self, error::TryRecvError};
 use crate::replica::Snapshot;
 use crate::tables::State;
 
-/// How many steps a follower may be behind before it gets a [`Followed::Reset`]. Each keeps what its state does not share
-/// with the next one in memory; at 250 commits a second these are four seconds. To begin anew is dear where there is much, so
-/// a moment's lag must not lead to it.
-const BEHIND_MAX: usize = 1024;
+/// Number of steps that a follower may lag behind before it gets a [`Followed::Reset`]. At 250 commits a second this is
+/// four seconds. Each queued step keeps the part of its state in memory that the next state does not share. A reset is
+/// expensive if the state is large, so a short lag must not cause one.
+const LAG_MAX: usize = 1024;
 
-/// Change sets that were committed together, or became known together, and the states on both sides of all of them. What
-/// lies in between is not kept: whoever lives from it makes it anew ([`Self::one_by_one`]).
+/// Change sets that were committed or received together, with the states before the first and after the last of them. The
+/// states in between are not stored; [`Self::one_by_one`] recomputes them.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// The state that they were applied to.
+    /// The state before the first change set.
     pub before: Snapshot,
-    /// What changed: change sets that follow each other, at least one.
+    /// Consecutive change sets, at least one.
     pub sets: Arc<[Arc<ChangeSet>]>,
-    /// The state at the last one's index.
+    /// The state after the last change set.
     pub after: Snapshot,
-    /// The same one by one, once somebody has asked for it.
+    /// The result of [`Self::one_by_one`], computed on the first call.
     one_by_one: Arc<OnceLock<Vec<OneSet>>>,
 }
 
-/// One change set of a step, and the states on both sides of it.
+/// One change set of a step, with the states before and after it.
 #[derive(Debug, Clone)]
 pub struct OneSet {
-    /// The state that it was applied to.
+    /// The state before the change set.
     pub before: Snapshot,
-    /// What changed.
+    /// The change set.
     pub set: Arc<ChangeSet>,
-    /// The state at its index.
+    /// The state after the change set.
     pub after: Snapshot,
 }
 
 impl Step {
-    /// A step from one state to another by all of `sets`.
+    /// Creates a step that leads from `before` to `after` by applying `sets`.
     pub fn new(before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) -> Self {
         Self { before, sets: sets.into(), after, one_by_one: Arc::default() }
     }
 
-    /// This step and those that follow it, as one.
-    fn with(self, later: &[Self]) -> Self {
+    /// Merges this step with the steps that follow it.
+    fn merge(self, later: &[Self]) -> Self {
         let Some(last) = later.last() else { return self };
         let sets = [&self].into_iter().chain(later).flat_map(|step| step.sets.iter().cloned()).collect();
         Self::new(self.before, sets, Arc::clone(&last.after))
     }
 
-    /// All that changed, in its order.
+    /// The changes of all change sets, in order.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         self.sets.iter().flat_map(|set| &set.changes)
     }
 
-    /// Its change sets one by one. The states in between are made anew, once for all who ask.
+    /// The change sets one by one, with the states in between. These are recomputed on the first call, and shared by all
+    /// clones of the step.
     pub fn one_by_one(&self) -> &[OneSet] {
         self.one_by_one.get_or_init(|| {
             let mut last = Arc::clone(&self.before);
-            let one = |set: &Arc<ChangeSet>| {
+            let apply = |set: &Arc<ChangeSet>| {
                 let after = if set.index == self.after.index() {
                     Arc::clone(&self.after)
                 } else {
                     let mut after = State::clone(&last);
-                    after.apply(set).expect("it was applied to this state before");
+                    after.apply(set).expect("the change set was applied to this state before");
                     Arc::new(after)
                 };
                 let before = std::mem::replace(&mut last, Arc::clone(&after));
                 OneSet { before, set: Arc::clone(set), after }
             };
-            self.sets.iter().map(one).collect()
+            self.sets.iter().map(apply).collect()
         })
     }
 }
 
-/// What a follower is told.
+/// An event for a follower.
 #[derive(Debug, Clone)]
 pub enum Followed {
-    /// Forget everything and begin with this state: it was loaded anew, or the follower was too slow.
+    /// The follower must discard what it derived from earlier states and restart from this one. The state was loaded again,
+    /// or the follower was too slow.
     Reset(Snapshot),
-    /// The state moved on.
+    /// The state advanced.
     Step(Step),
 }
 
-/// The newest state and those who follow it; what a replica and its followers share.
+/// The newest state and the channel to its followers, shared by a replica and its followers.
 #[derive(Debug)]
 pub(crate) struct Newest {
     state: ArcSwap<State>,
-    /// Held while a new state is made, so that no two writers begin from the same one, and while a follower begins.
-    writing: Mutex<()>,
+    /// Held while a new state is computed, so that no two writers start from the same state, and while a follower starts.
+    write_lock: Mutex<()>,
     followers: broadcast::Sender<Followed>,
 }
 
 impl Newest {
     pub(crate) fn new(state: State) -> Self {
-        let followers = broadcast::Sender::new(BEHIND_MAX);
-        Self { state: ArcSwap::from_pointee(state), writing: Mutex::new(()), followers }
+        let followers = broadcast::Sender::new(LAG_MAX);
+        Self { state: ArcSwap::from_pointee(state), write_lock: Mutex::new(()), followers }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.state.load_full()
     }
 
-    pub(crate) fn write(&self) -> Writing<'_> {
-        // The guarded value is empty: a panic of another writer left nothing half done.
-        let guard = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        Writing { newest: self, _guard: guard }
+    pub(crate) fn write(&self) -> WriteGuard<'_> {
+        // The mutex guards no data, so a panic of another writer leaves nothing inconsistent.
+        let guard = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        WriteGuard { newest: self, _guard: guard }
     }
 }
 
-/// The right to replace the newest state.
-pub(crate) struct Writing<'a> {
+/// Exclusive permission to replace the newest state.
+pub(crate) struct WriteGuard<'a> {
     newest: &'a Newest,
     _guard: MutexGuard<'a, ()>,
 }
 
-impl Writing<'_> {
+impl WriteGuard<'_> {
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.newest.snapshot()
     }
@@ -129,62 +132,62 @@ impl Writing<'_> {
         self.newest.state.store(state);
     }
 
-    /// Whether anybody follows; nobody begins to while this lives.
+    /// Whether there are followers. No follower starts while the guard is held.
     pub(crate) fn is_followed(&self) -> bool {
         self.newest.followers.receiver_count() > 0
     }
 
-    /// Tells all followers. The state that it speaks of has been stored before.
-    pub(crate) fn tell(&self, followed: Followed) {
-        // Fails when there is nobody to tell.
-        let _ = self.newest.followers.send(followed);
+    /// Sends an event to all followers. The caller has already stored the state that the event contains.
+    pub(crate) fn send(&self, event: Followed) {
+        // Fails only if there are no followers.
+        let _ = self.newest.followers.send(event);
     }
 }
 
-/// Somebody who follows a replica ([`Replica::follow`](crate::Replica::follow)).
+/// Receives the changes of a replica ([`Replica::follow`](crate::Replica::follow)).
 #[derive(Debug)]
 pub struct Follower {
     newest: Arc<Newest>,
-    /// `None` before the first look, and after falling too far behind.
-    told: Option<broadcast::Receiver<Followed>>,
+    /// `None` before the first event.
+    events: Option<broadcast::Receiver<Followed>>,
 }
 
 impl Follower {
     pub(crate) fn new(newest: Arc<Newest>) -> Self {
-        Self { newest, told: None }
+        Self { newest, events: None }
     }
 
-    /// What comes next. Never ends; one that falls too far behind gets a [`Followed::Reset`]. May be cancelled without
-    /// losing anything.
+    /// Waits for the next event. The stream never ends; a follower that lags too far behind gets a [`Followed::Reset`].
+    /// Cancelling the future loses no event.
     pub async fn next(&mut self) -> Followed {
-        if let Some(told) = &mut self.told
-            && let Ok(followed) = told.recv().await
+        if let Some(events) = &mut self.events
+            && let Ok(event) = events.recv().await
         {
-            return followed;
+            return event;
         }
-        self.begin()
+        self.restart()
     }
 
-    /// What comes next with all that has come by then, as one step; else as [`Self::next`].
+    /// Waits like [`Self::next`], and merges all steps that have arrived by then into one.
     pub async fn next_all(&mut self) -> Followed {
-        let Followed::Step(first) = self.next().await else { return self.begin() };
+        let Followed::Step(first) = self.next().await else { return self.restart() };
         let mut later = Vec::new();
-        while let Some(told) = &mut self.told {
-            match told.try_recv() {
+        while let Some(events) = &mut self.events {
+            match events.try_recv() {
                 Ok(Followed::Step(step)) => later.push(step),
                 Err(TryRecvError::Empty) => break,
                 Ok(Followed::Reset(_)) | Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
-                    return self.begin();
+                    return self.restart();
                 }
             }
         }
-        Followed::Step(first.with(&later))
+        Followed::Step(first.merge(&later))
     }
 
-    /// Forgets what was told, and begins with the newest state.
-    fn begin(&mut self) -> Followed {
-        let writing = self.newest.write();
-        self.told = Some(self.newest.followers.subscribe());
-        Followed::Reset(writing.snapshot())
+    /// Discards all pending events and restarts from the newest state.
+    fn restart(&mut self) -> Followed {
+        let guard = self.newest.write();
+        self.events = Some(self.newest.followers.subscribe());
+        Followed::Reset(guard.snapshot())
     }
 }

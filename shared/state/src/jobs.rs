@@ -1,5 +1,4 @@
-//! The jobs: every version that something still refers to, which of them is current, what they were registered from,
-//! and what their allocations add up to.
+//! [`JobTable`]: the versions, sources and summaries of jobs. A version is kept as long as anything refers to it.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,19 +14,19 @@ use crate::error::Inconsistent;
 pub(crate) struct JobTable {
     current: BTree<JobKey, Arc<Job>>,
     versions: BTree<JobVersionKey, Arc<Job>>,
-    /// Not every version has one, and one may stay a little longer than its version.
+    /// The sources of versions. Not every version has one, and a source may outlive its version for a short time.
     submissions: BTree<JobVersionKey, Arc<JobSubmission>>,
     summaries: BTree<JobKey, Arc<JobSummary>>,
-    /// The last index at which a scheduler's attempt on the job was taken.
-    plans: BTree<JobKey, Index>,
-    /// Jobs of type system that are not stopped: every node is theirs (N-5.2).
+    /// The last index at which a scheduler's plan for the job was accepted.
+    plan_indexes: BTree<JobKey, Index>,
+    /// Jobs of type system that are not stopped. A change of any node concerns them (N-5.2).
     system: BTree<JobKey, ()>,
-    /// The current jobs by the index at which each changed last; `None` where nobody asks for lists.
+    /// The current jobs by the index of their last change; `None` if lists are out of scope.
     by_change: Option<BTree<(Index, JobKey), ()>>,
 }
 
 impl JobTable {
-    /// An empty table.
+    /// Creates an empty table.
     pub(crate) fn new(with_lists: bool) -> Self {
         Self { by_change: with_lists.then(BTree::new), ..Self::default() }
     }
@@ -40,7 +39,7 @@ impl JobTable {
         self.versions.get(key)
     }
 
-    /// The versions of a job, the oldest incarnation and version first.
+    /// The versions of a job, oldest incarnation and version first.
     pub(crate) fn versions<'a>(
         &'a self,
         key: &JobKey,
@@ -52,7 +51,7 @@ impl JobTable {
         self.submissions.get(key)
     }
 
-    /// What the versions of a job were registered from, the oldest incarnation and version first.
+    /// The sources of the versions of a job, oldest incarnation and version first.
     pub(crate) fn submissions<'a>(
         &'a self,
         key: &JobKey,
@@ -65,7 +64,7 @@ impl JobTable {
         self.current.values()
     }
 
-    /// The current jobs from one on.
+    /// The current jobs with keys in `range`.
     pub(crate) fn range(
         &self,
         range: impl std::ops::RangeBounds<JobKey>,
@@ -73,7 +72,7 @@ impl JobTable {
         self.current.range(range).map(|(_, job)| job)
     }
 
-    /// The current jobs in the order of their last changes.
+    /// The current jobs, ordered by the index of their last change.
     pub(crate) fn by_change(
         &self,
         range: impl std::ops::RangeBounds<(Index, JobKey)>,
@@ -98,13 +97,14 @@ impl JobTable {
     }
 
     pub(crate) fn plan_index(&self, key: &JobKey) -> Index {
-        self.plans.get(key).copied().unwrap_or_default()
+        self.plan_indexes.get(key).copied().unwrap_or_default()
     }
 
-    /// Of a job that is gone nothing is kept: its evaluations are finished, and that refuses late attempts.
+    /// Records the index of an accepted plan. Nothing is recorded for a deleted job: its evaluations have finished, and for
+    /// that reason late plans are refused.
     pub(crate) fn set_plan_index(&mut self, key: &JobKey, index: Index) {
         if self.current.contains_key(key) {
-            self.plans.insert(key.clone(), index);
+            self.plan_indexes.insert(key.clone(), index);
         }
     }
 
@@ -113,7 +113,7 @@ impl JobTable {
         let is_current = self.current.get(&key.job).is_none_or(|current| current.version_key() <= key);
         if is_current {
             let before = self.current.insert(key.job.clone(), Arc::clone(&job));
-            self.moved(&key.job, before.map(|before| before.modify_index), job.modify_index);
+            self.update_by_change(&key.job, before.map(|before| before.modify_index), job.modify_index);
             if job.spec.kind == JobType::System && !job.spec.stop {
                 self.system.insert(key.job.clone(), ());
             } else {
@@ -140,13 +140,13 @@ impl JobTable {
             && current.version_key() == fields.key
         {
             let before = std::mem::replace(current, job).modify_index;
-            self.moved(&fields.key.job, Some(before), index);
+            self.update_by_change(&fields.key.job, Some(before), index);
         }
         Ok(())
     }
 
-    /// A current job changed at an index, and before that at another one.
-    fn moved(&mut self, key: &JobKey, before: Option<Index>, index: Index) {
+    /// Moves a job in the list by last change from index `before` to `index`.
+    fn update_by_change(&mut self, key: &JobKey, before: Option<Index>, index: Index) {
         let Some(by_change) = &mut self.by_change else { return };
         if let Some(before) = before {
             by_change.remove(&(before, key.clone()));
@@ -165,7 +165,7 @@ impl JobTable {
             by_change.remove(&(job.modify_index, key.clone()));
         }
         self.summaries.remove(key);
-        self.plans.remove(key);
+        self.plan_indexes.remove(key);
         self.system.remove(key);
     }
 
@@ -175,7 +175,8 @@ impl JobTable {
         }
     }
 
-    /// Equal sources are one, also where they were loaded one by one: most versions take over the one before.
+    /// Stores the source of a version. If it equals the source of another version of the job, the two share memory. Most
+    /// versions have the source of the previous one, also if they were loaded separately.
     pub(crate) fn set_submission(&mut self, mut submission: JobSubmission) {
         let equal = self.submissions(&submission.version.job).find(|one| one.source == submission.source);
         if let Some(equal) = equal {
@@ -202,7 +203,7 @@ impl JobTable {
     }
 }
 
-/// All versions of all incarnations of a job.
+/// The keys of all versions of all incarnations of a job.
 fn all_versions(key: &JobKey) -> RangeInclusive<JobVersionKey> {
     let bound = |index, version| JobVersionKey { job: key.clone(), create_index: Index(index), version };
     bound(0, 0)..=bound(u64::MAX, u64::MAX)

@@ -1,137 +1,142 @@
-//! A persistent map in two layers: a small tree that takes what is new, and a large one that gets all of it at once.
+//! [`Layered`]: a persistent map in two layers. New entries go into a small tree, which is merged into a large tree when it
+//! is full.
 //!
-//! A write to a tree that a clone shares copies the path to its leaf, and each branch on it counts up as many children as it
-//! has: cache misses where the tree is large and keys lie all over it. In a small tree everything is at hand, and what then
-//! comes at once comes in order, many keys a branch.
+//! A write to a shared tree copies the path to its leaf, and copying a branch increments the reference counts of all its
+//! children. If the tree is large and the keys are random, these are cache misses. The small tree fits into the cache. The
+//! merge inserts keys in order, so that many keys share a branch.
 
 use std::ops::RangeBounds;
 
 use crate::btree::{BTree, Range};
 
-/// So many entries are new at most.
-const NEW_MAX: usize = 4_096;
+/// Number of recent entries that triggers a merge.
+const RECENT_MAX: usize = 4_096;
 
-/// A map whose clones cost two reference counts and keep what they saw. A key is in one of the layers.
+/// An ordered map. A clone costs two reference counts and does not see later changes of the original. A key is in one of the
+/// layers only.
 #[derive(Debug, Clone)]
 pub(crate) struct Layered<K: Ord + Clone, V: Clone> {
-    new: BTree<K, V>,
-    settled: BTree<K, V>,
+    recent: BTree<K, V>,
+    merged: BTree<K, V>,
 }
 
 impl<K: Ord + Clone, V: Clone> Layered<K, V> {
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
-        self.new.len() + self.settled.len()
+        self.recent.len() + self.merged.len()
     }
 
     /// The value under `key`.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.new.get(key).or_else(|| self.settled.get(key))
+        self.recent.get(key).or_else(|| self.merged.get(key))
     }
 
-    /// Sets the value under `key` and returns the one it replaces.
+    /// Sets the value under `key` and returns the previous one.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        if self.settled.contains_key(&key) {
-            return self.settled.insert(key, value);
+        if self.merged.contains_key(&key) {
+            return self.merged.insert(key, value);
         }
         self.insert_new(key, value)
     }
 
-    /// The same where `key` is known not to have settled, which need not be looked up then: that is the larger part of it.
+    /// Inserts like [`Self::insert`], but `key` must not be in the large tree. This saves the lookup there, which is most of
+    /// the cost of an insertion.
     pub(crate) fn insert_new(&mut self, key: K, value: V) -> Option<V> {
-        debug_assert!(!self.settled.contains_key(&key), "a key is in one of the layers");
-        let replaced = self.new.insert(key, value);
-        if self.new.len() >= NEW_MAX {
-            let new = std::mem::take(&mut self.new);
-            self.settled.extend(new.iter().map(|(key, value)| (key.clone(), value.clone())));
+        debug_assert!(!self.merged.contains_key(&key), "a key is in one of the layers only");
+        let replaced = self.recent.insert(key, value);
+        if self.recent.len() >= RECENT_MAX {
+            let recent = std::mem::take(&mut self.recent);
+            self.merged.extend(recent.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
         replaced
     }
 
-    /// Takes the entry under `key` out and returns its value.
+    /// Removes the entry under `key` and returns its value.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
-        self.new.remove(key).or_else(|| self.settled.remove(key))
+        self.recent.remove(key).or_else(|| self.merged.remove(key))
     }
 
     /// All values in the order of their keys.
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
-        Merged::of(self.new.iter(), self.settled.iter()).map(|(_, value)| value)
+        MergeIter::new(self.recent.iter(), self.merged.iter()).map(|(_, value)| value)
     }
 
     /// The values with keys in `range`, in order.
     pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = &V> {
         let range = (range.start_bound(), range.end_bound());
-        Merged::of(self.new.range(range), self.settled.range(range)).map(|(_, value)| value)
+        MergeIter::new(self.recent.range(range), self.merged.range(range)).map(|(_, value)| value)
     }
 
-    /// Roughly the heap this map takes in bytes, as [`BTree::heap_bytes`].
+    /// Approximate heap memory in bytes, as [`BTree::heap_bytes`].
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.new.heap_bytes() + self.settled.heap_bytes()
+        self.recent.heap_bytes() + self.merged.heap_bytes()
     }
 }
 
 impl<K: Ord + Clone, V: Clone> Default for Layered<K, V> {
     fn default() -> Self {
-        Self { new: BTree::default(), settled: BTree::default() }
+        Self { recent: BTree::default(), merged: BTree::default() }
     }
 }
 
-/// The entries of both layers in one order.
-struct Merged<'a, K, V> {
-    new: Ends<'a, K, V>,
-    settled: Ends<'a, K, V>,
+/// Iterates over the entries of both layers in the order of their keys.
+struct MergeIter<'a, K, V> {
+    recent: PeekableRange<'a, K, V>,
+    merged: PeekableRange<'a, K, V>,
 }
 
-/// A layer's entries, of which the next at each end may have been looked at.
-struct Ends<'a, K, V> {
-    between: Range<'a, K, V>,
+/// A range that can be peeked at both ends.
+struct PeekableRange<'a, K, V> {
+    rest: Range<'a, K, V>,
+    /// The next entry at the front, if it was peeked at.
     front: Option<(&'a K, &'a V)>,
+    /// The next entry at the back, if it was peeked at.
     back: Option<(&'a K, &'a V)>,
 }
 
-impl<'a, K, V> Ends<'a, K, V> {
-    /// The next entry from the front, which stays there.
-    fn front(&mut self) -> Option<(&'a K, &'a V)> {
+impl<'a, K, V> PeekableRange<'a, K, V> {
+    /// Peeks at the next entry from the front.
+    fn peek_front(&mut self) -> Option<(&'a K, &'a V)> {
         if self.front.is_none() {
-            self.front = self.between.next().or_else(|| self.back.take());
+            self.front = self.rest.next().or_else(|| self.back.take());
         }
         self.front
     }
 
-    /// The next entry from the back, which stays there.
-    fn back(&mut self) -> Option<(&'a K, &'a V)> {
+    /// Peeks at the next entry from the back.
+    fn peek_back(&mut self) -> Option<(&'a K, &'a V)> {
         if self.back.is_none() {
-            self.back = self.between.next_back().or_else(|| self.front.take());
+            self.back = self.rest.next_back().or_else(|| self.front.take());
         }
         self.back
     }
 }
 
-impl<'a, K, V> Merged<'a, K, V> {
-    fn of(new: Range<'a, K, V>, settled: Range<'a, K, V>) -> Self {
-        let ends = |between| Ends { between, front: None, back: None };
-        Self { new: ends(new), settled: ends(settled) }
+impl<'a, K, V> MergeIter<'a, K, V> {
+    fn new(recent: Range<'a, K, V>, merged: Range<'a, K, V>) -> Self {
+        let peekable = |rest| PeekableRange { rest, front: None, back: None };
+        Self { recent: peekable(recent), merged: peekable(merged) }
     }
 }
 
-impl<'a, K: Ord, V> Iterator for Merged<'a, K, V> {
+impl<'a, K: Ord, V> Iterator for MergeIter<'a, K, V> {
     type Item = (&'a K, &'a V);
 
     fn next(&mut self) -> Option<Self::Item> {
-        match (self.new.front(), self.settled.front()) {
-            (Some((new, _)), Some((settled, _))) if new > settled => self.settled.front.take(),
-            (Some(_), _) => self.new.front.take(),
-            (None, _) => self.settled.front.take(),
+        match (self.recent.peek_front(), self.merged.peek_front()) {
+            (Some((recent, _)), Some((merged, _))) if recent > merged => self.merged.front.take(),
+            (Some(_), _) => self.recent.front.take(),
+            (None, _) => self.merged.front.take(),
         }
     }
 }
 
-impl<K: Ord, V> DoubleEndedIterator for Merged<'_, K, V> {
+impl<K: Ord, V> DoubleEndedIterator for MergeIter<'_, K, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        match (self.new.back(), self.settled.back()) {
-            (Some((new, _)), Some((settled, _))) if new < settled => self.settled.back.take(),
-            (Some(_), _) => self.new.back.take(),
-            (None, _) => self.settled.back.take(),
+        match (self.recent.peek_back(), self.merged.peek_back()) {
+            (Some((recent, _)), Some((merged, _))) if recent < merged => self.merged.back.take(),
+            (Some(_), _) => self.recent.back.take(),
+            (None, _) => self.merged.back.take(),
         }
     }
 }
@@ -147,7 +152,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Op {
         Insert(u16),
-        /// So many keys at once, far apart.
+        /// Inserts this many keys, which are far apart.
         InsertMany(u16),
         Remove(u16),
         Clone,
@@ -167,7 +172,7 @@ mod tests {
         prop_assert!(layered.values().eq(model.values()));
         prop_assert!(layered.values().rev().eq(model.values().rev()));
         prop_assert!(layered.range(100..=60_000).eq(model.range(100..=60_000).map(|(_, value)| value)));
-        // From both ends until they meet.
+        // Reads from both ends until they meet.
         let (mut ours, mut theirs) = (layered.values(), model.values());
         loop {
             let ends = (ours.next(), ours.next_back());
@@ -198,7 +203,7 @@ mod tests {
                     }
                     Op::Clone => clones.push((layered.clone(), model.clone())),
                 }
-                prop_assert!(layered.new.len() < NEW_MAX);
+                prop_assert!(layered.recent.len() < RECENT_MAX);
             }
             clones.push((layered, model));
             for (layered, model) in &clones {
@@ -208,13 +213,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_settles() {
+    fn recent_entries_are_merged() {
         let mut layered = Layered::default();
-        for key in 0..10 * NEW_MAX {
+        for key in 0..10 * RECENT_MAX {
             layered.insert(key, key);
         }
-        assert_eq!((layered.new.len(), layered.settled.len()), (0, 10 * NEW_MAX));
+        assert_eq!((layered.recent.len(), layered.merged.len()), (0, 10 * RECENT_MAX));
         layered.insert(3, 0);
-        assert_eq!((layered.get(&3), layered.new.len()), (Some(&0), 0), "where it is");
+        assert_eq!(
+            (layered.get(&3), layered.recent.len()),
+            (Some(&0), 0),
+            "the value is replaced in its layer"
+        );
     }
 }

@@ -1,25 +1,26 @@
-//! The cluster's state in memory: what every service decides on.
+//! The state of the cluster in memory, from which every service decides.
 //!
-//! A [`State`] is a set of tables at one index. Change sets move it on; cloning it is free of cost whatever its size,
-//! and a clone stays as it is. So one thing serves as a replica's newest state, as the snapshot that a scheduler works
-//! on, and as the overlay on which the applier judges what is not committed yet. [`Replica`] is one process's shared
-//! copy with its watches. Where change sets come from, and where they are kept, is `bus`'s and `store`'s business.
+//! A [`State`] is a set of tables at one index. Applying a change set advances it to the next index. Cloning a state is
+//! cheap regardless of its size, and a clone does not change. So one type is the newest state of a replica, the snapshot of
+//! a scheduler, and the overlay on which the applier executes commands before they are committed. [`Replica`] is the copy
+//! that the services of one process share, with its watches. The crate `bus` delivers change sets, and `store` persists
+//! them.
 
 mod allocs;
 mod apply;
 pub mod btree;
 pub mod chunked;
 mod error;
-mod filed;
 mod follow;
 mod jobs;
 mod layered;
 mod names;
 mod nodes;
-mod places;
 mod replica;
 mod rollout;
 mod scope;
+mod slab;
+mod slab_map;
 mod slots;
 mod stamp;
 mod tables;

@@ -1,14 +1,14 @@
-//! Numbers for names that many objects share: computed classes, datacenters, node pools.
+//! [`Names`]: interned names of computed classes, datacenters and node pools.
 //!
-//! Comparing numbers is what makes a scan over all nodes fast. They are this process's own and never leave it. A name
-//! keeps its number for as long as the process runs; there are few enough names for that.
+//! A scan over all nodes compares numbers instead of names, which makes it fast. The numbers are local to the process. A
+//! name keeps its number as long as the process runs, because there are few names.
 
 use model::Text;
 
 use crate::btree::BTree;
 use crate::chunked::Chunked;
 
-/// Names with their numbers, both ways.
+/// A mapping from names to numbers and back.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     numbers: BTree<Text, u32>,
@@ -16,27 +16,28 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name's number, if it ever got one.
+    /// The number of a name, if it has one.
     pub fn number(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
     }
 
-    /// The name with that number.
+    /// The name with a number.
     pub fn name(&self, number: u32) -> Option<&Text> {
         self.names.get(number as usize)
     }
 
-    /// How many names there are; their numbers are those below.
+    /// The count of names. All their numbers are below it.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    pub(crate) fn number_for(&mut self, name: &Text) -> u32 {
+    /// The number of a name. Assigns one if it has none.
+    pub(crate) fn intern(&mut self, name: &Text) -> u32 {
         if let Some(number) = self.number(name) {
             return number;
         }

@@ -1,4 +1,4 @@
-//! One process's shared copy of the state, its watches, and waiting for an index.
+//! [`Replica`]: the copy of the state that all services of a process share, with its watches.
 
 use std::sync::Arc;
 
@@ -6,18 +6,17 @@ use model::Index;
 use model::change::ChangeSet;
 
 use crate::error::Inconsistent;
-use crate::follow::{Followed, Follower, Newest, Step, Writing};
+use crate::follow::{Followed, Follower, Newest, Step, WriteGuard};
 use crate::scope::Scope;
 use crate::tables::State;
 use crate::watch::{Watch, WatchKey, Watches};
 
-/// The state at one index, shared and unchanging.
+/// An immutable view of the state at one index.
 pub type Snapshot = Arc<State>;
 
-/// A copy of the state that follows the log, for all services of a process (design §4).
+/// A copy of the state that follows the log, shared by all services of a process (design §4).
 ///
-/// Whoever brings it change sets may do so beside others; anybody reads it at any time, without waiting for them or
-/// holding them up.
+/// Several writers may apply change sets concurrently. Readers never wait for writers, and writers never wait for readers.
 #[derive(Debug)]
 pub struct Replica {
     newest: Arc<Newest>,
@@ -25,12 +24,12 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// A replica that begins with `state`.
+    /// Creates a replica with an initial state.
     pub fn new(state: State) -> Self {
         Self { newest: Arc::new(Newest::new(state)), watches: Arc::default() }
     }
 
-    /// What of the cluster its states keep.
+    /// The scope of its states.
     pub fn scope(&self) -> Scope {
         self.snapshot().scope()
     }
@@ -40,32 +39,34 @@ impl Replica {
         self.newest.snapshot()
     }
 
-    /// Applies those of `sets` that are newer than the state (older ones are repeats), publishes the result once, and
-    /// tells whoever waits for it or follows.
+    /// Applies the change sets that are newer than the state, and publishes the resulting state to watches and followers.
+    /// Older change sets are repeats and are skipped. `sets` must be in index order.
     ///
     /// # Errors
-    /// If they do not fit. The replica then stays as it was; unless only change sets are missing in between
-    /// ([`Inconsistent::Gap`]), it should be given a newly loaded state.
+    /// If a change set does not match the state. The replica is then unchanged. Unless the error is
+    /// [`Inconsistent::Gap`], where only change sets are missing, the caller should load the state again.
     pub fn apply(&self, sets: Vec<Arc<ChangeSet>>) -> Result<(), Inconsistent> {
-        let writing = self.newest.write();
-        let before = writing.snapshot();
+        let guard = self.newest.write();
+        let before = guard.snapshot();
         let sets = newer(sets, &before);
         let mut after = State::clone(&before);
         for set in &sets {
             after.apply(set)?;
         }
-        self.publish(&writing, before, sets, Arc::new(after));
+        self.publish(&guard, before, sets, Arc::new(after));
         Ok(())
     }
 
-    /// Takes over the state that somebody made from this replica's by applying `sets`: an overlay that has been
-    /// committed, so that nothing is applied twice. Those that the replica has already are passed over.
+    /// Replaces the state by `after`, which the caller has computed from this replica's state by applying `sets`. The plan
+    /// applier adopts its overlay after a commit, so that no change set is applied twice. Change sets that the replica has
+    /// already are skipped.
     ///
     /// # Errors
-    /// If they do not lead from the replica's index to the state's, one by one. The replica then stays as it was.
+    /// If the indexes of the change sets do not lead from the replica's index to the index of `after` without gaps. The
+    /// replica is then unchanged.
     pub fn adopt(&self, sets: Vec<Arc<ChangeSet>>, after: Snapshot) -> Result<(), Inconsistent> {
-        let writing = self.newest.write();
-        let before = writing.snapshot();
+        let guard = self.newest.write();
+        let before = guard.snapshot();
         let sets = newer(sets, &before);
         let Some(last) = sets.last().map(|set| set.index) else { return Ok(()) };
         let mut index = before.index();
@@ -78,42 +79,43 @@ impl Replica {
         if after.index() != last {
             return Err(Inconsistent::Gap { state: last, found: after.index() });
         }
-        self.publish(&writing, before, sets, after);
+        self.publish(&guard, before, sets, after);
         Ok(())
     }
 
-    /// Replaces the state by one that was loaded anew, and wakes everybody: nobody knows what changed in between.
+    /// Replaces the state by one that was loaded, and wakes all watches, because the changes in between are unknown.
     pub fn reset(&self, state: State) {
         self.replace(&self.newest.write(), state);
     }
 
-    /// The same, unless the replica is as far already; whether it was done. One that has nothing yet is of no history, and
-    /// takes even the empty state of one.
+    /// Replaces the state like [`Self::reset`] if `state` is newer. Returns whether it was replaced. A new replica belongs to
+    /// no history and accepts even an empty state of a history.
     pub fn catch_up(&self, state: State) -> bool {
-        let writing = self.newest.write();
-        let known = writing.snapshot();
-        let is_first = known.index() == Index::ZERO && known.history() != state.history();
-        let is_newer = is_first || state.index() > known.index();
+        let guard = self.newest.write();
+        let current = guard.snapshot();
+        let is_first = current.index() == Index::ZERO && current.history() != state.history();
+        let is_newer = is_first || state.index() > current.index();
         if is_newer {
-            self.replace(&writing, state);
+            self.replace(&guard, state);
         }
         is_newer
     }
 
-    /// Watches several things at once. Set the watch, then look, then wait: what changes after the look wakes it.
+    /// Watches several keys at once. Set the watch first, then take a snapshot, then wait: every change after the snapshot
+    /// wakes the watch.
     pub fn watch(&self, keys: impl IntoIterator<Item = WatchKey>) -> Watch {
         self.watches.watch(keys.into_iter().collect())
     }
 
-    /// Every change from now on, in order. The first thing that comes is [`Followed::Reset`] with the newest state.
+    /// Follows all changes from now on, in order. The first event is [`Followed::Reset`] with the newest state.
     pub fn follow(&self) -> Follower {
         Follower::new(Arc::clone(&self.newest))
     }
 
-    /// Waits until the state has reached `index`, and returns it. Put a time-out around it.
+    /// Waits until the state has reached `index`, and returns the state. Use it with a timeout.
     pub async fn wait_for(&self, index: Index) -> Snapshot {
         loop {
-            // Waiting begins before looking: an index reached in between is not missed.
+            // Starts to wait before taking the snapshot, so that an index reached in between is not missed.
             let wait = self.watches.wait_for(index);
             let snapshot = self.snapshot();
             if snapshot.index() >= index {
@@ -123,30 +125,30 @@ impl Replica {
         }
     }
 
-    fn replace(&self, writing: &Writing<'_>, state: State) {
+    fn replace(&self, guard: &WriteGuard<'_>, state: State) {
         let state = Arc::new(state);
-        writing.store(Arc::clone(&state));
+        guard.store(Arc::clone(&state));
         self.watches.wake_until(state.index());
         self.watches.wake_all();
-        writing.tell(Followed::Reset(state));
+        guard.send(Followed::Reset(state));
     }
 
-    fn publish(&self, writing: &Writing<'_>, before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) {
+    fn publish(&self, guard: &WriteGuard<'_>, before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) {
         if sets.is_empty() {
             return;
         }
-        writing.store(Arc::clone(&after));
+        guard.store(Arc::clone(&after));
         self.watches.wake_until(after.index());
         if !self.watches.is_idle() {
             sets.iter().for_each(|set| self.watches.wake(set, &before, &after));
         }
-        if writing.is_followed() {
-            writing.tell(Followed::Step(Step::new(before, sets, after)));
+        if guard.is_followed() {
+            guard.send(Followed::Step(Step::new(before, sets, after)));
         }
     }
 }
 
-/// Those of `sets`, in index order, that lead on from a state.
+/// Removes the change sets that `state` already includes. `sets` must be in index order.
 fn newer(mut sets: Vec<Arc<ChangeSet>>, state: &State) -> Vec<Arc<ChangeSet>> {
     let old = sets.iter().take_while(|set| set.index <= state.index()).count();
     sets.drain(..old);

@@ -1,5 +1,5 @@
-//! What can be told of a job and its deployment at a glance, without a scheduler's reconciliation: that all is as it should
-//! be, or waits only for its allocations to become healthy.
+//! Fast check of a job and its deployment, without reconciliation: whether all allocations are as the job requires, and
+//! whether the deployment only waits for them to become healthy.
 
 use std::sync::Arc;
 
@@ -10,40 +10,40 @@ use model::job::{Job, JobType};
 use crate::nodes::PAGE;
 use crate::tables::State;
 
-/// What is left to do for a deployment.
+/// Result of the fast check of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rollout {
-    /// Nothing: all that it wants is there, and healthy.
+    /// The deployment is complete: all its allocations are placed and healthy.
     Done,
-    /// Nothing before more of it is healthy.
+    /// The deployment waits for placed allocations to become healthy; a scheduler would do nothing.
     Waiting,
-    /// Perhaps something: that is for a scheduler to say.
+    /// Unknown: a scheduler must reconcile the job.
     Open,
 }
 
 impl State {
-    /// How many allocations each of a job's groups has, where everything is as it should be: all are of the job's
-    /// specification, none ended, moving or out of sight, and all on nodes that are ready. `None` where something is not.
+    /// The number of allocations of each group, by group index, if no allocation of the job needs a scheduler: all run the
+    /// job's current specification on ready nodes, and none has ended, is migrating or is disconnected. Otherwise `None`.
     ///
-    /// What is over does not count; of a batch job it may have done what it was for, so there it is not as it should be.
-    /// `is_ready` says it of the node in a slot.
+    /// Allocations that are terminal on both sides are not counted. For a batch job they lead to `None`, because such an
+    /// allocation may have done its work. `is_ready` returns whether the node in a slot is ready.
     pub fn settled_counts(&self, job: &Job, is_ready: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
         let groups = &job.spec.task_groups;
         let mut counts = vec![0u32; groups.len()];
-        // Neighbours mostly share their common part, and with it version and group.
+        // Consecutive allocations usually share their common part, and so have the same version and group.
         let mut last: Option<(*const AllocCommon, usize)> = None;
         let is_batch = job.spec.kind == JobType::Batch;
         for alloc in self.allocs_of_job(&job.key()) {
-            if !(alloc.is_undisturbed() && is_ready(alloc.node_slot())) {
-                let is_over = alloc.desired_status().is_terminal() && alloc.client_status().is_terminal();
-                if is_over && !is_batch && alloc.extra().states.is_empty() {
+            if !(alloc.is_steady() && is_ready(alloc.node_slot())) {
+                let has_ended = alloc.desired_status().is_terminal() && alloc.client_status().is_terminal();
+                if has_ended && !is_batch && alloc.extra().states.is_empty() {
                     continue;
                 }
                 return None;
             }
             let common = Arc::as_ptr(alloc.common());
-            let group = match last {
-                Some((of, group)) if of == common => group,
+            let group_index = match last {
+                Some((last_common, group_index)) if last_common == common => group_index,
                 Some(_) | None => {
                     if alloc.job().job_modify_index != job.job_modify_index {
                         return None;
@@ -51,14 +51,15 @@ impl State {
                     groups.iter().position(|group| group.name == *alloc.group_name())?
                 }
             };
-            last = Some((common, group));
-            counts[group] += 1;
+            last = Some((common, group_index));
+            counts[group_index] += 1;
         }
         Some(counts)
     }
 
-    /// What is left to do for a deployment. [`Rollout::Open`] wherever that takes more than a glance: while it rests or
-    /// tries canaries, once something was unhealthy, and for jobs that run on every node.
+    /// Checks a deployment without reconciling its job. The result is [`Rollout::Open`] in all cases that are not simple:
+    /// while the deployment is paused or has canaries, once an allocation was unhealthy, and for all jobs that are not
+    /// service jobs.
     pub fn rollout(&self, deployment: &Deployment) -> Rollout {
         let Some(job) = self.job(&deployment.job.job) else { return Rollout::Open };
         let is_newest = job.version_key() == deployment.job
@@ -68,17 +69,17 @@ impl State {
             return Rollout::Open;
         }
         let is_ready = |slot: u32| {
-            let (page, place) = (slot as usize / PAGE, slot as usize % PAGE);
-            self.node_page(page).is_some_and(|page| page.ready >> place & 1 != 0)
+            let (page, bit) = (slot as usize / PAGE, slot as usize % PAGE);
+            self.node_page(page).is_some_and(|page| page.ready >> bit & 1 != 0)
         };
         let Some(counts) = self.settled_counts(job, is_ready) else { return Rollout::Open };
         let mut is_healthy = true;
         for (group, count) in job.spec.task_groups.iter().zip(counts) {
-            let Some(part) = deployment.groups.get(&group.name) else { return Rollout::Open };
-            if count != group.count || part.desired_canaries > 0 || part.unhealthy_allocs > 0 {
+            let Some(progress) = deployment.groups.get(&group.name) else { return Rollout::Open };
+            if count != group.count || progress.desired_canaries > 0 || progress.unhealthy_allocs > 0 {
                 return Rollout::Open;
             }
-            is_healthy &= part.healthy_allocs >= part.desired_total;
+            is_healthy &= progress.healthy_allocs >= progress.desired_total;
         }
         if is_healthy { Rollout::Done } else { Rollout::Waiting }
     }

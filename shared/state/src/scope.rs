@@ -1,47 +1,46 @@
-//! [`Scope`]: which part of the cluster's state a process keeps.
+//! [`Scope`]: the part of the cluster's state that a replica keeps.
 
 use crate::tables::Table;
 
-/// Which tables a state keeps, and whether also in the orders that lists are given in.
+/// The tables that a state keeps, and whether it keeps the indexes for sorted lists.
 ///
-/// A service that never looks at a table is spared its memory, and the time to keep it. What is left out is as if there were
-/// nothing; in a debug build, whoever looks at it nevertheless panics. What tells of jobs is kept beside them, and
-/// allocations beside nodes.
+/// A service does not spend memory and time on tables that it does not use. A table that is out of scope is empty, and a
+/// debug build panics on access. Tables that refer to jobs need the table of jobs, and allocations need nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// A bit for each table.
+    /// One bit per table.
     tables: u32,
     lists: bool,
 }
 
 impl Scope {
-    /// Everything.
+    /// All tables, with lists.
     pub const ALL: Self = Self { lists: true, ..Self::of(&Table::ALL) };
 
-    /// These tables, without lists.
+    /// Only the given tables, without lists.
     pub const fn of(tables: &[Table]) -> Self {
         Self { tables: bits(tables), lists: false }
     }
 
-    /// The same without these tables.
+    /// Removes the given tables.
     #[must_use]
     pub const fn without(self, tables: &[Table]) -> Self {
         Self { tables: self.tables & !bits(tables), ..self }
     }
 
-    /// The same without lists: no page of allocations, of evaluations, of deployments, or of jobs by their last change can be
-    /// asked for.
+    /// Removes the lists. Sorted pages of allocations, evaluations, deployments, and of jobs by last change are then not
+    /// available.
     #[must_use]
     pub const fn without_lists(self) -> Self {
         Self { lists: false, ..self }
     }
 
-    /// Whether a table is kept.
+    /// Whether the scope contains a table.
     pub const fn has(self, table: Table) -> bool {
         self.tables & bits(&[table]) != 0
     }
 
-    /// Whether with each table there is also what its rows refer to.
+    /// Whether the scope contains every table that rows of its tables refer to.
     pub const fn is_whole(self) -> bool {
         let of_jobs = bits(&[
             Table::JobSubmissions,
@@ -54,7 +53,7 @@ impl Scope {
             && (!self.has(Table::Allocs) || self.has(Table::Nodes))
     }
 
-    /// Whether what is kept is there in the orders of lists, too.
+    /// Whether the scope contains the indexes for sorted lists.
     pub const fn has_lists(self) -> bool {
         self.lists
     }

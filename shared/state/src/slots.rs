@@ -1,8 +1,8 @@
-//! Sets of row numbers: the allocations of a job, those of a node.
+//! [`SlotSet`]: sets of allocation slots, such as those of a job or of a node.
 
 use std::sync::Arc;
 
-/// Row numbers, ascending, four bytes each; shared between snapshots until one changes.
+/// A set of slots: an ascending list of four bytes per slot. Snapshots share the list until one of them changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SlotSet(Option<Arc<Vec<u32>>>);
 
@@ -19,15 +19,15 @@ impl SlotSet {
         let slots = Arc::make_mut(self.0.get_or_insert_default());
         match slots.last() {
             Some(last) if *last >= slot => {
-                if let Err(place) = slots.binary_search(&slot) {
-                    slots.insert(place, slot);
+                if let Err(position) = slots.binary_search(&slot) {
+                    slots.insert(position, slot);
                 }
             }
             Some(_) | None => slots.push(slot),
         }
     }
 
-    /// Adds many at once: one merge instead of one move of the tail for each.
+    /// Adds many slots with a single merge, instead of moving the tail of the list for each.
     pub(crate) fn extend(&mut self, mut more: Vec<u32>) {
         more.sort_unstable();
         more.dedup();
@@ -35,19 +35,19 @@ impl SlotSet {
         let in_order = slots.last().zip(more.first()).is_none_or(|(last, first)| last < first);
         slots.append(&mut more);
         if !in_order {
-            // Two sorted runs: the standard sort finds and merges them.
+            // The standard sort detects the two sorted runs and merges them.
             slots.sort();
             slots.dedup();
         }
     }
 
-    /// Takes away many at once; `gone` is ascending.
-    pub(crate) fn remove_all(&mut self, gone: &[u32]) {
+    /// Removes many slots in one pass; `removed` is ascending.
+    pub(crate) fn remove_all(&mut self, removed: &[u32]) {
         if let Some(slots) = &mut self.0 {
-            let mut gone = gone.iter().copied().peekable();
+            let mut removed = removed.iter().copied().peekable();
             Arc::make_mut(slots).retain(|slot| {
-                while gone.next_if(|gone| gone < slot).is_some() {}
-                gone.peek() != Some(slot)
+                while removed.next_if(|removed| removed < slot).is_some() {}
+                removed.peek() != Some(slot)
             });
         }
         self.shrink();
@@ -59,7 +59,7 @@ impl SlotSet {
             .map_or(0, |slots| size_of::<Vec<u32>>() + 2 * size_of::<usize>() + slots.capacity() * 4)
     }
 
-    /// Gives back memory that a set which was once large does not need any more.
+    /// Releases memory that the set no longer needs.
     fn shrink(&mut self) {
         let Some(slots) = &mut self.0 else { return };
         if slots.is_empty() {
@@ -102,9 +102,9 @@ mod tests {
                 match op {
                     Op::Insert(slot) => { slots.insert(slot); model.insert(slot); }
                     Op::Extend(more) => { slots.extend(more.clone()); model.extend(more); }
-                    Op::RemoveAll(gone) => {
-                        slots.remove_all(&gone.iter().copied().collect::<Vec<_>>());
-                        model.retain(|slot| !gone.contains(slot));
+                    Op::RemoveAll(removed) => {
+                        slots.remove_all(&removed.iter().copied().collect::<Vec<_>>());
+                        model.retain(|slot| !removed.contains(slot));
                     }
                 }
                 prop_assert!(slots.as_slice().iter().eq(model.iter()));

@@ -1,14 +1,14 @@
-//! When something happens: the index and the moment that a change set gives to all it changes.
+//! [`Stamp`]: the index and time of a change set, which the objects that it changes get.
 
 use model::change::ChangeSet;
 use model::{Index, Timestamp};
 
-/// The index and the cluster's time of a change set.
+/// The index and cluster time of a change set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its place in the log.
+    /// Index of the change set.
     pub index: Index,
-    /// The cluster's time.
+    /// Cluster time of the change set.
     pub at: Timestamp,
 }
 

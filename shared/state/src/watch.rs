@@ -1,7 +1,8 @@
-//! Watches: being told that something changed.
+//! Watches: notifications that something has changed.
 //!
-//! A watch never says what changed, only *look again*: its holder takes a snapshot and compares indexes. So waking too
-//! often is harmless and waking too late is the only mistake, and the order is: watch, then look, then wait.
+//! A watch does not contain the change: after a notification, its holder takes a new snapshot and compares indexes. A
+//! superfluous notification is therefore harmless; only a missing one is an error. Holders set the watch first, then take a
+//! snapshot, then wait.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,17 +14,17 @@ use tokio::sync::Notify;
 use crate::apply::table_of;
 use crate::tables::{State, Table};
 
-/// What a watch is set on.
+/// The object, or set of objects, that a watch is set on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WatchKey {
-    /// Anything in a table.
+    /// All objects of a table.
     Table(Table),
-    /// What a table holds of one job: the job itself, what it was registered from, its summary, its allocations,
-    /// evaluations or deployments.
+    /// The objects of one job in a table: the job itself, its sources, its summary, its allocations, evaluations or
+    /// deployments.
     Job(Table, JobKey),
     /// The allocations on a node.
     NodeAllocs(NodeId),
-    /// What the servers want of a node: its allocations, less what their agent reports of them itself (N-6.1).
+    /// The allocations on a node, without changes that its agent reports itself (N-6.1).
     NodeWork(NodeId),
     /// One allocation.
     Alloc(AllocId),
@@ -33,13 +34,13 @@ pub enum WatchKey {
     Deployment(DeploymentId),
     /// One node.
     Node(NodeId),
-    /// Whatever in a table has an id, or a job id or name, that begins so.
+    /// The objects of a table whose id, job id or name starts with a prefix.
     Prefix(Table, Text),
 }
 
 impl WatchKey {
-    /// Whether it is about some of the allocations, which are looked up one by one.
-    fn is_of_allocs(&self) -> bool {
+    /// Whether the key selects some of the allocations. For such keys, changed allocations are looked up one by one.
+    fn selects_allocs(&self) -> bool {
         match self {
             Self::Job(table, _) | Self::Prefix(table, _) => *table == Table::Allocs,
             Self::Alloc(_) | Self::NodeAllocs(_) | Self::NodeWork(_) => true,
@@ -48,7 +49,7 @@ impl WatchKey {
     }
 }
 
-/// Waits for changes. Dropping it ends the watch.
+/// Waits for changes of its keys. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watch {
     keys: Vec<WatchKey>,
@@ -58,7 +59,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns once something watched has changed since the watch was set, or since the last return.
+    /// Waits until a watched object has changed, since the watch was set or since the last return.
     pub async fn changed(&mut self) {
         self.waiter.notified().await;
     }
@@ -67,26 +68,26 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(watches) = self.watches.upgrade() {
-            watches.lock().forget(self);
+            watches.lock().remove(self);
         }
     }
 }
 
-/// Everybody who waits for something of one replica.
+/// All watches of one replica, and all waits for an index.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    waiting: Mutex<Waiting>,
+    waiters: Mutex<Waiters>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    /// By key, the watches by their numbers.
+struct Waiters {
+    /// For each key, the watches by number.
     by_key: HashMap<WatchKey, BTreeMap<u64, Arc<Notify>>>,
-    /// How many prefixes of each length are watched, so that only those lengths are cut off ids and looked up.
+    /// Number of watched prefixes by table and length, so that only prefixes of these lengths are looked up.
     prefixes: BTreeMap<(Table, usize), usize>,
-    /// How many keys are about some of the allocations; without any, none needs to be looked up.
-    of_allocs: usize,
-    /// Who waits for an index, the lowest first; the number tells apart those who wait for the same.
+    /// Number of keys that select some of the allocations. If it is 0, no changed allocation is looked up.
+    alloc_keys: usize,
+    /// Waits for an index, lowest index first. The number distinguishes waits for the same index.
     by_index: BTreeMap<(Index, u64), Arc<Notify>>,
     last_number: u64,
 }
@@ -94,60 +95,60 @@ struct Waiting {
 impl Watches {
     pub(crate) fn watch(self: &Arc<Self>, keys: Vec<WatchKey>) -> Watch {
         let waiter = Arc::new(Notify::new());
-        let mut waiting = self.lock();
-        let number = waiting.next_number();
+        let mut waiters = self.lock();
+        let number = waiters.next_number();
         for key in &keys {
             if let WatchKey::Prefix(table, prefix) = key {
-                *waiting.prefixes.entry((*table, prefix.len())).or_default() += 1;
+                *waiters.prefixes.entry((*table, prefix.len())).or_default() += 1;
             }
-            waiting.of_allocs += usize::from(key.is_of_allocs());
-            waiting.by_key.entry(key.clone()).or_default().insert(number, Arc::clone(&waiter));
+            waiters.alloc_keys += usize::from(key.selects_allocs());
+            waiters.by_key.entry(key.clone()).or_default().insert(number, Arc::clone(&waiter));
         }
         Watch { keys, number, waiter, watches: Arc::downgrade(self) }
     }
 
-    /// Whether nobody watches anything, so that nothing needs to be worked out for them.
+    /// Whether there are no watches, so that changes need not be visited.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().by_key.is_empty()
     }
 
-    /// Wakes those who watch what `set` changed between two states.
+    /// Wakes the watches of all objects that `set` changed between two states.
     pub(crate) fn wake(&self, set: &ChangeSet, before: &State, after: &State) {
-        let waiting = self.lock();
-        Touched { waiting: &waiting, before, after }.visit(set);
+        let waiters = self.lock();
+        ChangeVisitor { waiters: &waiters, before, after }.visit(set);
     }
 
-    /// Wakes everybody: the state was replaced, and nobody knows by what.
+    /// Wakes all watches, after the state was replaced by unknown changes.
     pub(crate) fn wake_all(&self) {
         for waiters in self.lock().by_key.values() {
             waiters.values().for_each(|waiter| waiter.notify_one());
         }
     }
 
-    /// Wakes those who wait for an index that is reached.
+    /// Wakes the waits for all indexes up to `index`.
     pub(crate) fn wake_until(&self, index: Index) {
-        let mut waiting = self.lock();
-        let later = waiting.by_index.split_off(&(index.next(), 0));
-        for waiter in std::mem::replace(&mut waiting.by_index, later).into_values() {
+        let mut waiters = self.lock();
+        let later = waiters.by_index.split_off(&(index.next(), 0));
+        for waiter in std::mem::replace(&mut waiters.by_index, later).into_values() {
             waiter.notify_one();
         }
     }
 
     pub(crate) fn wait_for(self: &Arc<Self>, index: Index) -> IndexWait {
         let waiter = Arc::new(Notify::new());
-        let mut waiting = self.lock();
-        let key = (index, waiting.next_number());
-        waiting.by_index.insert(key, Arc::clone(&waiter));
+        let mut waiters = self.lock();
+        let key = (index, waiters.next_number());
+        waiters.by_index.insert(key, Arc::clone(&waiter));
         IndexWait { key, waiter, watches: Arc::clone(self) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing here leaves the lists half changed, so what another thread's panic left is whole.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
+        // No code that holds the lock can panic halfway through a change, so the data is consistent even if it is poisoned.
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody who waits for an index; stops when dropped.
+/// A wait for an index. It ends when dropped.
 pub(crate) struct IndexWait {
     key: (Index, u64),
     waiter: Arc<Notify>,
@@ -166,13 +167,13 @@ impl Drop for IndexWait {
     }
 }
 
-impl Waiting {
+impl Waiters {
     fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
 
-    fn forget(&mut self, watch: &Watch) {
+    fn remove(&mut self, watch: &Watch) {
         for key in &watch.keys {
             if let WatchKey::Prefix(table, prefix) = key {
                 let length = (*table, prefix.len());
@@ -183,7 +184,7 @@ impl Waiting {
                     }
                 }
             }
-            self.of_allocs -= usize::from(key.is_of_allocs());
+            self.alloc_keys -= usize::from(key.selects_allocs());
             if let Some(waiters) = self.by_key.get_mut(key) {
                 waiters.remove(&watch.number);
                 if waiters.is_empty() {
@@ -199,7 +200,7 @@ impl Waiting {
         }
     }
 
-    /// Wakes those who watch a prefix of `name`.
+    /// Wakes the watches of all prefixes of `name`.
     fn notify_prefixes(&self, table: Table, name: &str) {
         for (_, length) in self.prefixes.range((table, 0)..=(table, name.len())).map(|(length, _)| *length) {
             if let Some(prefix) = name.get(..length) {
@@ -209,18 +210,18 @@ impl Waiting {
     }
 }
 
-/// Finds out what a change set touched, for those who watch.
-struct Touched<'a> {
-    waiting: &'a Waiting,
+/// Wakes the watches of every object that a change set touches.
+struct ChangeVisitor<'a> {
+    waiters: &'a Waiters,
     before: &'a State,
     after: &'a State,
 }
 
-impl Touched<'_> {
+impl ChangeVisitor<'_> {
     fn visit(&self, set: &ChangeSet) {
         let scope = self.after.scope();
         for change in set.changes.iter().filter(|change| scope.has(table_of(change))) {
-            self.waiting.notify(&WatchKey::Table(table_of(change)));
+            self.waiters.notify(&WatchKey::Table(table_of(change)));
             self.visit_change(change);
         }
     }
@@ -231,9 +232,9 @@ impl Touched<'_> {
             Change::JobFields(fields) => self.job(&fields.key.job),
             Change::JobDeleted(key) => {
                 self.job(key);
-                self.waiting.notify(&WatchKey::Table(Table::JobSubmissions));
+                self.waiters.notify(&WatchKey::Table(Table::JobSubmissions));
                 self.submission(key);
-                self.waiting.notify(&WatchKey::Table(Table::JobSummaries));
+                self.waiters.notify(&WatchKey::Table(Table::JobSummaries));
                 self.summary(key);
             }
             Change::JobVersionsDeleted(keys) => keys.iter().for_each(|key| self.job(&key.job)),
@@ -267,7 +268,7 @@ impl Touched<'_> {
             Change::Node(node) => {
                 self.node(node.id);
                 if self.before.node(node.id).is_none() {
-                    self.waiting.notify(&WatchKey::NodeWork(node.id));
+                    self.waiters.notify(&WatchKey::NodeWork(node.id));
                 }
             }
             Change::NodeServerSide { id, .. } => self.node(*id),
@@ -277,28 +278,28 @@ impl Touched<'_> {
             | Change::AllocsChanged(_)
             | Change::Alloc(_)
             | Change::AllocsDeleted(_)
-                if self.waiting.of_allocs == 0 => {}
+                if self.waiters.alloc_keys == 0 => {}
             Change::AllocsPlaced(placements) => {
                 self.work(&placements.ids.0, self.after);
-                // Those that are replaced learn of their successors.
+                // The replaced allocations get the ids of their successors.
                 self.allocs(&placements.previous.0, self.after);
             }
             Change::AllocsChanged(change) if change.by_servers => self.work(&change.ids.0, self.after),
             Change::AllocsChanged(change) => self.allocs(&change.ids.0, self.after),
             Change::Alloc(alloc) => {
-                // It may have been another job's, or on another node.
+                // The allocation may have belonged to another job or node before.
                 self.work(&[alloc.id], self.before);
                 self.work(&[alloc.id], self.after);
             }
             Change::AllocsDeleted(ids) => self.work(&ids.0, self.before),
-            Change::NodePool(pool) => self.waiting.notify_prefixes(Table::NodePools, &pool.name),
-            Change::NodePoolDeleted(name) => self.waiting.notify_prefixes(Table::NodePools, name),
-            Change::Namespace(namespace) => self.waiting.notify_prefixes(Table::Namespaces, &namespace.name),
-            Change::NamespaceDeleted(name) => self.waiting.notify_prefixes(Table::Namespaces, name),
+            Change::NodePool(pool) => self.waiters.notify_prefixes(Table::NodePools, &pool.name),
+            Change::NodePoolDeleted(name) => self.waiters.notify_prefixes(Table::NodePools, name),
+            Change::Namespace(namespace) => self.waiters.notify_prefixes(Table::Namespaces, &namespace.name),
+            Change::NamespaceDeleted(name) => self.waiters.notify_prefixes(Table::Namespaces, name),
             Change::HostVolume(volume) => self.uuid(Table::HostVolumes, volume.id.as_bytes()),
             Change::HostVolumeDeleted(id) => self.uuid(Table::HostVolumes, id.as_bytes()),
-            Change::CsiVolume(volume) => self.waiting.notify_prefixes(Table::CsiVolumes, &volume.key.id),
-            Change::CsiVolumeDeleted(key) => self.waiting.notify_prefixes(Table::CsiVolumes, &key.id),
+            Change::CsiVolume(volume) => self.waiters.notify_prefixes(Table::CsiVolumes, &volume.key.id),
+            Change::CsiVolumeDeleted(key) => self.waiters.notify_prefixes(Table::CsiVolumes, &key.id),
             Change::VolumeClaim(claim) => self.uuid(Table::VolumeClaims, claim.id.as_bytes()),
             Change::VolumeClaimDeleted(id) => self.uuid(Table::VolumeClaims, id.as_bytes()),
             Change::SchedulerConfig(_)
@@ -310,71 +311,71 @@ impl Touched<'_> {
     }
 
     fn job(&self, key: &JobKey) {
-        self.waiting.notify(&WatchKey::Job(Table::Jobs, key.clone()));
-        self.waiting.notify_prefixes(Table::Jobs, &key.id);
+        self.waiters.notify(&WatchKey::Job(Table::Jobs, key.clone()));
+        self.waiters.notify_prefixes(Table::Jobs, &key.id);
     }
 
     fn submission(&self, key: &JobKey) {
-        self.waiting.notify(&WatchKey::Job(Table::JobSubmissions, key.clone()));
-        self.waiting.notify_prefixes(Table::JobSubmissions, &key.id);
+        self.waiters.notify(&WatchKey::Job(Table::JobSubmissions, key.clone()));
+        self.waiters.notify_prefixes(Table::JobSubmissions, &key.id);
     }
 
     fn summary(&self, key: &JobKey) {
-        self.waiting.notify(&WatchKey::Job(Table::JobSummaries, key.clone()));
-        self.waiting.notify_prefixes(Table::JobSummaries, &key.id);
+        self.waiters.notify(&WatchKey::Job(Table::JobSummaries, key.clone()));
+        self.waiters.notify_prefixes(Table::JobSummaries, &key.id);
     }
 
     fn eval(&self, id: EvalId, job: &JobKey) {
-        self.waiting.notify(&WatchKey::Eval(id));
-        self.waiting.notify(&WatchKey::Job(Table::Evals, job.clone()));
+        self.waiters.notify(&WatchKey::Eval(id));
+        self.waiters.notify(&WatchKey::Job(Table::Evals, job.clone()));
         self.uuid(Table::Evals, id.as_bytes());
     }
 
     fn deployment(&self, id: DeploymentId, job: &JobKey) {
-        self.waiting.notify(&WatchKey::Deployment(id));
-        self.waiting.notify(&WatchKey::Job(Table::Deployments, job.clone()));
+        self.waiters.notify(&WatchKey::Deployment(id));
+        self.waiters.notify(&WatchKey::Job(Table::Deployments, job.clone()));
         self.uuid(Table::Deployments, id.as_bytes());
     }
 
     fn node(&self, id: NodeId) {
-        self.waiting.notify(&WatchKey::Node(id));
+        self.waiters.notify(&WatchKey::Node(id));
         self.uuid(Table::Nodes, id.as_bytes());
     }
 
-    /// Allocations that the servers changed: their nodes have other work.
+    /// Visits allocations that the servers changed, and the work of their nodes.
     fn work(&self, ids: &[AllocId], state: &State) {
         self.allocs(ids, state);
         let mut last_node = None;
         for alloc in ids.iter().filter_map(|id| state.alloc(*id)) {
             if last_node != Some(alloc.node_id()) {
                 last_node = Some(alloc.node_id());
-                self.waiting.notify(&WatchKey::NodeWork(alloc.node_id()));
+                self.waiters.notify(&WatchKey::NodeWork(alloc.node_id()));
             }
         }
     }
 
-    /// Allocations with their jobs and nodes, as `state` has them. Each job and node is looked up once in a row of
-    /// equal ones, for a plan's allocations come grouped.
+    /// Visits allocations, and their jobs and nodes in `state`. Consecutive allocations of the same job or node wake its
+    /// watches once, because the allocations of a plan are grouped.
     fn allocs(&self, ids: &[AllocId], state: &State) {
         let (mut last_job, mut last_node) = (None, None);
         for alloc in ids.iter().filter_map(|id| state.alloc(*id)) {
-            self.waiting.notify(&WatchKey::Alloc(alloc.id()));
+            self.waiters.notify(&WatchKey::Alloc(alloc.id()));
             self.uuid(Table::Allocs, alloc.id().as_bytes());
             if last_job != Some(alloc.job_key()) {
                 last_job = Some(alloc.job_key());
-                self.waiting.notify(&WatchKey::Job(Table::Allocs, alloc.job_key().clone()));
+                self.waiters.notify(&WatchKey::Job(Table::Allocs, alloc.job_key().clone()));
             }
             if last_node != Some(alloc.node_id()) {
                 last_node = Some(alloc.node_id());
-                self.waiting.notify(&WatchKey::NodeAllocs(alloc.node_id()));
+                self.waiters.notify(&WatchKey::NodeAllocs(alloc.node_id()));
             }
         }
     }
 
     fn uuid(&self, table: Table, id: &[u8; 16]) {
-        let watched = self.waiting.prefixes.range((table, 0)..=(table, usize::MAX)).next().is_some();
-        if watched {
-            self.waiting.notify_prefixes(table, &AllocId::from_bytes(*id).to_string());
+        let is_watched = self.waiters.prefixes.range((table, 0)..=(table, usize::MAX)).next().is_some();
+        if is_watched {
+            self.waiters.notify_prefixes(table, &AllocId::from_bytes(*id).to_string());
         }
     }
 }

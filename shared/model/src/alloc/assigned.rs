@@ -1,9 +1,9 @@
-//! What one allocation got of its node that the others of its placement did not get alike: addresses, ports, devices,
-//! cores.
+//! Assigned resources: the addresses, ports, devices and cores of one allocation, which differ from those of the other
+//! allocations of its placement.
 //!
-//! [`Assigned`] is for building and for answers. Everywhere else it is [`PackedAssigned`]: some thirty bytes for an
-//! allocation with one port, in rows, in plans and in the log. The form: a version byte, and for networks, ports and
-//! tasks each the length of what follows, their number, and their fields.
+//! [`Assigned`] is used to build placements and API responses. Rows, plans and the log contain [`PackedAssigned`], which
+//! takes about thirty bytes for an allocation with one port. The format is a version byte and three sections for networks,
+//! ports and tasks. A section is its length in bytes, the number of items, and their fields.
 
 use std::sync::Arc;
 
@@ -12,26 +12,27 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::packed::{Reader, Unreadable, Writer, packed_form};
 use crate::Text;
 
-/// What one allocation got that the others of its placement did not get alike.
+/// The resources of one allocation that differ from those of the other allocations of its placement.
 ///
-/// Each list follows the order of what it fills in; tasks go by their names.
+/// Networks and ports are in the order of the lists in [`AllocatedResources`](super::AllocatedResources). Tasks are
+/// identified by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Assigned {
-    /// Of the group's networks, then of each task's.
+    /// The group's networks, then the networks of each task.
     pub networks: Vec<AssignedNetwork>,
-    /// Of the group's ports.
+    /// The group's ports.
     pub ports: Vec<AssignedPort>,
-    /// Of the tasks that have cores or devices.
+    /// Tasks that have reserved cores or devices.
     pub tasks: Vec<AssignedTask>,
 }
 
-/// Where a network is, and its ports.
+/// Interface, address and ports of a network.
 ///
-/// A dynamic port that is the same inside the network stands there as -1 in the common share
-/// ([`Port::to`](crate::job::Port::to)).
+/// If a dynamic port has the same number inside the network namespace, its [`Port::to`](crate::job::Port::to) in the
+/// common part is -1.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AssignedNetwork {
-    /// The node's device.
+    /// The node's network interface.
     pub device: Text,
     /// The node's address.
     pub ip: Text,
@@ -39,23 +40,23 @@ pub struct AssignedNetwork {
     pub ports: Vec<u16>,
 }
 
-/// What a group's port became.
+/// Number and address of a group's port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AssignedPort {
     /// The port on the node.
     pub value: u16,
-    /// The port inside the allocation's network.
+    /// The port inside the allocation's network namespace.
     pub to: i32,
     /// The node's address.
     pub host_ip: Text,
 }
 
-/// Cores and devices that are a task's alone.
+/// Exclusively reserved cores and devices of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AssignedTask {
     /// The task's name.
     pub task: Text,
-    /// What its cores make, in MHz; 0 without cores.
+    /// Capacity of its cores in MHz; 0 without cores.
     pub cpu_mhz: u32,
     /// Its cores.
     pub cores: Vec<u16>,
@@ -67,51 +68,51 @@ pub struct AssignedTask {
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocatedDevice {
-    /// Who makes it.
+    /// The vendor.
     pub vendor: Text,
-    /// What kind of device it is.
+    /// The type of device, such as `gpu`.
     pub kind: Text,
     /// The model.
     pub name: Text,
-    /// The instances.
+    /// Ids of the instances.
     pub ids: Vec<Text>,
 }
 
 impl Assigned {
-    /// Whether it holds nothing.
+    /// Whether nothing is assigned.
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty() && self.ports.is_empty() && self.tasks.is_empty()
     }
 }
 
-/// An [`Assigned`], packed. Empty: there is nothing in it.
+/// An [`Assigned`], packed. Empty if nothing is assigned.
 ///
-/// Cloning shares the bytes. Equality is that of the bytes.
+/// Cloning shares the bytes. Equality compares the bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PackedAssigned(Arc<[u8]>);
 
-/// The form that this version writes.
+/// The format version that this program writes.
 const VERSION: u8 = 1;
 
 impl PackedAssigned {
-    /// Packs it.
+    /// Packs the assigned resources.
     pub fn pack(assigned: &Assigned) -> Self {
         if assigned.is_empty() {
             return Self::default();
         }
         let mut out = Writer::default();
         out.byte(VERSION);
-        out.framed(|out| list(out, &assigned.networks, write_network));
+        out.framed(|out| write_list(out, &assigned.networks, write_network));
         let first_ip = assigned.networks.first().map(|network| &network.ip);
-        out.framed(|out| list(out, &assigned.ports, |out, port| write_port(out, port, first_ip)));
-        out.framed(|out| list(out, &assigned.tasks, write_task));
+        out.framed(|out| write_list(out, &assigned.ports, |out, port| write_port(out, port, first_ip)));
+        out.framed(|out| write_list(out, &assigned.tasks, write_task));
         Self(out.into_bytes().into())
     }
 
-    /// Unpacks all of it.
+    /// Unpacks the assigned resources.
     ///
     /// # Errors
-    /// If the bytes are of a newer version, or damaged.
+    /// If the bytes have an unknown format version, or are damaged.
     pub fn unpack(&self) -> Result<Assigned, Unreadable> {
         if self.is_empty() {
             return Ok(Assigned::default());
@@ -125,7 +126,7 @@ impl PackedAssigned {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether nothing is assigned.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -135,13 +136,13 @@ impl PackedAssigned {
         &self.0
     }
 
-    /// Whether there are cores or devices in it; also where this version cannot read it.
+    /// Whether it contains cores or devices. Also true if the format version is unknown.
     pub fn has_tasks(&self) -> bool {
         let tasks = self.sections().and_then(|mut sections| sections.tasks.uint());
         !self.is_empty() && tasks != Some(0)
     }
 
-    /// What the cores make, in MHz: the demand beyond that of the common share.
+    /// Capacity of the reserved cores in MHz. It is demand in addition to that of the common resources.
     pub fn own_cores_mhz(&self) -> u32 {
         let Some(mut tasks) = self.sections().map(|sections| sections.tasks) else { return 0 };
         let mut sum = 0u32;
@@ -152,7 +153,7 @@ impl PackedAssigned {
         sum
     }
 
-    /// Address and port of each of the group's ports, in their order, without unpacking the rest.
+    /// Address and number of each of the group's ports, in order. The rest is not unpacked.
     pub(super) fn group_ports(&self) -> impl Iterator<Item = (&str, u16)> {
         let sections = self.sections();
         let first_ip = sections.as_ref().and_then(Sections::first_ip).unwrap_or_default();
@@ -164,14 +165,14 @@ impl PackedAssigned {
         })
     }
 
-    /// Address and ports of each network, in their order, without unpacking the rest.
+    /// Address and ports of each network, in order. The rest is not unpacked.
     pub(super) fn networks(&self) -> impl Iterator<Item = (&str, Vec<u16>)> {
         let mut networks = self.sections().map(|sections| sections.networks);
         let count = networks.as_mut().and_then(Reader::uint).unwrap_or(0);
         (0..count).map_while(move |_| read_network(networks.as_mut()?).map(|(_, ip, ports)| (ip, ports)))
     }
 
-    /// `None` where there is nothing, or nothing that this version reads.
+    /// The three sections. `None` if nothing is assigned or the format version is unknown.
     fn sections(&self) -> Option<Sections<'_>> {
         let mut input = Reader::new(&self.0);
         (input.byte()? == VERSION).then_some(())?;
@@ -211,7 +212,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-fn list<T>(out: &mut Writer, items: &[T], mut write: impl FnMut(&mut Writer, &T)) {
+fn write_list<T>(out: &mut Writer, items: &[T], mut write: impl FnMut(&mut Writer, &T)) {
     out.uint(items.len() as u64);
     items.iter().for_each(|item| write(out, item));
 }
@@ -231,14 +232,15 @@ fn read_list<'a, T>(
 fn write_network(out: &mut Writer, network: &AssignedNetwork) {
     out.put(&network.device);
     out.put(&network.ip);
-    list(out, &network.ports, |out, port| out.uint((*port).into()));
+    write_list(out, &network.ports, |out, port| out.uint((*port).into()));
 }
 
 fn read_network<'a>(input: &mut Reader<'a>) -> Option<(&'a str, &'a str, Vec<u16>)> {
     Some((input.text()?, input.text()?, read_list(input, Reader::narrow)?))
 }
 
-/// The address is left out where it is the first network's; the flag that says so lies in the lowest bit.
+/// Writes a port. If its address is that of the first network, the address is omitted and the lowest bit of the number is
+/// set.
 fn write_port(out: &mut Writer, port: &AssignedPort, first_ip: Option<&Text>) {
     let same = first_ip == Some(&port.host_ip);
     out.uint(u64::from(port.value) << 1 | u64::from(same));
@@ -258,12 +260,12 @@ fn read_port<'a>(input: &mut Reader<'a>) -> Option<(u16, i32, Option<&'a str>)> 
 fn write_task(out: &mut Writer, task: &AssignedTask) {
     out.put(&task.task);
     out.uint(task.cpu_mhz.into());
-    list(out, &task.cores, |out, core| out.uint((*core).into()));
-    list(out, &task.devices, |out, device| {
+    write_list(out, &task.cores, |out, core| out.uint((*core).into()));
+    write_list(out, &task.devices, |out, device| {
         out.put(&device.vendor);
         out.put(&device.kind);
         out.put(&device.name);
-        list(out, &device.ids, Writer::put);
+        write_list(out, &device.ids, Writer::put);
     });
 }
 
@@ -284,9 +286,7 @@ packed_form!(PackedAssigned);
 
 impl<'de> Deserialize<'de> for PackedAssigned {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        crate::bytes::deserialize(deserializer, "what an allocation was assigned, packed", |bytes| {
-            Ok(Self(bytes.into()))
-        })
+        crate::bytes::deserialize(deserializer, "packed assigned resources", |bytes| Ok(Self(bytes.into())))
     }
 }
 

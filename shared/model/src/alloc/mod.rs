@@ -1,8 +1,8 @@
-//! Allocations: one run of a task group on one node.
+//! Allocations: task groups placed on nodes.
 //!
-//! What the allocations of one placement share stands once, in [`AllocCommon`]; what differs is small. The full
-//! [`Allocation`] is for one object at a time (an answer of the API, a test): lists, plans and change sets hold
-//! columns, and the state holds rows.
+//! [`AllocCommon`] holds the part that all allocations of one placement share; the rest is small. A complete
+//! [`Allocation`] is only for single objects, such as an API response or a test. Lists, plans and change sets hold columns,
+//! and the state holds rows.
 
 mod assigned;
 mod metric;
@@ -24,146 +24,146 @@ pub use resources::{AllocatedResources, Demand, PortMapping, TaskResources};
 pub use task_event::{TaskEvent, TaskEventKind};
 pub use task_state::{PackedTaskStates, TaskRunState, TaskState};
 
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{
     AllocId, DeploymentId, EvalId, Index, JobVersionKey, Map, Nanos, NodeId, Text, Timestamp, TraceContext,
 };
 
-words! {
-    /// What the servers want of an allocation.
+string_enum! {
+    /// Desired status of an allocation, which the servers set.
     DesiredStatus, "desired status" {
-        /// It should run.
+        /// The allocation should run.
         Run => "run",
-        /// It should stop.
+        /// The allocation should stop.
         Stop => "stop",
-        /// It should make room for a more important one.
+        /// The allocation should stop because it was preempted.
         Evict => "evict",
     }
 }
 
 impl DesiredStatus {
-    /// Whether the servers are done with the allocation (`spec/scheduling.md` §0, *server-terminal*).
+    /// Whether the allocation should no longer run (`spec/scheduling.md` §0, *server-terminal*).
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Stop | Self::Evict)
     }
 }
 
-words! {
-    /// What is known of how an allocation fares on its node.
+string_enum! {
+    /// Client status of an allocation: the known state of its tasks.
     ClientStatus, "client status" {
         /// No task has started.
         Pending => "pending",
-        /// Some task runs.
+        /// At least one task runs.
         Running => "running",
-        /// Every task ended well.
+        /// Every task ended successfully.
         Complete => "complete",
-        /// Some task failed for good.
+        /// A task failed and will not be restarted.
         Failed => "failed",
-        /// Its node is gone, and it with it.
+        /// The node is down, and the allocation with it.
         Lost => "lost",
-        /// Its node is disconnected; it may still run.
+        /// The node is disconnected; the allocation may still run.
         Unknown => "unknown",
     }
 }
 
 impl ClientStatus {
-    /// Whether the node is done with the allocation (`spec/scheduling.md` §0, *client-terminal*).
+    /// Whether the allocation no longer runs on its node (`spec/scheduling.md` §0, *client-terminal*).
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed | Self::Lost)
     }
 }
 
-/// What the allocations of one placement share, stored and sent once for all of them.
+/// The part that all allocations of one placement share. It is stored and sent once for all of them.
 ///
-/// A plan makes one for each task group, job version and deployment that it places; an update in place moves
-/// allocations to a new one.
+/// A plan creates one for each task group, job version and deployment that it places. An in-place update moves allocations
+/// to a new one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AllocCommon {
-    /// The version of the job that they run.
+    /// The job version that they run.
     pub job: JobVersionKey,
-    /// The task group's name.
+    /// Name of the task group.
     pub task_group: Text,
-    /// Their names up to the bracket: `<job id>.<group>`, for system jobs `<job name>.<group>`.
+    /// Their names without the index in brackets: `<job id>.<group>`, for system jobs `<job name>.<group>`.
     pub name_stem: Text,
-    /// The evaluation that placed them, or updated them last.
+    /// The evaluation that placed or last updated them.
     pub eval_id: EvalId,
-    /// The deployment that they count for.
+    /// The deployment that they belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_id: Option<DeploymentId>,
-    /// What each of them gets of its node, less what differs from one to the next.
+    /// Resources of each allocation, without the assigned ones, which differ between allocations.
     pub resources: AllocatedResources,
-    /// How the choice of nodes went, of the pass for the first of them.
+    /// Metrics of the placement pass for the first allocation.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub metrics: PackedMetric,
-    /// The trace of what had them placed.
+    /// Trace context of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
 }
 
-/// One allocation, whole.
+/// A complete allocation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allocation {
     /// Its id.
     pub id: AllocId,
-    /// What it shares with the others of its placement.
+    /// The part that it shares with the other allocations of its placement.
     pub common: Arc<AllocCommon>,
-    /// The number in its name's brackets. `None`: the name has none, and the stem is all of it.
+    /// The name index, which is in brackets at the end of its name. `None` if the name has none.
     pub name_index: Option<u32>,
     /// The node that it is placed on.
     pub node_id: NodeId,
-    /// That node's name.
+    /// Name of that node.
     pub node_name: Text,
-    /// What it got of its node beyond the common share: ports, devices, cores.
+    /// Resources assigned beyond the common ones: ports, devices, cores.
     #[serde(default, skip_serializing_if = "PackedAssigned::is_empty")]
     pub assigned: PackedAssigned,
-    /// What the servers want of it.
+    /// Its desired status.
     pub desired_status: DesiredStatus,
-    /// Why they want that.
+    /// Human-readable reason for the desired status.
     pub desired_description: Text,
-    /// What should happen to it next.
+    /// What the scheduler has been asked to do with it.
     #[serde(default)]
     pub desired_transition: DesiredTransition,
-    /// How it fares.
+    /// Its client status.
     pub client_status: ClientStatus,
-    /// The same in words.
+    /// Human-readable reason for the client status.
     pub client_description: Text,
-    /// How its tasks fare.
+    /// States of its tasks.
     #[serde(default)]
     pub task_states: PackedTaskStates,
-    /// Its health in its deployment, once there is something to say.
+    /// Its health in its deployment; unset until it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// The rarer parts.
+    /// Parts that few allocations have.
     #[serde(default)]
     pub extra: AllocExtra,
-    /// The last report of its agent that was taken; an older one is dropped.
+    /// Number of the last accepted report of its agent. Older reports are dropped.
     #[serde(default)]
     pub report: ReportNumber,
-    /// The index that made it.
+    /// Index of the change set that created it.
     pub create_index: Index,
-    /// The last index that changed anything of it.
+    /// Index of the change set that last changed it.
     pub modify_index: Index,
-    /// The last index at which the servers changed it; its agent's own reports leave it alone (N-6.1).
+    /// Index of the last change by the servers. Reports of its agent do not count (N-6.1).
     pub alloc_modify_index: Index,
-    /// When it was made.
+    /// When it was created.
     pub create_time: Timestamp,
-    /// When anything of it changed last.
+    /// When it last changed.
     pub modify_time: Timestamp,
 }
 
 impl Allocation {
-    /// Its name: `<job id>.<group>[<n>]`.
+    /// Its name: `<job id>.<group>[<name index>]`.
     pub fn name(&self) -> Text {
         alloc_name(&self.common.name_stem, self.name_index)
     }
 
-    /// What it gets of its node; less what a newer version than this has packed.
+    /// Its resources. Assigned resources are missing if a newer version of Drover has packed them.
     pub fn resources(&self) -> AllocatedResources {
         self.common.resources.with(&self.assigned.unpack().unwrap_or_default())
     }
 }
 
-/// The name of an allocation from its stem and number.
+/// The name of an allocation, from its stem and name index.
 pub fn alloc_name(stem: &Text, index: Option<u32>) -> Text {
     match index {
         Some(index) => format!("{stem}[{index}]").into(),
@@ -171,11 +171,11 @@ pub fn alloc_name(stem: &Text, index: Option<u32>) -> Text {
     }
 }
 
-/// The highest number that a name can have; one more stands for none where allocations lie packed.
+/// The highest name index. The next number means "no index" in the rows of the state.
 pub const NAME_INDEX_MAX: u32 = u32::MAX - 1;
 
-/// Splits an allocation's name into the stem and the number in the brackets; a name without a plain number is all
-/// stem.
+/// Splits the name of an allocation into the stem and the index in brackets. A name without a plain number in brackets
+/// consists of the stem only.
 pub fn split_alloc_name(name: &str) -> (&str, Option<u32>) {
     let parts = name.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));
     let Some((stem, number)) = parts else { return (name, None) };
@@ -193,57 +193,58 @@ pub struct AllocExtra {
     pub previous: Option<AllocId>,
     /// The allocation that replaces this one.
     pub next: Option<AllocId>,
-    /// The delayed evaluation that will look at this allocation again.
+    /// The delayed evaluation that will reconsider this allocation.
     pub followup_eval: Option<EvalId>,
-    /// The allocation that this one had to make room for.
+    /// The allocation that preempted this one.
     pub preempted_by: Option<AllocId>,
-    /// The allocations that made room for this one.
+    /// The allocations that this one preempted.
     pub preempted: Vec<AllocId>,
-    /// Changes of client status that reconnection looks back at, oldest first.
+    /// History of client statuses, oldest first, which is needed when a node reconnects.
     pub states: Vec<AllocState>,
-    /// What became of earlier runs.
+    /// History of reschedules.
     pub reschedule: Option<Arc<RescheduleTracker>>,
-    /// The address that it has in its own network.
+    /// Its network status, if it has a network namespace.
     pub network: Option<Arc<NetworkStatus>>,
 }
 
-/// Which report of an agent this is: rises with each, also over a restart of the agent (design §6).
+/// The number of an agent's report. It rises with each report, also across restarts of the agent (design §6).
 ///
-/// The upper half is the agent's boot number, the lower one counts that boot's reports of the allocation. 0 is none.
+/// The upper half is the boot number of the agent. The lower half counts the reports of the allocation during that boot.
+/// 0 means no report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReportNumber(pub u64);
 
 impl ReportNumber {
-    /// Report `count` of an agent's boot.
+    /// The number of report `count` during boot `boot` of an agent.
     pub const fn new(boot: u32, count: u32) -> Self {
         Self((boot as u64) << 32 | count as u64)
     }
 
-    /// The boot that it was made in.
+    /// The boot number of the agent.
     pub const fn boot(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
 
-/// What should happen to an allocation next. Unset differs from `false` only when two are merged.
+/// What the scheduler has been asked to do with an allocation. Unset differs from `false` only in [`Self::merge`].
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DesiredTransition {
-    /// It should move to another node.
+    /// Migrate it to another node.
     pub migrate: Option<bool>,
-    /// It may be rescheduled although its deployment is active.
+    /// Allow rescheduling although its deployment is active.
     pub reschedule: Option<bool>,
-    /// It must be rescheduled whatever the policy says.
+    /// Reschedule it regardless of its policy.
     pub force_reschedule: Option<bool>,
-    /// It should stop without its shutdown delay.
+    /// Stop it without its shutdown delay.
     pub no_shutdown_delay: Option<bool>,
-    /// Nothing should take its place when it migrates.
+    /// Do not place a replacement when it migrates.
     pub migrate_disable_placement: Option<bool>,
 }
 
 impl DesiredTransition {
-    /// Takes over what `newer` sets and keeps the rest.
+    /// Replaces the fields that `newer` sets and keeps the others.
     #[must_use]
     pub fn merge(self, newer: Self) -> Self {
         Self {
@@ -256,67 +257,67 @@ impl DesiredTransition {
     }
 }
 
-/// An allocation's part in its deployment.
+/// The health of an allocation in its deployment.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The verdict, once there is one.
+    /// Whether it is healthy; unset until that is decided.
     pub healthy: Option<bool>,
-    /// When the verdict fell.
+    /// When that was decided.
     pub timestamp: Timestamp,
-    /// Whether it is a canary that was not promoted yet.
+    /// Whether it is a canary that has not been promoted.
     pub canary: bool,
-    /// The index at which a count of the deployment changed with it.
+    /// The index at which it changed a counter of the deployment.
     pub modify_index: Index,
 }
 
-/// A client status that the servers gave, and when.
+/// A client status that the servers set, with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocState {
-    /// The status; `None` where the record holds none.
+    /// The status; `None` if the record has none.
     pub client_status: Option<ClientStatus>,
-    /// When it was given.
+    /// When it was set.
     pub time: Timestamp,
 }
 
-words! {
-    /// How the last attempt to reschedule ended.
+string_enum! {
+    /// Outcome of the last attempt to reschedule an allocation.
     RescheduleOutcome, "reschedule outcome" {
         /// A replacement was placed.
         Ok => "ok",
-        /// No node had room.
+        /// No node had enough capacity.
         NoPlacement => "no placement",
     }
 }
 
-/// What became of earlier runs of an allocation.
+/// The history of an allocation's reschedules.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RescheduleTracker {
     /// Earlier reschedules, oldest first.
     pub events: Vec<RescheduleEvent>,
-    /// How the last attempt ended; `None` before any.
+    /// Outcome of the last attempt; `None` if there was none.
     pub last: Option<RescheduleOutcome>,
 }
 
 /// One reschedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RescheduleEvent {
-    /// When it was done.
+    /// When the allocation was rescheduled.
     pub time: Timestamp,
-    /// The allocation that had failed.
+    /// The allocation that failed.
     pub previous: AllocId,
-    /// The node that it had failed on.
+    /// The node that it failed on.
     pub previous_node: NodeId,
-    /// How long it was delayed.
+    /// The delay before the reschedule.
     pub delay: Nanos,
 }
 
-/// The address that an allocation has in its own network.
+/// The network of an allocation with a network namespace.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkStatus {
-    /// The interface inside the network.
+    /// The interface inside the network namespace.
     pub interface: Text,
     /// Its IPv4 address.
     pub address: Text,
@@ -326,27 +327,27 @@ pub struct NetworkStatus {
     pub dns: Option<api_types::DnsConfig>,
 }
 
-/// What a job's allocations of one group add up to, kept by the applier (N-25.4).
+/// Number of a job's allocations of one group, by client status. The applier maintains it (N-25.4).
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupSummary {
-    /// Wanted, but not placed yet.
+    /// Not placed yet.
     pub queued: u32,
-    /// Ended well; only grows.
+    /// Ended successfully; never decreases.
     pub complete: u32,
-    /// Failed; only grows.
+    /// Failed; never decreases.
     pub failed: u32,
     /// Running.
     pub running: u32,
     /// Placed, but not running yet.
     pub starting: u32,
-    /// Lost with their node.
+    /// On a node that is down.
     pub lost: u32,
     /// On a disconnected node.
     pub unknown: u32,
 }
 
-/// The task groups of a job, each with what its allocations add up to.
+/// The summaries of a job's task groups, by name.
 pub type GroupSummaries = Map<Text, GroupSummary>;
 
 #[cfg(test)]

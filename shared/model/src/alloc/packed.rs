@@ -1,19 +1,19 @@
-//! How packed forms put single values into bytes: small numbers take few, and nothing says its name.
+//! The compact binary encoding of packed forms: variable-length numbers and no field names.
 
 use crate::{Nanos, Text, Timestamp};
 
-/// Bytes that are no packed form of what they should be.
+/// Bytes are not a valid packed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// Made by a version that this one does not know.
+    /// The bytes were packed in a version of the format that this program does not know.
     #[error("packed in version {0}, which this program does not know")]
     Version(u8),
-    /// Cut off, or something else altogether.
-    #[error("cut off or damaged")]
+    /// The bytes are truncated or damaged.
+    #[error("truncated or damaged")]
     Damaged,
 }
 
-/// Shows a packed form as what is in it, and writes it as one byte string.
+/// Implements `Debug`, which shows the unpacked value, and `Serialize`, which writes one byte string.
 macro_rules! packed_form {
     ($packed:ident) => {
         impl std::fmt::Debug for $packed {
@@ -35,7 +35,7 @@ macro_rules! packed_form {
 
 pub(super) use packed_form;
 
-/// Something that packed form can hold.
+/// A value that can be part of a packed form.
 pub(super) trait Packed: Sized {
     fn write(&self, out: &mut Writer);
     fn read(input: &mut Reader<'_>) -> Option<Self>;
@@ -82,7 +82,7 @@ impl Packed for bool {
     }
 }
 
-/// Writes numbers in seven-bit groups, lowest first, and texts behind their length.
+/// Encodes numbers in groups of seven bits, lowest first, and texts with their length before them.
 #[derive(Default)]
 pub(super) struct Writer(Vec<u8>);
 
@@ -111,18 +111,19 @@ impl Writer {
         self.0.push(value as u8);
     }
 
-    /// Small numbers of either sign take few bytes: the sign goes into the lowest bit.
+    /// Writes a signed number. The sign is in the lowest bit, so that small numbers of either sign take few bytes.
     fn int(&mut self, value: i64) {
         self.uint((value << 1 ^ value >> 63) as u64);
     }
 
-    /// Writes a moment as its distance from the one before, which is in `clock`: most lie within seconds of each other.
-    pub(super) fn moment(&mut self, moment: Timestamp, clock: &mut i64) {
-        self.int(moment.0.wrapping_sub(*clock));
-        *clock = moment.0;
+    /// Writes a timestamp as the difference from the previous one, which is in `previous`. Most differences are a few
+    /// seconds.
+    pub(super) fn timestamp(&mut self, timestamp: Timestamp, previous: &mut i64) {
+        self.int(timestamp.0.wrapping_sub(*previous));
+        *previous = timestamp.0;
     }
 
-    /// Puts the length of what is written before it, so that a reader can pass over it.
+    /// Writes the output of `write` with its length before it, so that a reader can skip it.
     pub(super) fn framed(&mut self, write: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();
         write(&mut inner);
@@ -131,7 +132,7 @@ impl Writer {
     }
 }
 
-/// Reads what [`Writer`] wrote; `None` where the bytes end too early.
+/// Decodes the output of [`Writer`]. Its methods return `None` if the bytes end too early.
 #[derive(Clone)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -150,7 +151,7 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
-    /// So many bytes as they are.
+    /// Reads `N` raw bytes.
     pub(super) fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -169,7 +170,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A number that must fit.
+    /// Reads a number; `None` if it does not fit into `T`.
     pub(super) fn narrow<T: TryFrom<u64>>(&mut self) -> Option<T> {
         self.uint()?.try_into().ok()
     }
@@ -183,9 +184,9 @@ impl<'a> Reader<'a> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    pub(super) fn moment(&mut self, clock: &mut i64) -> Option<Timestamp> {
-        *clock = clock.wrapping_add(self.int()?);
-        Some(Timestamp(*clock))
+    pub(super) fn timestamp(&mut self, previous: &mut i64) -> Option<Timestamp> {
+        *previous = previous.wrapping_add(self.int()?);
+        Some(Timestamp(*previous))
     }
 
     pub(super) fn framed(&mut self) -> Option<Reader<'a>> {

@@ -1,7 +1,8 @@
-//! An [`AllocMetric`] as every allocation's common share keeps it: a quarter of what it takes unpacked. It is written once,
-//! by a scheduler, and read when somebody looks at an allocation; whoever only passes it on has nothing to do with it.
+//! [`PackedMetric`]: the packed form of [`AllocMetric`], which is part of [`AllocCommon`](super::AllocCommon) and takes a
+//! quarter of the unpacked size. A scheduler packs the metrics, and the API unpacks them when an allocation is requested.
+//! All other services pass on the bytes unread.
 //!
-//! The form: a version byte, then the fields in their order; lists and maps behind their lengths.
+//! The format is a version byte, then the fields in order. Lists and maps have their length before them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,17 +16,17 @@ use super::metric::{AllocMetric, NodeScore, Reason, Scorer, Shortfall, TaskShort
 use super::packed::{Packed, Reader, Unreadable, Writer, packed_form};
 use crate::{NodeId, Text};
 
-/// An [`AllocMetric`], packed. Empty: nothing is known.
+/// An [`AllocMetric`], packed. Empty for the default metric.
 ///
-/// Cloning shares the bytes. Equality is that of the bytes.
+/// Cloning shares the bytes. Equality compares the bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PackedMetric(Arc<[u8]>);
 
-/// The form that this version writes.
+/// The format version that this program writes.
 const VERSION: u8 = 1;
 
 impl PackedMetric {
-    /// Packs it.
+    /// Packs a metric.
     pub fn pack(metric: &AllocMetric) -> Self {
         if *metric == AllocMetric::default() {
             return Self::default();
@@ -36,10 +37,10 @@ impl PackedMetric {
         Self(out.into_bytes().into())
     }
 
-    /// Unpacks all of it.
+    /// Unpacks the metric.
     ///
     /// # Errors
-    /// If the bytes are of a newer version, or damaged.
+    /// If the bytes have an unknown format version, or are damaged.
     pub fn unpack(&self) -> Result<AllocMetric, Unreadable> {
         let mut input = Reader::new(&self.0);
         match input.byte() {
@@ -54,18 +55,18 @@ packed_form!(PackedMetric);
 
 impl<'de> Deserialize<'de> for PackedMetric {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Form)
+        deserializer.deserialize_any(MetricVisitor)
     }
 }
 
-/// Packed; or field by field, as records had it once.
-struct Form;
+/// Accepts the packed form, and the map of fields that older records contain.
+struct MetricVisitor;
 
-impl<'de> Visitor<'de> for Form {
+impl<'de> Visitor<'de> for MetricVisitor {
     type Value = PackedMetric;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("how the choice of nodes went, packed or field by field")
+        f.write_str("scheduling metrics, packed or as a map")
     }
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<PackedMetric, E> {
@@ -119,7 +120,7 @@ fn write(metric: &AllocMetric, out: &mut Writer) {
 }
 
 fn read(input: &mut Reader<'_>) -> Option<AllocMetric> {
-    // Fields are read in the order in which they stand here.
+    // The expressions are evaluated in this order, which must be the order in `write`.
     Some(AllocMetric {
         nodes_evaluated: input.get()?,
         nodes_filtered: input.get()?,
@@ -146,7 +147,7 @@ fn write_list<T: Packed>(items: &[T], out: &mut Writer) {
 }
 
 fn read_list<T: Packed>(input: &mut Reader<'_>) -> Option<Vec<T>> {
-    // Nobody makes room for as many as are announced: the bytes may be damaged.
+    // Does not allocate `count` items in advance, because the bytes may be damaged.
     let count = input.uint()?;
     (0..count).map(|_| input.get()).collect()
 }
@@ -199,7 +200,7 @@ impl Packed for NodeScore {
     }
 }
 
-/// What stands for a scorer. A code is never given to another one.
+/// The code of a scorer in the packed form. Codes are never reused.
 fn code(scorer: Scorer) -> u8 {
     match scorer {
         Scorer::Binpack => 0,

@@ -1,8 +1,8 @@
-//! What an allocation gets of its node.
+//! Resources of an allocation.
 //!
-//! Most of it is the same for every allocation of a placement and stands once, in [`AllocatedResources`]; what
-//! differs (addresses, ports, devices, cores) is taken out of it into [`Assigned`]. [`AllocatedResources::with`] undoes
-//! [`AllocatedResources::split`].
+//! Most of them are the same for all allocations of a placement and are stored once, in [`AllocatedResources`].
+//! [`AllocatedResources::split`] moves the parts that differ (addresses, ports, devices, cores) into [`Assigned`];
+//! [`AllocatedResources::with`] is its inverse.
 
 #[cfg(test)]
 mod tests;
@@ -15,39 +15,39 @@ use super::assigned::{
 use crate::Text;
 use crate::job::{Lifecycle, LifecycleHook, NetworkResource, Port};
 
-/// Everything that an allocation gets; as part of `AllocCommon`, less what [`Assigned`] holds.
+/// All resources of an allocation. As part of `AllocCommon`, they do not contain those in [`Assigned`].
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AllocatedResources {
-    /// Each task's share, by name.
+    /// Resources of each task, sorted by name.
     pub tasks: Vec<TaskResources>,
-    /// Space of the group's shared directory, in MB.
+    /// Size of the group's shared directory in MB.
     pub disk_mb: u32,
     /// The group's networks.
     pub networks: Vec<NetworkResource>,
-    /// The group's ports, each with the address that it is open on.
+    /// The group's ports, each with its address on the node.
     pub ports: Vec<PortMapping>,
 }
 
-/// One task's share.
+/// Resources of one task.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResources {
     /// The task's name.
     pub name: Text,
-    /// When the task runs, if not as a main task.
+    /// When the task runs; `None` for a main task.
     pub lifecycle: Option<Lifecycle>,
-    /// Compute, in MHz; of a task with cores of its own, what those cores make.
+    /// Processor capacity in MHz. For a task with reserved cores, the capacity of those cores.
     pub cpu_mhz: u32,
-    /// Ids of the cores that are its alone.
+    /// Ids of its exclusively reserved cores.
     pub cores: Vec<u16>,
-    /// Memory, in MB, that of its secrets directory included.
+    /// Memory in MB, including that of its secrets directory.
     pub memory_mb: u32,
-    /// Memory that it may grow to, in MB, likewise; 0 is not set, -1 no limit.
+    /// Memory limit in MB, including the secrets directory; 0 is unset, -1 is no limit.
     pub memory_max_mb: i64,
-    /// Networks of its own, as older job files ask for them.
+    /// Networks of the task, in older job files.
     pub networks: Vec<NetworkResource>,
-    /// Devices that are its alone.
+    /// Its exclusively reserved devices.
     pub devices: Vec<AllocatedDevice>,
 }
 
@@ -59,22 +59,22 @@ pub struct PortMapping {
     pub label: Text,
     /// The port on the node.
     pub value: u16,
-    /// The port inside the allocation's network; 0 is the same.
+    /// The port inside the allocation's network namespace; 0 is the same as on the node.
     pub to: i32,
     /// The node's address.
     pub host_ip: Text,
-    /// Whether others may open the same port.
+    /// Whether other allocations on the node may use the same port.
     pub ignore_collision: bool,
 }
 
-/// What an allocation takes away from its node's capacity.
+/// The part of a node's capacity that an allocation uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demand {
-    /// Compute, in MHz.
+    /// Processor capacity in MHz.
     pub cpu_mhz: u32,
-    /// Memory, in MB.
+    /// Memory in MB.
     pub memory_mb: u32,
-    /// Disk, in MB.
+    /// Disk space in MB.
     pub disk_mb: u32,
 }
 
@@ -90,11 +90,11 @@ impl Demand {
 }
 
 impl AllocatedResources {
-    /// What this takes away from a node's capacity.
+    /// The part of a node's capacity that these resources use.
     ///
-    /// Tasks that never run together are not added up: the demand is the largest of the prestart tasks, the main ones
-    /// and the poststop ones. Cores of a task's own are taken for the allocation's whole life; of a common share they
-    /// are not part, see [`PackedAssigned::own_cores_mhz`].
+    /// Tasks that never run at the same time are not added up: the demand is the maximum of the sums over the prestart
+    /// tasks, the main tasks and the poststop tasks. Reserved cores are used during the whole life of the allocation. They
+    /// are not part of the common resources; see [`PackedAssigned::own_cores_mhz`].
     pub fn demand(&self) -> Demand {
         let sum = |runs: fn(&TaskResources) -> bool| {
             self.tasks.iter().filter(|task| runs(task)).fold(Demand::default(), Demand::plus)
@@ -114,9 +114,10 @@ impl AllocatedResources {
         }
     }
 
-    /// Takes out what may differ from one allocation to the next.
+    /// Moves the parts that differ between allocations into an [`Assigned`].
     ///
-    /// [`Self::with`] puts it back. (Dynamic ports of -1 inside would get their number there, but no allocation has any.)
+    /// [`Self::with`] is the inverse. (It would replace an inner port of -1 by the number of the dynamic port, but no
+    /// allocation has such a port.)
     pub fn split(mut self) -> (Self, Assigned) {
         let mut assigned = Assigned::default();
         for network in self.networks_mut() {
@@ -145,59 +146,60 @@ impl AllocatedResources {
         (self, assigned)
     }
 
-    /// Fills in what one allocation got. What `assigned` does not speak of stays as it is.
+    /// Returns the resources of one allocation: `self` with the values of `assigned` filled in.
     ///
-    /// A dynamic port that is to be the same inside the network (-1) gets that number, too.
+    /// A dynamic port whose inner port is -1 gets the same number inside the network namespace.
     #[must_use]
     pub fn with(&self, assigned: &Assigned) -> Self {
-        let mut whole = self.clone();
-        for (network, got) in whole.networks_mut().zip(&assigned.networks) {
-            network.device = Text::clone(&got.device);
-            network.ip = Text::clone(&got.ip);
-            put_ports(network, &got.ports);
+        let mut complete = self.clone();
+        for (network, assigned) in complete.networks_mut().zip(&assigned.networks) {
+            network.device = Text::clone(&assigned.device);
+            network.ip = Text::clone(&assigned.ip);
+            put_ports(network, &assigned.ports);
         }
-        for (port, got) in whole.ports.iter_mut().zip(&assigned.ports) {
-            port.value = got.value;
-            port.to = got.to;
-            port.host_ip = Text::clone(&got.host_ip);
+        for (port, assigned) in complete.ports.iter_mut().zip(&assigned.ports) {
+            port.value = assigned.value;
+            port.to = assigned.to;
+            port.host_ip = Text::clone(&assigned.host_ip);
         }
-        for got in &assigned.tasks {
-            if let Some(task) = whole.tasks.iter_mut().find(|task| task.name == got.task) {
-                if !got.cores.is_empty() {
-                    task.cpu_mhz = got.cpu_mhz;
-                    task.cores.clone_from(&got.cores);
+        for assigned in &assigned.tasks {
+            if let Some(task) = complete.tasks.iter_mut().find(|task| task.name == assigned.task) {
+                if !assigned.cores.is_empty() {
+                    task.cpu_mhz = assigned.cpu_mhz;
+                    task.cores.clone_from(&assigned.cores);
                 }
-                task.devices.clone_from(&got.devices);
+                task.devices.clone_from(&assigned.devices);
             }
         }
-        whole
+        complete
     }
 
-    /// The ports that an allocation holds on its node's addresses, those apart that never collide: the group's
-    /// ports, or, where it has none, those of the first network of the group and of each task.
+    /// The addresses and ports that an allocation uses on its node, without ports that may be shared. These are
+    /// the group's ports or, if there are none, the ports of the first network of the group and of each task.
     ///
-    /// Of a common share, `assigned` says what the allocation got; where that is empty, this is taken to be whole.
+    /// If `self` is the common part, `assigned` contains the assigned values. If `assigned` is empty, `self` must be
+    /// complete.
     pub fn host_ports<'a>(&'a self, assigned: &'a PackedAssigned) -> Vec<(&'a str, u16)> {
         if !self.ports.is_empty() {
-            let got = assigned.group_ports().map(Some).chain(std::iter::repeat(None));
-            let ports = self.ports.iter().zip(got).filter(|(port, _)| !port.ignore_collision);
-            return ports.map(|(port, got)| got.unwrap_or((&port.host_ip, port.value))).collect();
+            let assigned = assigned.group_ports().map(Some).chain(std::iter::repeat(None));
+            let ports = self.ports.iter().zip(assigned).filter(|(port, _)| !port.ignore_collision);
+            return ports.map(|(port, assigned)| assigned.unwrap_or((&port.host_ip, port.value))).collect();
         }
-        let mut got = assigned.networks();
-        let mut held = Vec::new();
+        let mut assigned = assigned.networks();
+        let mut host_ports = Vec::new();
         let owners = std::iter::once(&self.networks).chain(self.tasks.iter().map(|task| &task.networks));
         for networks in owners {
-            for (place, network) in networks.iter().enumerate() {
-                let got = got.next();
-                if place == 0 {
-                    held.extend(network_ports(network, got));
+            for (position, network) in networks.iter().enumerate() {
+                let assigned = assigned.next();
+                if position == 0 {
+                    host_ports.extend(network_ports(network, assigned));
                 }
             }
         }
-        held
+        host_ports
     }
 
-    /// Whether there are networks or ports in it.
+    /// Whether there are any networks or ports.
     pub fn has_networks(&self) -> bool {
         !self.ports.is_empty()
             || !self.networks.is_empty()
@@ -211,17 +213,17 @@ impl AllocatedResources {
 
 fn network_ports<'a>(
     network: &'a NetworkResource,
-    got: Option<(&'a str, Vec<u16>)>,
+    assigned: Option<(&'a str, Vec<u16>)>,
 ) -> impl Iterator<Item = (&'a str, u16)> {
-    let (ip, values) = got.unwrap_or_else(|| (&network.ip, Vec::new()));
+    let (ip, values) = assigned.unwrap_or_else(|| (&network.ip, Vec::new()));
     let ports = network.reserved_ports.iter().chain(&network.dynamic_ports).enumerate();
-    ports.filter(|(_, port)| !port.ignore_collision).map(move |(place, port)| {
-        let value = values.get(place).copied().unwrap_or(port.value);
+    ports.filter(|(_, port)| !port.ignore_collision).map(move |(position, port)| {
+        let value = values.get(position).copied().unwrap_or(port.value);
         (ip, value)
     })
 }
 
-/// Stands for the same port inside a network as on the node.
+/// Value of an inner port that is the same as the port on the node.
 const SAME_AS_ON_NODE: i32 = -1;
 
 fn take_ports(network: &mut NetworkResource) -> Vec<u16> {

@@ -1,42 +1,42 @@
-//! What happened to a task: a kind, a moment and a few values. The text that people read is made when they read it.
+//! Events of tasks: a kind, a time and a few values. The human-readable text is generated when an event is read.
 
 use std::collections::BTreeMap;
 
 use crate::text::quoted;
 use crate::{Nanos, Text, Timestamp};
 
-/// One thing that happened to a task (`spec/agent.md` ).
+/// An event in the life of a task (`spec/agent.md` ).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskEvent {
     /// When it happened.
     pub time: Timestamp,
-    /// Whether the task counts as failed by it.
+    /// Whether the event fails the task.
     pub fails_task: bool,
-    /// What it was.
+    /// Kind and values of the event.
     pub kind: TaskEventKind,
 }
 
-/// Declares the kinds with the number that stands for each in packed form and the API's word.
+/// Declares the kinds, each with its code in the packed form and its string in the API.
 ///
-/// Numbers are never given twice: a newer version only adds some.
+/// Codes are never reused; new kinds get new codes.
 macro_rules! kinds {
     ($( $(#[$meta:meta])* $kind:ident $({ $($field:ident: $type:ty),+ })? = $code:literal => $word:literal, )+) => {
-        /// What happened. Texts that are empty say nothing.
+        /// Kind of an event, with its values. An empty text means that there is no value.
         #[derive(Debug, Clone, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "the fields are what A-10.2 prints and A-10.3 lists")]
+        #[allow(missing_docs, reason = "A-10.2 and A-10.3 define the fields")]
         pub enum TaskEventKind {
             $( $(#[$meta])* $kind $({ $($field: $type),+ })?, )+
         }
 
         impl TaskEventKind {
-            /// The API's word for it.
+            /// The string that the API uses.
             pub const fn as_str(&self) -> &'static str {
                 match self {
                     $( Self::$kind $({ $($field: _),+ })? => $word, )+
                 }
             }
 
-            /// One of each kind, with values that are not empty.
+            /// One event of each kind, with values that are not empty.
             #[cfg(test)]
             pub(super) fn samples() -> Vec<Self> {
                 vec![$( Self::$kind $({ $($field: <$type>::sample()),+ })?, )+]
@@ -54,7 +54,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// `None`: a kind that only newer versions know, or bytes that end too early.
+            /// Returns `None` if the kind is unknown or the bytes end too early.
             pub(super) fn read(code: u64, input: &mut super::packed::Reader<'_>) -> Option<Self> {
                 match code {
                     $( $code => Some(Self::$kind $({ $($field: input.get::<$type>()?),+ })?), )+
@@ -66,77 +66,77 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The agent has the allocation.
+    /// The agent received the allocation.
     Received = 1 => "Received",
-    /// Its directory is being built.
+    /// The task directory is being built.
     TaskSetup { message: Text } = 2 => "Task Setup",
-    /// What it needs could not be set up.
+    /// The setup of the task failed.
     SetupFailure { error: Text } = 3 => "Setup Failure",
-    /// Its definition does not suit this node.
+    /// The definition of the task is not valid on this node.
     FailedValidation { error: Text } = 4 => "Failed Validation",
-    /// The driver could not start it.
+    /// The driver failed to start the task.
     DriverFailure { error: Text } = 5 => "Driver Failure",
-    /// The driver has something to say.
+    /// A message of the driver.
     Driver { message: Text } = 6 => "Driver",
-    /// It runs.
+    /// The task was started.
     Started = 7 => "Started",
-    /// Artifacts are being fetched.
+    /// Artifacts are being downloaded.
     DownloadingArtifacts = 8 => "Downloading Artifacts",
-    /// An artifact could not be fetched.
+    /// The download of an artifact failed.
     FailedArtifactDownload { error: Text } = 9 => "Failed Artifact Download",
-    /// It ended.
+    /// The task ended.
     Terminated { exit_code: i64, signal: i64, message: Text, oom_killed: bool } = 10 => "Terminated",
-    /// It will be started again.
+    /// The task will be restarted.
     Restarting { reason: Text, delay: Nanos } = 11 => "Restarting",
-    /// It will not be started again.
+    /// The task will not be restarted.
     NotRestarting { reason: Text } = 12 => "Not Restarting",
-    /// A restart was asked for.
+    /// A restart was requested.
     RestartSignaled { reason: Text } = 13 => "Restart Signaled",
-    /// It is sent a signal.
+    /// A signal is being sent to the task.
     Signaling { signal: Text, reason: Text } = 14 => "Signaling",
-    /// It is being stopped.
+    /// The task is being stopped.
     Killing { timeout: Nanos, reason: Text } = 15 => "Killing",
-    /// It was stopped.
+    /// The task was stopped.
     Killed { error: Text } = 16 => "Killed",
     /// Another task of the group failed.
     SiblingFailed { sibling: Text } = 17 => "Sibling Task Failed",
-    /// The group's leader ended.
+    /// The leader task of the group ended.
     LeaderDead = 18 => "Leader Task Dead",
     /// All main tasks ended.
     MainDead = 19 => "Main Tasks Dead",
-    /// It waits before it is stopped.
+    /// The agent waits before it stops the task.
     ShutdownDelay { delay: Nanos } = 20 => "Waiting for shutdown delay",
-    /// It is stopped without waiting.
+    /// The agent stops the task without waiting.
     ShutdownDelaySkipped { delay: Nanos } = 21 => "Skipping shutdown delay",
-    /// Its node is back.
+    /// The node reconnected.
     Reconnected = 22 => "Reconnected",
-    /// The agent could not find it again after a restart.
+    /// The agent failed to restore the task after its own restart.
     FailedRestoring = 23 => "Failed Restoring Task",
-    /// A step around it failed.
+    /// A task hook failed.
     HookFailed { hook: Text, error: Text } = 24 => "Task hook failed",
-    /// A step around it has something to say.
+    /// A message of a task hook.
     HookMessage { message: Text } = 25 => "Task hook message",
-    /// A template waits for something.
+    /// A template waits for values.
     Template { message: Text } = 26 => "Template",
     /// The allocation did not become healthy.
     AllocUnhealthy { message: Text } = 27 => "Alloc Unhealthy",
-    /// A plugin works.
+    /// A plugin became healthy.
     PluginHealthy { plugin: Text } = 28 => "Plugin became healthy",
-    /// A plugin stopped working.
+    /// A plugin became unhealthy.
     PluginUnhealthy { error: Text } = 29 => "Plugin became unhealthy",
-    /// It is being paused.
+    /// The task is being paused.
     Pausing { reason: Text } = 30 => "Pausing",
-    /// It goes on after a pause.
+    /// The task continues after a pause.
     Resumed { reason: Text } = 31 => "Running",
-    /// It used too much disk.
+    /// The task exceeded its disk limit.
     DiskExceeded { message: Text } = 32 => "Disk Resources Exceeded",
 }
 
-/// The reason that a restart has when nothing special is the matter; its event does not mention it.
+/// The reason of an ordinary restart. The text of the event does not contain it.
 const REASON_WITHIN_POLICY: &str = "Restart within policy";
 
 impl TaskEventKind {
-    /// What people read.
+    /// The human-readable text.
     pub fn display(&self) -> String {
         use TaskEventKind as Kind;
         let or =
@@ -205,7 +205,7 @@ impl TaskEventKind {
 }
 
 impl TaskEvent {
-    /// The values by the names that clients look for.
+    /// The values of the event, by the names that clients expect.
     pub fn details(&self) -> BTreeMap<&'static str, String> {
         use TaskEventKind as Kind;
         let mut details = BTreeMap::new();

@@ -1,10 +1,10 @@
-//! How an allocation's tasks fare, and the packed form in which a million allocations keep it.
+//! The states of an allocation's tasks, and their packed form.
 //!
-//! Agents report it, the state keeps it and answers are made from it, mostly without looking inside. So it is packed
-//! once, by whoever makes it: some forty bytes for a running task with its three events, instead of ten times that.
-//! The form: a version byte, the number of tasks, and for each task its length and its fields; each event has its
-//! length before it, so that an older reader passes over kinds that it does not know. How single values are written is
-//! `packed`'s business.
+//! Agents report task states, the state stores them, and API responses contain them; most of the time nothing in between
+//! reads them. The agent therefore packs them once: about forty bytes for a running task with three events, a tenth of
+//! the unpacked size. The format is a version byte, the number of tasks, and for each task its length and its fields. Each
+//! event has its length before it, so that an older reader can skip kinds that it does not know. The module `packed`
+//! encodes single values.
 
 use std::sync::Arc;
 
@@ -12,46 +12,46 @@ use serde::{Deserialize, Deserializer};
 
 use super::packed::{Reader, Unreadable, Writer, packed_form};
 use super::task_event::{TaskEvent, TaskEventKind};
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Text, Timestamp};
 
-words! {
-    /// Where a task is in its life. The packed form has two bits for the place in this list: a new one goes last.
+string_enum! {
+    /// State of a task. The packed form stores the position in this list in two bits, so new states go last.
     TaskRunState, "task state" {
-        /// It has not started.
+        /// The task has not started.
         Pending => "pending",
-        /// It runs.
+        /// The task runs.
         Running => "running",
-        /// It ended and will not run again.
+        /// The task has ended and will not run again.
         Dead => "dead",
     }
 }
 
-/// How one task fares.
+/// State and history of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskState {
     /// The task's name.
     pub task: Text,
-    /// Where it is in its life.
+    /// Its state.
     pub state: TaskRunState,
     /// Whether it failed.
     pub failed: bool,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u64,
-    /// When that happened last.
+    /// When it was last restarted.
     pub last_restart: Timestamp,
-    /// When it came to run.
+    /// When it started.
     pub started_at: Timestamp,
     /// When it first ended.
     pub finished_at: Timestamp,
-    /// The newest events, oldest first; at most ten.
+    /// The latest events, oldest first; at most ten.
     pub events: Vec<TaskEvent>,
-    /// Why it is paused; empty when it is not.
+    /// Why it is paused; empty if it is not.
     pub paused: Text,
 }
 
 impl TaskState {
-    /// A task that has not started and of which nothing is known yet.
+    /// The state of a task that has not started, without events.
     pub fn pending(task: Text) -> Self {
         Self {
             task,
@@ -66,19 +66,19 @@ impl TaskState {
         }
     }
 
-    /// Whether it ended well.
+    /// Whether it ended successfully.
     pub fn successful(&self) -> bool {
         self.state == TaskRunState::Dead && !self.failed
     }
 }
 
-/// The states of an allocation's tasks, packed. Empty: nothing was reported yet.
+/// The states of an allocation's tasks, packed. Empty until the first report.
 ///
-/// Cloning shares the bytes. Equality is that of the bytes.
+/// Cloning shares the bytes. Equality compares the bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PackedTaskStates(Arc<[u8]>);
 
-/// The form that this version writes.
+/// The format version that this program writes.
 const VERSION: u8 = 1;
 
 impl PackedTaskStates {
@@ -96,7 +96,7 @@ impl PackedTaskStates {
         Self(out.into_bytes().into())
     }
 
-    /// Unpacks all of it.
+    /// Unpacks the states.
     pub fn unpack(&self) -> Result<Vec<TaskState>, Unreadable> {
         if self.is_empty() {
             return Ok(Vec::new());
@@ -110,7 +110,7 @@ impl PackedTaskStates {
         read_states(&mut input).ok_or(Unreadable::Damaged)
     }
 
-    /// Whether some task is paused, without unpacking all of it.
+    /// Whether any task is paused. The states are not unpacked completely.
     pub fn any_paused(&self) -> bool {
         let Some((&VERSION, rest)) = self.0.split_first() else { return false };
         let mut input = Reader::new(rest);
@@ -121,7 +121,7 @@ impl PackedTaskStates {
         })
     }
 
-    /// Whether nothing was reported.
+    /// Whether there are no states.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for PackedTaskStates {
     }
 }
 
-// Which of the rarer fields are there, in one byte with the state (the lowest two bits).
+// Flags for optional fields. They share one byte with the state, which is in the lowest two bits.
 const FAILED: u64 = 1 << 2;
 const RESTARTED: u64 = 1 << 3;
 const STARTED: u64 = 1 << 4;
@@ -158,23 +158,23 @@ fn write_state(state: &TaskState, out: &mut Writer) {
         | flag(PAUSED, !state.paused.is_empty());
     out.put(&state.task);
     out.uint(flags);
-    let mut clock = 0;
+    let mut previous_time = 0;
     if restarted {
         out.uint(state.restarts);
-        out.moment(state.last_restart, &mut clock);
+        out.timestamp(state.last_restart, &mut previous_time);
     }
     if state.started_at.is_set() {
-        out.moment(state.started_at, &mut clock);
+        out.timestamp(state.started_at, &mut previous_time);
     }
     if state.finished_at.is_set() {
-        out.moment(state.finished_at, &mut clock);
+        out.timestamp(state.finished_at, &mut previous_time);
     }
     if !state.paused.is_empty() {
         out.put(&state.paused);
     }
     out.uint(state.events.len() as u64);
     for event in &state.events {
-        out.moment(event.time, &mut clock);
+        out.timestamp(event.time, &mut previous_time);
         out.framed(|out| {
             out.uint(event.kind.code() << 1 | u64::from(event.fails_task));
             event.kind.write(out);
@@ -196,22 +196,22 @@ fn read_state(input: &mut Reader<'_>) -> Option<TaskState> {
     let flags = input.uint()?;
     state.state = *TaskRunState::ALL.get((flags & 3) as usize)?;
     state.failed = flags & FAILED != 0;
-    let mut clock = 0;
+    let mut previous_time = 0;
     if flags & RESTARTED != 0 {
         state.restarts = input.uint()?;
-        state.last_restart = input.moment(&mut clock)?;
+        state.last_restart = input.timestamp(&mut previous_time)?;
     }
     if flags & STARTED != 0 {
-        state.started_at = input.moment(&mut clock)?;
+        state.started_at = input.timestamp(&mut previous_time)?;
     }
     if flags & FINISHED != 0 {
-        state.finished_at = input.moment(&mut clock)?;
+        state.finished_at = input.timestamp(&mut previous_time)?;
     }
     if flags & PAUSED != 0 {
         state.paused = input.get()?;
     }
     for _ in 0..input.uint()? {
-        let time = input.moment(&mut clock)?;
+        let time = input.timestamp(&mut previous_time)?;
         let mut framed = input.framed()?;
         let code = framed.uint()?;
         if let Some(kind) = TaskEventKind::read(code >> 1, &mut framed) {
@@ -267,13 +267,13 @@ mod tests {
             out.put(&Text::from("web"));
             out.uint(TaskRunState::Running as u64);
             out.uint(2);
-            let mut clock = 0;
-            out.moment(Timestamp(5), &mut clock);
+            let mut previous_time = 0;
+            out.timestamp(Timestamp(5), &mut previous_time);
             out.framed(|out| {
                 out.uint(9_999 << 1);
                 out.put(&Text::from("whatever"));
             });
-            out.moment(Timestamp(6), &mut clock);
+            out.timestamp(Timestamp(6), &mut previous_time);
             out.framed(|out| out.uint(TaskEventKind::Started.code() << 1));
         });
         let states = PackedTaskStates(out.into_bytes().into()).unpack().unwrap();

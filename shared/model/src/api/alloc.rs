@@ -1,8 +1,8 @@
-//! Allocations, as single reads and state dumps show them.
+//! Conversion of allocations from and to the form of API responses, and to the form of state dumps.
 
 use std::sync::Arc;
 
-use super::{agree, public};
+use super::{public, require_equal};
 use crate::alloc::{
     AllocCommon, AllocExtra, AllocState, AllocatedResources, Allocation, ClientStatus, DesiredStatus,
     DesiredTransition, Health, NetworkStatus, PackedAssigned, PackedTaskStates, ReportNumber,
@@ -21,15 +21,16 @@ public!(
 );
 
 impl Allocation {
-    /// Converts the API's allocation, which runs the version `job`; the API tells that only by the job embedded in it.
+    /// Converts an allocation of the API that runs the job version `job`. The caller passes the version, because the API
+    /// contains it only as part of the embedded job.
     ///
-    /// Legacy copies of the resources are not looked at. Task events are refused: the API's form of them does not say
-    /// all that the domain's does.
+    /// Legacy copies of the resources are ignored. Task events are refused, because their form in the API lacks
+    /// information that the domain needs.
     pub fn from_api(api: api_types::Allocation, job: JobVersionKey) -> Result<Self, Invalid> {
-        agree(api.namespace.as_deref(), &*job.job.namespace).at("Namespace")?;
-        agree(api.job_id.as_deref(), &*job.job.id).at("JobID")?;
-        agree(api.job_version.as_ref(), &job.version).at("JobVersion")?;
-        agree(api.job_create_index.as_ref(), &job.create_index.0).at("JobCreateIndex")?;
+        require_equal(api.namespace.as_deref(), &*job.job.namespace).at("Namespace")?;
+        require_equal(api.job_id.as_deref(), &*job.job.id).at("JobID")?;
+        require_equal(api.job_version.as_ref(), &job.version).at("JobVersion")?;
+        require_equal(api.job_create_index.as_ref(), &job.create_index.0).at("JobCreateIndex")?;
 
         let name = api.name.unwrap_or_default();
         let (stem, name_index) = split_alloc_name(&name);
@@ -82,7 +83,7 @@ impl Allocation {
         })
     }
 
-    /// The API's allocation as a single read shows it, but for the embedded job.
+    /// Converts to an allocation of the API, as a request for a single allocation returns it, without the embedded job.
     pub fn to_api(&self) -> api_types::Allocation {
         let resources = self.resources();
         api_types::Allocation {
@@ -93,7 +94,7 @@ impl Allocation {
         }
     }
 
-    /// The allocation as a state dump has it: the job by version and create index, and no legacy copies.
+    /// Converts to the form of a state dump, which names the job by version and create index and has no legacy copies.
     pub fn to_dump(&self) -> api_types::Allocation {
         api_types::Allocation {
             job_version: Some(self.common.job.version),
@@ -162,14 +163,14 @@ mirror! {
     }
 }
 
-/// The only field whose changes the API records: the client status.
+/// The number of the client status, the only field whose changes are recorded.
 const FIELD_CLIENT_STATUS: i64 = 0;
 
 impl Mirror for AllocState {
     type Api = api_types::AllocState;
 
     fn from_api(api: Self::Api) -> Result<Self, Invalid> {
-        agree(api.field.as_ref(), &FIELD_CLIENT_STATUS).at("Field")?;
+        require_equal(api.field.as_ref(), &FIELD_CLIENT_STATUS).at("Field")?;
         Ok(Self { client_status: Member::read(api.value).at("Value")?, time: api.time.into() })
     }
 
@@ -232,7 +233,7 @@ mod tests {
                 "Shared": { "DiskMB": 300, "Networks": [{ "Mode": "host", "IP": "10.0.0.2" }] },
             },
         });
-        for (name, value) in members.as_object().expect("members come as an object") {
+        for (name, value) in members.as_object().expect("the members of a test case are a JSON object") {
             alloc[name] = value.clone();
         }
         Allocation::from_api(serde_json::from_value(alloc).unwrap(), job())

@@ -1,12 +1,12 @@
-//! The scheduler's configuration, node pools and namespaces.
+//! Conversion of the scheduler configuration, node pools and namespaces.
 
 use super::public;
 use crate::cluster::{
     Namespace, NodePool, NodePoolScheduler, Preemption, SchedulerAlgorithm, SchedulerConfig,
 };
-use crate::mirror::{carried, mirror, text_members};
+use crate::mirror::{mirror, passthrough, text_members};
 
-carried!(api_types::NamespaceCapabilities);
+passthrough!(api_types::NamespaceCapabilities);
 text_members!(SchedulerAlgorithm);
 public!(SchedulerConfig = SchedulerConfiguration, NodePool = NodePool, Namespace = Namespace);
 
@@ -47,7 +47,7 @@ mirror! {
         scheduler = scheduler_configuration: "SchedulerConfiguration",
         identity_ttl = node_identity_ttl: "NodeIdentityTTL",
     }
-    unread { hash = None }
+    ignored { hash = None }
 }
 
 mirror! {
@@ -58,7 +58,7 @@ mirror! {
     }
 }
 
-// Quotas and the configuration of pools, Vault and Consul are no part of the domain (`spec/http-api.md` §19).
+// Quotas and the configuration of pools, Vault and Consul are not part of the domain (`spec/http-api.md` §19).
 mirror! {
     Namespace = Namespace {
         name: "Name",
@@ -68,7 +68,7 @@ mirror! {
         create_index: "CreateIndex",
         modify_index: "ModifyIndex",
     }
-    unread {
+    ignored {
         quota = Some(String::new()),
         node_pool_configuration = None,
         vault_configuration = None,

@@ -1,4 +1,4 @@
-//! Deployments.
+//! Conversion of deployments.
 
 use super::public;
 use crate::deployment::{Deployment, DeploymentGroup, DeploymentStatus};

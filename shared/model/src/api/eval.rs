@@ -1,4 +1,4 @@
-//! Evaluations, and what plans set out to do.
+//! Conversion of evaluations and plan annotations.
 
 use super::public;
 use crate::eval::{DesiredUpdates, EvalStatus, Evaluation, PlanAnnotations};
@@ -87,13 +87,13 @@ impl Mirror for Evaluation {
     }
 }
 
-/// Of preempted allocations only the ids are known here: whoever answers puts the stubs in their place.
+/// The domain stores only the ids of preempted allocations. The API replaces them by complete list entries.
 impl Mirror for PlanAnnotations {
     type Api = api_types::PlanAnnotations;
 
     fn from_api(api: Self::Api) -> Result<Self, Invalid> {
         let preempted = api.preempted_allocs.unwrap_or_default().into_iter().enumerate();
-        let preempted = preempted.map(|(place, stub)| Member::read(stub.id).at("ID").at_item(place));
+        let preempted = preempted.map(|(position, stub)| Member::read(stub.id).at("ID").at_item(position));
         Ok(Self {
             desired_updates: Member::read(api.desired_tg_updates).at("DesiredTGUpdates")?,
             preempted: preempted.collect::<Result<_, _>>().at("PreemptedAllocs")?,

@@ -1,4 +1,4 @@
-//! How the choice of nodes went.
+//! Conversion of scheduling metrics.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +26,9 @@ mirror! {
         coalesced_failures: "CoalescedFailures",
     }
     renamed { scores = score_meta_data: "ScoreMetaData" }
-    unread { scores = None }
-    even_empty { nodes_available: "NodesAvailable" }
-    unshown { reasons }
+    ignored { scores = None }
+    always_present { nodes_available: "NodesAvailable" }
+    domain_only { reasons }
 }
 
 impl Member<api_types::AllocMetric> for PackedMetric {
@@ -52,9 +52,9 @@ impl Mirror for TaskShortage {
     }
 
     fn to_api(&self) -> Self::Api {
-        let short =
+        let missing =
             crate::job::Resources { cpu_mhz: self.cpu_mhz, memory_mb: self.memory_mb, ..Default::default() };
-        Mirror::to_api(&short)
+        Mirror::to_api(&missing)
     }
 }
 

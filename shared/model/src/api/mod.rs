@@ -1,8 +1,8 @@
-//! Between the domain and the API's JSON, for every object but jobs, which `job` converts.
+//! Conversions between the domain and the API for all objects except jobs, which the module `job` converts.
 //!
-//! Faithful and structural in both directions: absent is zero, nothing is looked up and no default applies. What an
-//! answer of the API takes from elsewhere (an allocation's job, an evaluation's relatives, a namespace's hash) is
-//! left empty here for whoever answers.
+//! The conversions are structural in both directions: an absent value is zero, nothing is looked up and no defaults are
+//! applied. Members of API responses that come from other objects (an allocation's job, an evaluation's related
+//! evaluations, a namespace's hash) are left empty; the API service fills them in.
 
 mod alloc;
 mod cluster;
@@ -19,16 +19,16 @@ use crate::invalid::Invalid;
 use crate::mirror::text_members;
 use crate::{AllocId, DeploymentId, EvalId, HostVolumeId, NodeId, VolumeClaimId};
 
-/// Gives a [`Mirror`](crate::mirror::Mirror) its two conversions by name, for other crates.
+/// Adds the two conversions of a [`Mirror`](crate::mirror::Mirror) as public methods, because the trait is private.
 macro_rules! public {
     ($($ours:ident = $theirs:ident),+ $(,)?) => { $(
         impl $ours {
-            /// Converts the API's object, or says which of its values cannot be.
+            /// Converts an object of the API. The error contains the path of the first invalid value.
             pub fn from_api(api: api_types::$theirs) -> Result<Self, $crate::Invalid> {
                 $crate::mirror::Mirror::from_api(api)
             }
 
-            /// The API's object as reads show it.
+            /// Converts to the object of API responses.
             pub fn to_api(&self) -> api_types::$theirs {
                 $crate::mirror::Mirror::to_api(self)
             }
@@ -39,8 +39,11 @@ use public;
 
 text_members!(AllocId, DeploymentId, EvalId, HostVolumeId, NodeId, VolumeClaimId);
 
-/// Refuses a value that is given and is not what its object belongs to.
-fn agree<T: PartialEq + std::fmt::Display + ?Sized>(given: Option<&T>, expected: &T) -> Result<(), Invalid> {
+/// Returns an error if `given` is set and differs from `expected`.
+fn require_equal<T: PartialEq + std::fmt::Display + ?Sized>(
+    given: Option<&T>,
+    expected: &T,
+) -> Result<(), Invalid> {
     match given {
         Some(given) if given != expected => Err(Invalid::new(format!("{given} is not {expected}"))),
         Some(_) | None => Ok(()),

@@ -1,17 +1,17 @@
-//! Nodes, all but what they have to give, which is in `node_resources`.
+//! Conversion of nodes. The conversion of their resources is in `node_resources`.
 
 use std::sync::Arc;
 
 use super::public;
 use crate::invalid::{At, Invalid};
-use crate::mirror::{Member, Mirror, carried, mirror, text_members, write_even_empty};
+use crate::mirror::{Member, Mirror, mirror, passthrough, text_members, write_always};
 use crate::node::{
     Drain, DrainStatus, Driver, Eligibility, LastDrain, Node, NodeEvent, NodeHostVolume, NodeServerSide,
     NodeSpec, NodeStatus, Secret,
 };
 use crate::{Text, Timestamp};
 
-carried!(api_types::ClientHostNetworkConfig, api_types::CsiInfo);
+passthrough!(api_types::ClientHostNetworkConfig, api_types::CsiInfo);
 text_members!(DrainStatus, Eligibility, NodeStatus);
 public!(
     Node = Node,
@@ -22,7 +22,7 @@ public!(
     NodeHostVolume = ClientHostVolumeConfig,
 );
 
-/// The secret is read, but never written, and `Drain` follows from the drain's presence.
+/// The secret is read but never written. `Drain` is true if there is a drain strategy.
 impl Mirror for Node {
     type Api = api_types::Node;
 
@@ -82,7 +82,7 @@ impl Mirror for Node {
             node_resources: spec.resources.write(),
             reserved_resources: spec.reserved.write(),
             links: spec.links.write(),
-            meta: write_even_empty(&spec.meta),
+            meta: write_always(&spec.meta),
             node_class: spec.node_class.write(),
             node_pool: spec.node_pool.write(),
             computed_class: spec.computed_class.write(),
@@ -96,7 +96,7 @@ impl Mirror for Node {
             drivers: spec.drivers.write(),
             csi_controller_plugins: spec.csi_controllers.write(),
             csi_node_plugins: spec.csi_nodes.write(),
-            host_volumes: write_even_empty(&spec.host_volumes),
+            host_volumes: write_always(&spec.host_volumes),
             gc_volumes_on_node_gc: spec.gc_volumes.write(),
             host_networks: spec.host_networks.write(),
             last_drain: server.last_drain.write(),

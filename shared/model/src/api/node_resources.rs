@@ -1,15 +1,15 @@
-//! What nodes have to give, and what of it they keep back.
+//! Conversion of the total and reserved resources of nodes.
 
 use super::public;
 use crate::Text;
 use crate::invalid::{At, Invalid};
-use crate::mirror::{Member, Mirror, carried, mirror};
+use crate::mirror::{Member, Mirror, mirror, passthrough};
 use crate::node::{
     Core, LegacyCpu, NodeAddress, NodeDevice, NodeDeviceGroup, NodeNetwork, NodeReserved, NodeResources,
     Topology,
 };
 
-carried!(api_types::Attribute);
+passthrough!(api_types::Attribute);
 public!(NodeResources = NodeResources, NodeReserved = NodeReservedResources);
 
 impl Mirror for NodeResources {

@@ -1,4 +1,4 @@
-//! What an allocation gets of its node, and the legacy copies of it that older clients read (A.4).
+//! Conversion of allocated resources, and the legacy copies that older clients read (A.4).
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Mirror for AllocatedResources {
 }
 
 impl AllocatedResources {
-    /// All of it in sum.
+    /// The sum of all tasks' resources and the shared ones.
     pub(super) fn legacy_sum(&self) -> api_types::Resources {
         let sum =
             |amount: fn(&TaskResources) -> i64| self.tasks.iter().map(amount).fold(0, i64::saturating_add);
@@ -60,14 +60,14 @@ impl AllocatedResources {
             cpu: Some(sum(|task| task.cpu_mhz.into())),
             cores: Some(sum(|task| task.cores.len() as i64)),
             memory_mb: Some(sum(|task| task.memory_mb.into())),
-            // Unset and no limit count as what is reserved.
+            // A task without a limit counts with its reserved memory.
             memory_max_mb: Some(sum(|task| task.memory_max_mb.max(task.memory_mb.into()))),
             networks: networks.cloned().collect::<Vec<NetworkResource>>().write(),
             ..self.legacy_shared()
         }
     }
 
-    /// What the tasks share.
+    /// The resources that the tasks share.
     pub(super) fn legacy_shared(&self) -> api_types::Resources {
         api_types::Resources {
             disk_mb: self.disk_mb.write(),
@@ -76,7 +76,7 @@ impl AllocatedResources {
         }
     }
 
-    /// What each task has for itself.
+    /// The resources of each task, by name.
     pub(super) fn legacy_tasks(&self) -> BTreeMap<String, api_types::Resources> {
         by_name(self, |task| api_types::Resources {
             cpu: task.cpu_mhz.write(),
@@ -89,7 +89,7 @@ impl AllocatedResources {
     }
 }
 
-/// Resources of nothing, its numbers written out.
+/// Resources with all numbers set to zero instead of `None`.
 fn legacy_zero() -> api_types::Resources {
     Mirror::to_api(&crate::job::Resources::default())
 }
@@ -98,7 +98,7 @@ fn by_name<T>(resources: &AllocatedResources, convert: impl Fn(&TaskResources) -
     resources.tasks.iter().map(|task| (task.name.to_string(), convert(task))).collect()
 }
 
-/// All of a task's share but its name and its lifecycle, which the API keeps beside it.
+/// Converts the resources of a task. The caller sets the name and the lifecycle, which the API stores separately.
 fn task_from_api(api: api_types::AllocatedTaskResources) -> Result<TaskResources, Invalid> {
     let cpu = api.cpu.unwrap_or_default();
     let memory = api.memory.unwrap_or_default();

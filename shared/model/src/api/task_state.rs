@@ -1,4 +1,4 @@
-//! How tasks fare. Their events go out only: agents report them in the domain's own form.
+//! Conversion of task states. Events are only converted to the API: agents report them in the form of the domain.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{Nanos, Text};
 text_members!(TaskRunState);
 
 impl PackedTaskStates {
-    /// Packs the API's states by task. Events are refused.
+    /// Packs the task states of the API. Events are refused.
     pub fn from_api(api: Option<BTreeMap<String, api_types::TaskState>>) -> Result<Self, Invalid> {
         let read = |(task, state): (String, _)| state_from_api(Text::from(&*task), state).at_item(&task);
         let states: Vec<TaskState> =
@@ -18,9 +18,10 @@ impl PackedTaskStates {
         Ok(Self::pack(&states))
     }
 
-    /// The API's states by task.
+    /// Converts to the task states of the API, by task name.
     ///
-    /// States in a form that only newer versions read are left out: the rest of the allocation is still worth showing.
+    /// States in a format that only newer versions of Drover can read are omitted, so that the rest of the allocation can
+    /// still be returned.
     pub fn to_api(&self) -> Option<BTreeMap<String, api_types::TaskState>> {
         let states = self.unpack().unwrap_or_default();
         let write = |state: &TaskState| (state.task.to_string(), state.to_api());
@@ -46,7 +47,7 @@ fn state_from_api(task: Text, api: api_types::TaskState) -> Result<TaskState, In
 }
 
 impl TaskState {
-    /// The API's state of the task, which does not name it.
+    /// Converts to the task state of the API, which does not contain the name of the task.
     pub fn to_api(&self) -> api_types::TaskState {
         let events: Vec<_> = self.events.iter().map(TaskEvent::to_api).collect();
         api_types::TaskState {
@@ -63,7 +64,8 @@ impl TaskState {
 }
 
 impl TaskEvent {
-    /// The API's event, with the text for people and what older clients read in place of the details.
+    /// Converts to the event of the API, with its human-readable text and with the legacy fields that older clients read
+    /// instead of the details.
     pub fn to_api(&self) -> api_types::TaskEvent {
         let details: BTreeMap<String, String> =
             self.details().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -1,4 +1,4 @@
-//! Host volumes, CSI volumes, and the claims of sticky volumes.
+//! Conversion of host volumes, CSI volumes, and the claims of sticky volumes.
 
 use super::public;
 use crate::JobKey;
@@ -32,7 +32,7 @@ mirror! {
         requested_bytes_max = requested_capacity_max_bytes: "RequestedCapacityMaxBytes",
         capabilities = requested_capabilities: "RequestedCapabilities",
     }
-    unread { allocations = None }
+    ignored { allocations = None }
 }
 
 mirror! {
@@ -70,10 +70,11 @@ impl Mirror for VolumeClaim {
     }
 }
 
-/// What stands in for a secret when it is shown.
+/// The text that replaces a secret in responses.
 const REDACTED: &str = "[REDACTED]";
 
-/// Carried as it is, less what reads add: the allocations of its claims. Secrets are shown redacted.
+/// The object of the API is stored without the allocations, which the API service adds to responses. Responses contain
+/// redacted secrets.
 impl Mirror for CsiVolume {
     type Api = api_types::CsiVolume;
 

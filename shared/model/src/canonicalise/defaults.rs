@@ -1,4 +1,4 @@
-//! The values that take the place of what a job leaves out, with the rules that give them.
+//! The default values, with the rules that define them.
 
 use crate::Nanos;
 use crate::job::{
@@ -14,89 +14,89 @@ pub(super) const NAMESPACE: &str = "default";
 pub(super) const PRIORITY: i64 = 50;
 /// Any datacenter (N-18.1).
 pub(super) const ANY_DATACENTER: &str = "*";
-/// How many allocations of a group there shall be (N-18.2).
+/// Number of allocations of a group (N-18.2).
 pub(super) const COUNT: i64 = 1;
 
-/// Compute of a task without cores of its own, in MHz (N-18.8).
+/// Processor capacity of a task without reserved cores, in MHz (N-18.8).
 pub(super) const CPU_MHZ: i64 = 100;
-/// Memory of a task, in MB (N-18.8).
+/// Memory of a task in MB (N-18.8).
 pub(super) const MEMORY_MB: i64 = 300;
-/// Instances of a device (N-18.13).
+/// Number of instances of a device (N-18.13).
 pub(super) const DEVICES: u64 = 1;
-/// Wishes about memory nodes (`spec/jobspec.md` §9.2).
+/// NUMA affinity (`spec/jobspec.md` §9.2).
 pub(super) const NUMA_AFFINITY: &str = "none";
-/// The node's network that a port belongs to (`spec/jobspec.md` §9.3).
+/// Host network of a port (`spec/jobspec.md` §9.3).
 pub(super) const HOST_NETWORK: &str = "default";
-/// Time that a task has for ending (N-18.9).
+/// Time between the kill signal and forced termination of a task (N-18.9).
 pub(super) const KILL_TIMEOUT: Nanos = Nanos::from_secs(5);
-/// Who sees mounts below a volume (N-18.13).
+/// Propagation of mounts below a volume (N-18.13).
 pub(super) const PROPAGATION_MODE: &str = "private";
 
-/// What follows when a template or a Vault token changed (N-18.11, N-18.12).
+/// What happens when a template or a Vault token changes (N-18.11, N-18.12).
 pub(super) const CHANGE_MODE: &str = "restart";
-/// The signal of those that are to send one (N-18.11, N-18.12).
+/// The signal for change mode `signal` (N-18.11, N-18.12).
 pub(super) const CHANGE_SIGNAL: &str = "SIGHUP";
-/// How far apart the nodes act on a changed template (N-18.11).
+/// Longest random delay before a changed template is acted upon (N-18.11).
 pub(super) const SPLAY: Nanos = Nanos::from_secs(5);
-/// Mode of a rendered file (N-18.11).
+/// File mode of a rendered template (N-18.11).
 pub(super) const PERMS: &str = "0644";
-/// What begins and ends an expression in a template (N-18.11).
+/// Delimiters of an expression in a template (N-18.11).
 pub(super) const DELIMITERS: (&str, &str) = ("{{", "}}");
-/// How long a template's script may run (N-18.11).
+/// How long the change script of a template may run (N-18.11).
 pub(super) const SCRIPT_TIMEOUT: Nanos = Nanos::from_secs(5);
-/// What is downloaded: whatever it is (N-18.12).
+/// Whether an artifact is downloaded as a file or a directory: either (N-18.12).
 pub(super) const GETTER_MODE: &str = "any";
-/// Where downloads go, relative to the task's directory (N-18.12).
+/// Destination of artifacts, relative to the task's directory (N-18.12).
 pub(super) const DOWNLOADS: &str = "local/";
-/// The Consul or Vault cluster of the node's configuration (N-18.12).
+/// Name of the Consul or Vault cluster in the node's configuration (N-18.12).
 pub(super) const CLUSTER: &str = "default";
 
-/// Where a CSI plugin's socket is (`spec/jobspec.md` §9.2).
+/// Path of the socket directory of a CSI plugin (`spec/jobspec.md` §9.2).
 pub(super) const CSI_MOUNT_DIR: &str = "/csi";
-/// Where a CSI plugin stages volumes (`spec/jobspec.md` §9.2).
+/// Path where a CSI plugin stages volumes (`spec/jobspec.md` §9.2).
 pub(super) const CSI_STAGE_DIR: &str = "/local/csi";
-/// How long a CSI plugin may take to answer (`spec/jobspec.md` §9.2).
+/// Time within which a CSI plugin must respond (`spec/jobspec.md` §9.2).
 pub(super) const CSI_HEALTH_TIMEOUT: Nanos = Nanos::from_secs(30);
 
-/// How two sides are compared (N-18.13).
+/// Operand of a constraint or an affinity (N-18.13).
 pub(super) const OPERAND: &str = "=";
 /// Weight of an affinity or a spread (N-18.13).
 pub(super) const WEIGHT: i64 = 50;
-/// Which allocation stays when a node is back (N-18.13).
+/// Which allocation is kept when a node reconnects (N-18.13).
 pub(super) const RECONCILE: &str = "best_score";
-/// The language of periodic schedules (N-18.13).
+/// Format of periodic schedules (N-18.13).
 pub(super) const SPEC_TYPE: &str = "cron";
-/// The time zone of periodic schedules (N-18.13).
+/// Time zone of periodic schedules (N-18.13).
 pub(super) const TIME_ZONE: &str = "UTC";
-/// Whether dispatches bring input (N-18.13).
+/// Whether dispatches contain a payload (N-18.13).
 pub(super) const PAYLOAD: &str = "optional";
-/// What an autoscaler changes of a group (N-18.13).
+/// Type of a group's scaling policy (N-18.13).
 pub(super) const SCALING_TYPE: &str = "horizontal";
-/// How many allocations a region of a multi-region job gets of a group (`spec/jobspec.md` §9.1).
+/// Number of allocations of a group in a region of a multi-region job (`spec/jobspec.md` §9.1).
 pub(super) const REGION_COUNT: i64 = 1;
 
-/// Where a service is registered (N-18.13).
+/// Provider of a service (N-18.13).
 pub(super) const SERVICE_PROVIDER: &str = "consul";
-/// Which address a service is registered with (N-18.13).
+/// The address with which a service is registered (N-18.13).
 pub(super) const ADDRESS_MODE: &str = "auto";
-/// What a check must say for an update to go on (N-18.13).
+/// How checks affect a deployment (N-18.13).
 pub(super) const ON_UPDATE: &str = "require_healthy";
-/// Weight of a service whose checks pass, or warn (`spec/jobspec.md` §12).
+/// Weight of a service while its checks pass or warn (`spec/jobspec.md` §12).
 pub(super) const SERVICE_WEIGHT: i64 = 1;
-/// How long a check that fails is let be after a start (N-18.13).
+/// Time after a start during which failures of a check do not count (N-18.13).
 pub(super) const CHECK_GRACE: Nanos = Nanos::from_secs(1);
 /// How long a gateway waits for a connection (`spec/jobspec.md` §9.3).
 pub(super) const CONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 
-/// The name of the identity that every task has (`spec/jobspec.md` §12).
+/// Name of the default workload identity of a task (`spec/jobspec.md` §12).
 pub(super) const IDENTITY: &str = "default";
-/// For whom that identity is meant (`spec/jobspec.md` §12).
+/// Audience of the default workload identity (`spec/jobspec.md` §12).
 pub(super) const IDENTITY_AUDIENCE: &str = "nomadproject.io";
 
-/// How a group's disk is (N-18.7).
+/// Ephemeral disk of a group (N-18.7).
 pub(super) const EPHEMERAL_DISK: EphemeralDisk =
     EphemeralDisk { sticky: false, size_mb: 300, migrate: false };
-/// How a task's output is kept (N-18.9).
+/// Rotation of a task's log files (N-18.9).
 pub(super) const LOG_CONFIG: LogConfig = LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false };
 
 const RESTART_SERVICE: RestartPolicy = RestartPolicy {
@@ -156,16 +156,16 @@ const MIGRATE: MigrateStrategy = MigrateStrategy {
     healthy_deadline: Nanos::from_mins(5),
 };
 
-/// What a block is made of where the job says nothing.
+/// The default of a block.
 pub(super) struct Block<T> {
-    /// Its members.
+    /// Default values of its members.
     pub(super) default: T,
-    /// Whether it is there although the job has none.
+    /// Whether the block is added if the job has none.
     pub(super) always: bool,
 }
 
 impl<T> Block<T> {
-    /// A block that is always there.
+    /// The default of a block that is added if the job has none.
     pub(super) const fn always(default: T) -> Self {
         Self { default, always: true }
     }
@@ -180,12 +180,12 @@ pub(super) struct Policies {
 }
 
 impl Policies {
-    /// Those of a type of job; `None` is a type that there is not.
-    pub(super) fn of(kind: Option<JobType>) -> Self {
+    /// The defaults for a job type; `None` is an unknown type.
+    pub(super) fn for_type(kind: Option<JobType>) -> Self {
         let is_service = kind == Some(JobType::Service);
-        let runs_on = is_service || kind == Some(JobType::System);
+        let is_long_running = is_service || kind == Some(JobType::System);
         Self {
-            restart: Block::always(if runs_on { RESTART_SERVICE } else { RESTART_BATCH }),
+            restart: Block::always(if is_long_running { RESTART_SERVICE } else { RESTART_BATCH }),
             reschedule: match kind {
                 Some(JobType::Service) => Block::always(RESCHEDULE_SERVICE),
                 Some(JobType::Batch) => Block::always(RESCHEDULE_BATCH),
@@ -194,7 +194,7 @@ impl Policies {
                 }
                 None => Block::always(RESCHEDULE_ZERO),
             },
-            update: Block { default: UPDATE, always: runs_on },
+            update: Block { default: UPDATE, always: is_long_running },
             migrate: Block { default: MIGRATE, always: is_service },
         }
     }

@@ -1,14 +1,14 @@
-//! Blocks that stand in several places: those of a job under its groups', a group's under its tasks', and defaults
-//! under all of them, member by member.
+//! Merging of blocks that exist at several levels. A group inherits members from the block of its job, a task from the
+//! block of its group, and all of them from the defaults.
 
 use api_types::{EphemeralDisk, LogConfig, MigrateStrategy, ReschedulePolicy, RestartPolicy, UpdateStrategy};
 
 use super::defaults::Block;
 use crate::mirror::Mirror;
 
-/// A block that takes over members from another of its kind.
+/// A block that can inherit members from another block of its type.
 pub(super) trait Merge: Default {
-    /// Takes over what it lacks.
+    /// Copies the members that are absent in `self` from `outer`.
     fn fill_from(&mut self, outer: &Self);
 }
 
@@ -35,8 +35,8 @@ merge! {
     LogConfig { max_files, max_file_size_mb, disabled, enabled }
 }
 
-/// Settles a block: first by what it says itself, then by the one around it, then by the default.
-pub(super) fn settle<T>(own: &mut Option<T::Api>, outer: Option<&T::Api>, block: &Block<T>)
+/// Merges a block: its own members take precedence over those of the outer block, and those over the defaults.
+pub(super) fn merge_block<T>(own: &mut Option<T::Api>, outer: Option<&T::Api>, block: &Block<T>)
 where
     T: Mirror,
     T::Api: Merge,

@@ -1,12 +1,12 @@
-//! Defaults: what a job means that leaves something out.
+//! Default values of jobs.
 //!
-//! [`canonicalise`] fills a job in the API's shape as the parse route does when asked to (`spec/jobspec.md` §11,
-//! §12); [`canonicalise_for_registration`] goes on to what the server makes of it at admission. Both work in place, and
-//! doing it twice changes nothing. The values stand in `defaults`, the rules in the other files. Whether a job is valid
-//! is somebody else's question: what cannot be understood here is left as it is.
+//! [`canonicalise`] fills in the defaults of a job of the API, as the parse route does on request (`spec/jobspec.md` §11,
+//! §12). [`canonicalise_for_registration`] also applies the changes that the server makes at admission. Both work in place
+//! and are idempotent. The default values are in `defaults`, the rules in the other files. Nothing here validates a job:
+//! invalid values are left unchanged.
 //!
-//! Members that the API's own clients cannot leave out (they send `""` or 0) count as unset when empty:
-//! `fill_empty`. For all others only absence is unset: `fill`.
+//! Some members cannot be omitted by clients, which send `""` or 0 instead. An empty value of such a member counts as
+//! unset (`fill_empty`). All other members are unset only if they are absent (`fill`).
 
 mod defaults;
 mod merge;
@@ -20,14 +20,14 @@ use api_types::{
 };
 
 use self::defaults::{Block, Policies};
-use self::merge::settle;
+use self::merge::merge_block;
 use self::zeros::Zeros as _;
 use crate::job::JobType;
 use crate::mirror::Mirror as _;
 
 pub use registration::{RegistrationDefaults, canonicalise_for_registration};
 
-/// Fills in the defaults of a job and of everything in it.
+/// Fills in the defaults of a job, its groups and its tasks.
 pub fn canonicalise(job: &mut Job) {
     fill(&mut job.id, "");
     fill(&mut job.name, text(&job.id));
@@ -41,44 +41,44 @@ pub fn canonicalise(job: &mut Job) {
     if let Some(regions) = &mut job.multiregion {
         multiregion(regions);
     }
-    if let Some(schedule) = &mut job.periodic {
-        periodic(schedule);
+    if let Some(config) = &mut job.periodic {
+        periodic(config);
     }
     job.fill_zeros();
 
-    let policies = Policies::of(text(&job.r#type).parse().ok());
+    let policies = Policies::for_type(text(&job.r#type).parse().ok());
     let Job { id, task_groups, update, reschedule, migrate, .. } = job;
     let update = match update {
         Some(unused) if *unused == unused_update() => None,
         update => {
-            settle(update, None, &policies.update);
+            merge_block(update, None, &policies.update);
             update.as_ref()
         }
     };
     for group in each(task_groups) {
-        settle(&mut group.update, update, &policies.update);
-        settle(&mut group.migrate, migrate.as_ref(), &policies.migrate);
-        settle(&mut group.reschedule_policy, reschedule.as_ref(), &policies.reschedule);
-        settle(&mut group.restart_policy, None, &policies.restart);
+        merge_block(&mut group.update, update, &policies.update);
+        merge_block(&mut group.migrate, migrate.as_ref(), &policies.migrate);
+        merge_block(&mut group.reschedule_policy, reschedule.as_ref(), &policies.reschedule);
+        merge_block(&mut group.restart_policy, None, &policies.restart);
         task_group(group, text(id));
         let TaskGroup { name, tasks, restart_policy, .. } = group;
         for task in each(tasks) {
-            settle(&mut task.restart_policy, restart_policy.as_ref(), &policies.restart);
+            merge_block(&mut task.restart_policy, restart_policy.as_ref(), &policies.restart);
             task::canonicalise(task, text(id), text(name));
         }
     }
 }
 
-/// All of a group that does not depend on the type of the job, less its tasks.
+/// Fills in the defaults of a group that do not depend on the type of the job. The tasks are not included.
 fn task_group(group: &mut TaskGroup, job_id: &str) {
     fill(&mut group.name, "");
-    let least = group.scaling.as_ref().and_then(|scaling| scaling.min);
-    let count = *group.count.get_or_insert(least.unwrap_or(defaults::COUNT));
+    let min = group.scaling.as_ref().and_then(|scaling| scaling.min);
+    let count = *group.count.get_or_insert(min.unwrap_or(defaults::COUNT));
     if let Some(scaling) = &mut group.scaling {
         scaling_bounds(scaling, count);
         fill_empty(&mut scaling.r#type, defaults::SCALING_TYPE);
     }
-    settle(&mut group.ephemeral_disk, None, &Block::always(defaults::EPHEMERAL_DISK));
+    merge_block(&mut group.ephemeral_disk, None, &Block::always(defaults::EPHEMERAL_DISK));
     each(&mut group.constraints).for_each(constraint);
     each(&mut group.affinities).for_each(affinity);
     each(&mut group.spreads).for_each(spread);
@@ -94,7 +94,7 @@ fn task_group(group: &mut TaskGroup, job_id: &str) {
     }
 }
 
-/// `min` is the group's count; 0 for a task's policy.
+/// Fills in the bounds of a scaling policy. `min` is the group's count, or 0 for the policy of a task.
 fn scaling_bounds(scaling: &mut ScalingPolicy, min: i64) {
     fill(&mut scaling.enabled, true);
     fill(&mut scaling.min, min);
@@ -130,36 +130,36 @@ fn periodic(periodic: &mut PeriodicConfig) {
     fill(&mut periodic.time_zone, defaults::TIME_ZONE);
 }
 
-/// The update block at job level that reads show where there is none; a job that is read and registered again has it.
+/// The update block that responses contain for a job without one. A job that is read and registered again has this block.
 fn unused_update() -> UpdateStrategy {
     crate::job::UpdateStrategy::default().to_api()
 }
 
-/// Sets a member that is absent.
+/// Sets a member if it is absent.
 fn fill<T>(member: &mut Option<T>, default: impl Into<T>) {
     member.get_or_insert_with(|| default.into());
 }
 
-/// Sets a text that is absent or empty.
+/// Sets a text if it is absent or empty.
 fn fill_empty(member: &mut Option<String>, default: impl Into<String>) {
     if text(member).is_empty() {
         *member = Some(default.into());
     }
 }
 
-/// Sets a number that is absent or 0.
+/// Sets a number if it is absent or 0.
 fn fill_zero(member: &mut Option<i64>, default: i64) {
     if member.unwrap_or(0) == 0 {
         *member = Some(default);
     }
 }
 
-/// A text that may be absent.
+/// The text, or an empty one if it is absent.
 fn text(member: &Option<String>) -> &str {
     member.as_deref().unwrap_or_default()
 }
 
-/// The items of a list that may be absent.
+/// Iterates over the items of a list that may be absent.
 fn each<T>(list: &mut Option<Vec<T>>) -> impl Iterator<Item = &mut T> {
     list.iter_mut().flatten()
 }

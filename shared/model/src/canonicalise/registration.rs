@@ -1,7 +1,7 @@
-//! What the server adds at admission, visible when a job is read back (`spec/jobspec.md` §12).
+//! Changes that the server makes at admission, which are visible when the job is read (`spec/jobspec.md` §12).
 //!
-//! Not here: constraints, tasks and ports that Consul, Vault and Connect imply, and ids of scaling policies, which are
-//! carried over from the stored job or new (N-17.13).
+//! Constraints, tasks and ports that Consul, Vault and Connect imply are not added. Ids of scaling policies are assigned
+//! elsewhere; they are taken from the stored job or new (N-17.13).
 
 use api_types::{
     Job, NetworkResource, ScalingPolicy, Service, Task, TaskGroup, UpdateStrategy, WorkloadIdentity,
@@ -14,13 +14,13 @@ use crate::text::quoted;
 /// Defaults that depend on the server and on the job's namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct RegistrationDefaults<'a> {
-    /// A job's priority (`job_default_priority`).
+    /// Default priority of a job (`job_default_priority`).
     pub priority: i64,
-    /// The namespace's default node pool.
+    /// Default node pool of the namespace.
     pub node_pool: &'a str,
 }
 
-/// Makes of a job what is stored of it: [`canonicalise`], and what the server adds.
+/// Converts a job to the form that is stored: calls [`canonicalise`] and makes the changes of the server.
 pub fn canonicalise_for_registration(job: &mut Job, settings: RegistrationDefaults<'_>) {
     fill(&mut job.priority, settings.priority);
     canonicalise(job);
@@ -32,7 +32,7 @@ pub fn canonicalise_for_registration(job: &mut Job, settings: RegistrationDefaul
     if let Some(dispatch) = &mut job.parameterized_job {
         fill_empty(&mut dispatch.payload, defaults::PAYLOAD);
     }
-    job.update = Some(pace(job.update.take().unwrap_or_default()));
+    job.update = Some(job_level_update(job.update.take().unwrap_or_default()));
     let mut groups = job.task_groups.take();
     for group in each(&mut groups) {
         task_group(group, job);
@@ -40,9 +40,9 @@ pub fn canonicalise_for_registration(job: &mut Job, settings: RegistrationDefaul
     job.task_groups = groups;
 }
 
-/// What is kept of the update block at job level, since each group has taken over the whole: how many at a time and
-/// how far apart, or nothing for jobs without deployments.
-fn pace(update: UpdateStrategy) -> UpdateStrategy {
+/// The update block that is stored at job level: stagger and batch size only, or zeros for a job without deployments. The
+/// update block of each group already contains all settings.
+fn job_level_update(update: UpdateStrategy) -> UpdateStrategy {
     let UpdateStrategy { stagger, max_parallel, .. } = update;
     if max_parallel.unwrap_or(0) == 0 {
         return unused_update();
@@ -54,23 +54,23 @@ fn task_group(group: &mut TaskGroup, job: &Job) {
     if let Some(disk) = &mut group.ephemeral_disk
         && disk.migrate == Some(true)
     {
-        disk.sticky = Some(true); // N-18.7
+        disk.sticky = Some(true); // A disk that migrates is always sticky (N-18.7).
     }
     let name = text(&group.name).to_owned();
-    let place = Place { job, group: &name, task: None };
+    let owner = Owner { job, group: &name, task: None };
     each(&mut group.networks).for_each(network);
     for service in each(&mut group.services) {
-        place.service(service);
+        owner.service(service);
     }
     if let Some(scaling) = &mut group.scaling {
-        place.scaling(scaling);
+        owner.scaling(scaling);
     }
     for task in each(&mut group.tasks) {
-        canonicalise_task(task, place);
+        canonicalise_task(task, owner);
     }
 }
 
-fn canonicalise_task(task: &mut Task, group: Place<'_>) {
+fn canonicalise_task(task: &mut Task, group: Owner<'_>) {
     default_identity(task.identity.get_or_insert_default());
     if let Some(vault) = &mut task.vault {
         vault.policies = None;
@@ -84,13 +84,13 @@ fn canonicalise_task(task: &mut Task, group: Place<'_>) {
         log.disabled = Some(log.disabled == Some(true) || !enabled);
     }
     let Task { name, services, scaling_policies, .. } = task;
-    let place = Place { task: Some(text(name)), ..group };
+    let owner = Owner { task: Some(text(name)), ..group };
     for service in each(services) {
-        place.service(service);
+        owner.service(service);
     }
     for scaling in each(scaling_policies) {
         scaling_bounds(scaling, 0);
-        place.scaling(scaling);
+        owner.scaling(scaling);
     }
 }
 
@@ -108,15 +108,15 @@ fn network(network: &mut NetworkResource) {
     }
 }
 
-/// Where in a job something stands that is named after its place.
+/// The group or task that owns a service or a scaling policy, whose names are derived from it.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Owner<'a> {
     job: &'a Job,
     group: &'a str,
     task: Option<&'a str>,
 }
 
-impl Place<'_> {
+impl Owner<'_> {
     fn service(self, service: &mut Service) {
         let name = self.expand(text(&service.name));
         for check in each(&mut service.checks) {
@@ -136,7 +136,7 @@ impl Place<'_> {
         service.check_restart = None;
     }
 
-    /// Replaces what stands for names of the job; the node replaces all else (N-18.13).
+    /// Expands the variables that refer to names of the job. The node expands all others (N-18.13).
     fn expand(self, name: &str) -> String {
         let (job, group) = (text(&self.job.id), self.group);
         let expanded = name.replace("${JOB}", job).replace("${TASKGROUP}", group);

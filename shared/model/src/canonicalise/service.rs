@@ -1,15 +1,15 @@
-//! Services, their checks, and what Consul Connect adds to them.
+//! Defaults of services, their checks and their Consul Connect blocks.
 
 use api_types::{CheckRestart, ConsulConnect, Service, ServiceCheck};
 
 use super::defaults::{self, Block};
-use super::merge::settle;
+use super::merge::merge_block;
 use super::{each, fill, fill_empty, fill_zero, task, text};
 
-/// Fills in the defaults of a service; `name` makes the one that it has by its place.
-pub(super) fn canonicalise(service: &mut Service, name: impl FnOnce() -> String) {
+/// Fills in the defaults of a service. `default_name` computes its default name.
+pub(super) fn canonicalise(service: &mut Service, default_name: impl FnOnce() -> String) {
     if text(&service.name).is_empty() {
-        service.name = Some(name());
+        service.name = Some(default_name());
     }
     fill_empty(&mut service.address_mode, defaults::ADDRESS_MODE);
     fill_empty(&mut service.on_update, defaults::ON_UPDATE);
@@ -28,7 +28,8 @@ pub(super) fn canonicalise(service: &mut Service, name: impl FnOnce() -> String)
     }
 }
 
-/// A check's own block goes before the service's; here, zeros count as unset.
+/// Merges the `check_restart` block of a check with that of its service. The block of the check takes precedence; its
+/// zeros count as unset.
 fn check_restart(check: &mut ServiceCheck, outer: Option<&CheckRestart>) {
     if let Some(outer) = outer {
         let own = check.check_restart.get_or_insert_default();
@@ -45,7 +46,7 @@ fn canonicalise_connect(connect: &mut ConsulConnect) {
     if let Some(sidecar) = &mut connect.sidecar_task {
         fill(&mut sidecar.kill_timeout, defaults::KILL_TIMEOUT.0);
         fill(&mut sidecar.shutdown_delay, 0);
-        settle(&mut sidecar.log_config, None, &Block::always(defaults::LOG_CONFIG));
+        merge_block(&mut sidecar.log_config, None, &Block::always(defaults::LOG_CONFIG));
         task::resources(sidecar.resources.get_or_insert_default());
         each(&mut sidecar.volume_mounts).for_each(task::volume_mount);
     }

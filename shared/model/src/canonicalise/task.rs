@@ -1,16 +1,16 @@
-//! Tasks, and what they bring along: resources, templates, downloads, access to Vault.
+//! Defaults of tasks and of their resources, templates, artifacts and Vault access.
 
 use api_types::{Resources, Task, TaskArtifact, TaskCsiPluginConfig, Template, Vault, VolumeMount};
 
 use super::defaults::{self, Block};
-use super::merge::settle;
+use super::merge::merge_block;
 use super::{affinity, constraint, each, fill, fill_empty, fill_zero, service, text};
 
-/// Fills in the defaults of a task, less its restart policy.
+/// Fills in the defaults of a task, except those of its restart policy.
 pub(super) fn canonicalise(task: &mut Task, job_id: &str, group_name: &str) {
     fill(&mut task.kill_timeout, defaults::KILL_TIMEOUT.0);
     resources(task.resources.get_or_insert_default());
-    settle(&mut task.log_config, None, &Block::always(defaults::LOG_CONFIG));
+    merge_block(&mut task.log_config, None, &Block::always(defaults::LOG_CONFIG));
     each(&mut task.constraints).for_each(constraint);
     each(&mut task.affinities).for_each(affinity);
     each(&mut task.templates).for_each(template);
@@ -19,8 +19,8 @@ pub(super) fn canonicalise(task: &mut Task, job_id: &str, group_name: &str) {
     for service in each(&mut task.services) {
         service::canonicalise(service, || format!("{job_id}-{group_name}-{}", text(&task.name)));
     }
-    if let Some(access) = &mut task.vault {
-        vault(access);
+    if let Some(block) = &mut task.vault {
+        vault(block);
     }
     if let Some(consul) = &mut task.consul {
         fill_empty(&mut consul.cluster, defaults::CLUSTER);

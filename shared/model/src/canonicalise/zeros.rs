@@ -1,17 +1,16 @@
-//! Zeros in place of what is absent, in objects that the domain carries as the API's own.
+//! Sets absent members to zero, in objects of the API that the domain stores unconverted.
 //!
-//! Reads show their text, numbers and booleans even when unset, and a specification that spells a zero out must be
-//! equal to one that does not. (Typed objects have no such difference: `to_api` writes their zeros.) Empty maps, on
-//! the other hand, become absent. Defaults other than zero have been filled in when this runs, or come later, into
-//! members that stand under `kept` here.
+//! Responses contain text, numbers and booleans even if they are unset, and a specification with an explicit zero must
+//! equal one without it. (Converted objects make no such difference, because `to_api` writes their zeros.) Empty maps
+//! become absent. Defaults other than zero are filled in before this runs, or afterwards into members listed under `kept`.
 
 use std::collections::BTreeMap;
 
 use api_types::*;
 
-/// An object that can spell out its zeros.
+/// An object whose absent members can be set to zero.
 pub(super) trait Zeros {
-    /// Sets what is absent to zero, and does so in the objects within.
+    /// Sets absent members to zero, also in nested objects.
     fn fill_zeros(&mut self);
 }
 
@@ -39,7 +38,8 @@ impl<T: Zeros> Zeros for BTreeMap<String, T> {
     }
 }
 
-/// Names every member of an object: those to set to `zero`, `maps`, objects `within`, and what is `kept`.
+/// Implements [`Zeros`] from a list of every member of an object: members that are set to `zero`, `maps` that become
+/// absent if empty, nested objects (`within`), and members that are `kept` unchanged.
 macro_rules! zeros {
     ($(
         $object:ident {

@@ -1,4 +1,4 @@
-//! What a change brings about, written into a diff.
+//! Annotations of a diff with the consequences of the changes.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,22 @@ const DESTROY: &str = "forces destroy";
 const IN_PLACE: &str = "forces in-place update";
 const DESTRUCTIVE: &str = "forces create/destroy update";
 
-/// Blocks of a task whose changes do not start it anew by what they look like.
-const HARMLESS: [&str; 5] = ["Service", "Constraint", "Affinity", "Spread", "LogConfig"];
+/// Blocks of a task that can be changed in place, judging by the diff alone. `LogConfig` has an exception.
+const IN_PLACE_BLOCKS: [&str; 5] = ["Service", "Constraint", "Affinity", "Spread", "LogConfig"];
 
-/// Adds to a diff what a dry run found out (`updates`, by group), and what follows from the diff alone.
+/// Adds the result of a dry run (`updates`, by group) to a diff, and the annotations that follow from the diff alone.
 pub fn annotate(diff: &mut JobDiff, updates: &Map<Text, DesiredUpdates>) {
     for group in diff.task_groups.iter_mut().flatten() {
         let counts = updates.get(&*group.name).copied().unwrap_or_default();
-        group.updates = Some(counted(&counts));
-        group.fields.iter_mut().flatten().filter(|field| field.name == "Count").for_each(count);
-        let of_group = group.r#type;
-        group.tasks.iter_mut().flatten().for_each(|task| annotate_task(task, of_group));
+        group.updates = Some(update_counts(&counts));
+        group.fields.iter_mut().flatten().filter(|field| field.name == "Count").for_each(annotate_count);
+        let group_type = group.r#type;
+        group.tasks.iter_mut().flatten().for_each(|task| annotate_task(task, group_type));
     }
 }
 
-fn counted(updates: &DesiredUpdates) -> BTreeMap<String, u64> {
+/// The counts that are not zero, by the names that the diff uses.
+fn update_counts(updates: &DesiredUpdates) -> BTreeMap<String, u64> {
     let counts = [
         ("ignore", updates.ignore),
         ("create", updates.place),
@@ -36,11 +37,11 @@ fn counted(updates: &DesiredUpdates) -> BTreeMap<String, u64> {
         ("in-place update", updates.in_place_update),
         ("create/destroy update", updates.destructive_update),
     ];
-    counts.into_iter().filter(|(_, count)| *count > 0).map(|(what, count)| (what.to_owned(), count)).collect()
+    counts.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-///
-fn count(field: &mut FieldDiff) {
+/// Annotates the field `Count` with `forces create` if it grows and `forces destroy` if it shrinks.
+fn annotate_count(field: &mut FieldDiff) {
     let number = |text: &str| text.parse::<u64>().unwrap_or(0);
     let forces = match number(&field.new).cmp(&number(&field.old)) {
         std::cmp::Ordering::Greater => CREATE,
@@ -50,29 +51,30 @@ fn count(field: &mut FieldDiff) {
     field.annotations = Some(vec![forces.to_owned()]);
 }
 
-///
-fn annotate_task(task: &mut TaskDiff, of_group: DiffType) {
-    let forces = match (of_group, task.r#type) {
+/// Annotates a task with the kind of update that its changes force.
+fn annotate_task(task: &mut TaskDiff, group_type: DiffType) {
+    let forces = match (group_type, task.r#type) {
         (_, DiffType::None) => return,
         (DiffType::Added, DiffType::Added) => CREATE,
         (DiffType::Deleted, DiffType::Deleted) => DESTROY,
         (_, DiffType::Added | DiffType::Deleted) => DESTRUCTIVE,
-        (_, DiffType::Edited) if starts_anew(task) => DESTRUCTIVE,
+        (_, DiffType::Edited) if is_destructive(task) => DESTRUCTIVE,
         (_, DiffType::Edited) => IN_PLACE,
     };
     task.annotations = Some(vec![forces.to_owned()]);
 }
 
-fn starts_anew(task: &TaskDiff) -> bool {
-    let harms = |object: &ObjectDiff| {
-        !HARMLESS.contains(&&*object.name) || object.name == "LogConfig" && turns_logs_on_or_off(object)
+fn is_destructive(task: &TaskDiff) -> bool {
+    let forces_restart = |object: &ObjectDiff| {
+        !IN_PLACE_BLOCKS.contains(&&*object.name) || object.name == "LogConfig" && toggles_logging(object)
     };
     task.fields.iter().flatten().any(|field| field.name != "KillTimeout")
-        || task.objects.iter().flatten().any(harms)
+        || task.objects.iter().flatten().any(forces_restart)
 }
 
-/// only if that changed, not wherever it is shown.
-fn turns_logs_on_or_off(logs: &ObjectDiff) -> bool {
+/// Whether `Disabled` changed. The diff also contains the field if it is unchanged. The reference counts it then as well
+/// this does not.
+fn toggles_logging(logs: &ObjectDiff) -> bool {
     let mut fields = logs.fields.iter().flatten();
     fields.any(|field| field.name == "Disabled" && field.r#type != DiffType::None)
 }

@@ -1,7 +1,7 @@
-//! What differs between two versions of a job, for people (`spec/scheduling.md` §10.3).
+//! Human-readable differences between two versions of a job (`spec/scheduling.md` §10.3).
 //!
-//! Works on the API's form: [`shapes`] says which fields and blocks a job, its groups and its tasks show, [`tree`] compares
-//! them. What the scheduler makes of a change is its own business; [`annotate`] only adds what it said.
+//! The differences are computed from jobs of the API. [`shapes`] lists the fields and blocks that are compared, and
+//! [`tree`] compares them. [`annotate`] adds the results of a dry run of the scheduler.
 
 mod annotate;
 mod shapes;
@@ -16,55 +16,55 @@ pub use annotate::annotate;
 use shapes::{GROUP, JOB, TASK};
 use tree::Sides;
 
-/// Two versions of a job; `None` is no job at all. Both of the same id, for nothing else is a change of a job.
+/// Compares two versions of a job; `None` means that there is no job. Both must have the same id.
 pub fn diff(old: Option<&api_types::Job>, new: Option<&api_types::Job>) -> JobDiff {
-    let [old, new] = [old, new].map(|job| job.map_or(Value::Null, read));
+    let [old, new] = [old, new].map(|job| job.map_or(Value::Null, to_json));
     let sides = Sides::new(&old, &new);
     let id = sides.text("ID");
     let (fields, objects) = tree::changes(&JOB, sides);
-    let groups = named(sides, "TaskGroups", group);
+    let groups = compare_by_name(sides, "TaskGroups", compare_group);
     let is_same =
         fields.is_empty() && objects.is_empty() && groups.iter().all(|group| group.r#type == DiffType::None);
     JobDiff {
-        r#type: sides.present(if is_same { DiffType::None } else { DiffType::Edited }),
+        r#type: sides.diff_type(if is_same { DiffType::None } else { DiffType::Edited }),
         id,
-        fields: list(fields),
-        objects: list(objects),
-        task_groups: list(groups),
+        fields: non_empty(fields),
+        objects: non_empty(objects),
+        task_groups: non_empty(groups),
     }
 }
 
-fn read(job: &api_types::Job) -> Value {
-    serde_json::to_value(job).expect("a job is JSON")
+fn to_json(job: &api_types::Job) -> Value {
+    serde_json::to_value(job).expect("a job serializes to JSON")
 }
 
-fn group(name: String, sides: Sides<'_>) -> TaskGroupDiff {
+fn compare_group(name: String, sides: Sides<'_>) -> TaskGroupDiff {
     let (fields, objects) = tree::changes(&GROUP, sides);
-    let tasks = named(sides, "Tasks", task);
+    let tasks = compare_by_name(sides, "Tasks", compare_task);
     TaskGroupDiff {
-        r#type: sides.present(sides.compared()),
+        r#type: sides.diff_type(sides.none_or_edited()),
         name,
-        fields: list(fields),
-        objects: list(objects),
-        tasks: list(tasks),
+        fields: non_empty(fields),
+        objects: non_empty(objects),
+        tasks: non_empty(tasks),
         updates: None,
     }
 }
 
-fn task(name: String, sides: Sides<'_>) -> TaskDiff {
-    let [old, new] = [sides.old, sides.new].map(with_identities);
+fn compare_task(name: String, sides: Sides<'_>) -> TaskDiff {
+    let [old, new] = [sides.old, sides.new].map(with_merged_identities);
     let (fields, objects) = tree::changes(&TASK, Sides::new(&old, &new));
     TaskDiff {
-        r#type: sides.present(sides.compared()),
+        r#type: sides.diff_type(sides.none_or_edited()),
         name,
-        fields: list(fields),
-        objects: list(objects),
+        fields: non_empty(fields),
+        objects: non_empty(objects),
         annotations: None,
     }
 }
 
-/// A task's identities stand in two places.
-fn with_identities(task: &Value) -> Value {
+/// Moves the default identity of a task, which is a separate member, into the list of its identities.
+fn with_merged_identities(task: &Value) -> Value {
     let mut task = task.clone();
     if let Some(members) = task.as_object_mut() {
         let first = members.remove("Identity").filter(|identity| !identity.is_null());
@@ -75,8 +75,8 @@ fn with_identities(task: &Value) -> Value {
     task
 }
 
-/// Compares what has names, those of both sides, in the order of the names.
-fn named<T>(sides: Sides<'_>, member: &str, compare: impl Fn(String, Sides<'_>) -> T) -> Vec<T> {
+/// Compares the items of a list by name. The result contains the names of both sides in sorted order.
+fn compare_by_name<T>(sides: Sides<'_>, member: &str, compare: impl Fn(String, Sides<'_>) -> T) -> Vec<T> {
     let [old, new] = [sides.old, sides.new].map(|side| by_name(&side[member]));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let none = Value::Null;
@@ -92,12 +92,12 @@ fn by_name(list: &Value) -> Map<String, Value> {
     items.filter_map(|item| Some((item["Name"].as_str()?.to_owned(), item.clone()))).collect()
 }
 
-/// Lists without anything in them are not shown.
-fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
+/// `None` for an empty list, because a diff contains no empty lists.
+fn non_empty<T>(items: Vec<T>) -> Option<Vec<T>> {
     (!items.is_empty()).then_some(items)
 }
 
-/// The order in which fields and blocks are shown.
+/// Sorts fields and blocks into the order of the diff.
 fn sort(fields: &mut [FieldDiff], objects: &mut [ObjectDiff]) {
     fields.sort_by(|a, b| (&a.name, &a.old).cmp(&(&b.name, &b.old)));
     objects.sort_by(|a, b| (&a.name, a.r#type).cmp(&(&b.name, b.r#type)));

@@ -1,48 +1,48 @@
-//! Which fields and blocks a job shows, and how blocks of the same kind are told apart.
+//! The fields and blocks of a job that a diff contains, and how blocks of the same kind are matched.
 
-/// What there is to compare of a block.
+/// The fields and nested blocks of a block.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) fields: &'static [Field],
     pub(super) blocks: &'static [Block],
 }
 
-/// A single value, or several that stand beside each other.
+/// A member of a block that the diff contains as one field, or as one field per entry of a map.
 #[derive(Debug)]
 pub(super) enum Field {
-    /// A text; none is the empty one.
+    /// A text. If it is absent, the value is empty.
     Text(&'static str),
-    /// A number; none is 0.
+    /// A number. If it is absent, the value is `0`.
     Number(&'static str),
-    /// A flag; none is no.
+    /// A boolean. If it is absent, the value is `false`.
     Flag(&'static str),
-    /// Whatever there is; none is nothing.
-    Maybe(&'static str),
-    /// Whatever there is; none says so.
+    /// A value of any type. The diff omits the field if it is absent on both sides.
+    Optional(&'static str),
+    /// A value of any type. If it is absent, the value is `nil`.
     OrNil(&'static str),
-    /// Texts in one, with commas between.
+    /// A list of texts, joined by commas.
     Joined(&'static str),
-    /// A map, each entry a field of its own: `Meta[key]`.
+    /// A map. Each entry is a field: `Meta[key]`.
     Map(&'static str),
 }
 
-/// A nested block: the name that it is shown under, the member that it stands in, and what is in it.
+/// A nested block: its name in the diff, the member that contains it, and its shape.
 #[derive(Debug)]
 pub(super) enum Block {
-    /// One, or none.
+    /// A single block, which may be absent.
     One(&'static str, &'static str, &'static Shape),
-    /// Several without names: a changed one is another one.
+    /// A set of blocks without identity. A changed block is one deleted and one added block.
     Set(&'static str, &'static str, &'static Shape),
-    /// Several told apart by a member.
+    /// A list of blocks that are matched by the value of a member.
     Named(&'static str, &'static str, &'static str, &'static Shape),
-    /// Several texts.
-    Words(&'static str, &'static str),
-    /// Free form: every value in it is a field.
-    Free(&'static str, &'static str),
+    /// A set of texts.
+    Texts(&'static str, &'static str),
+    /// A block without a fixed shape. Every value in it is a field.
+    FreeForm(&'static str, &'static str),
 }
 
-use Block::{Free, Named, One, Set, Words};
-use Field::{Flag, Joined, Map, Maybe, Number, OrNil, Text};
+use Block::{FreeForm, Named, One, Set, Texts};
+use Field::{Flag, Joined, Map, Number, Optional, OrNil, Text};
 
 pub(super) const JOB: Shape = Shape {
     fields: &[
@@ -58,25 +58,25 @@ pub(super) const JOB: Shape = Shape {
         Map("Meta"),
     ],
     blocks: &[
-        Words("Datacenters", "Datacenters"),
+        Texts("Datacenters", "Datacenters"),
         Set("Constraint", "Constraints", &CONSTRAINT),
         Set("Affinity", "Affinities", &AFFINITY),
         Set("Spread", "Spreads", &SPREAD),
         One("Periodic", "Periodic", &PERIODIC),
         One("ParameterizedJob", "ParameterizedJob", &PARAMETERIZED),
-        Free("Multiregion", "Multiregion"),
-        Free("UI", "UI"),
+        FreeForm("Multiregion", "Multiregion"),
+        FreeForm("UI", "UI"),
     ],
 };
 
 pub(super) const GROUP: Shape = Shape {
     fields: &[
         Number("Count"),
-        Maybe("MaxClientDisconnect"),
-        Maybe("MaxRunDuration"),
+        Optional("MaxClientDisconnect"),
+        Optional("MaxRunDuration"),
         Flag("PreventRescheduleOnLost"),
-        Maybe("ShutdownDelay"),
-        Maybe("StopAfterClientDisconnect"),
+        Optional("ShutdownDelay"),
+        Optional("StopAfterClientDisconnect"),
         Map("Meta"),
     ],
     blocks: &[
@@ -112,21 +112,21 @@ pub(super) const TASK: Shape = Shape {
     blocks: &[
         Set("Constraint", "Constraints", &CONSTRAINT),
         Set("Affinity", "Affinities", &AFFINITY),
-        Free("Config", "Config"),
+        FreeForm("Config", "Config"),
         One("Resources", "Resources", &RESOURCES),
         One("Lifecycle", "Lifecycle", &LIFECYCLE),
-        Free("DispatchPayload", "DispatchPayload"),
+        FreeForm("DispatchPayload", "DispatchPayload"),
         One("LogConfig", "LogConfig", &LOGS),
         Set("Artifact", "Artifacts", &ARTIFACT),
         Set("VolumeMount", "VolumeMounts", &MOUNT),
         Named("Service", "Services", "Name", &SERVICE),
-        Free("Vault", "Vault"),
+        FreeForm("Vault", "Vault"),
         One("Consul", "Consul", &CONSUL),
         Set("Template", "Templates", &TEMPLATE),
         Named("Identity", "Identities", "Name", &IDENTITY),
         Named("Action", "Actions", "Name", &ACTION),
-        Free("CSIPluginConfig", "CSIPluginConfig"),
-        Free("Schedule", "Schedule"),
+        FreeForm("CSIPluginConfig", "CSIPluginConfig"),
+        FreeForm("Schedule", "Schedule"),
     ],
 };
 
@@ -140,11 +140,11 @@ const SPREAD: Shape = Shape {
 const TARGET: Shape = Shape { fields: &[Number("Percent"), Text("Value")], blocks: &[] };
 const PERIODIC: Shape = Shape {
     fields: &[Flag("Enabled"), Flag("ProhibitOverlap"), Text("Spec"), Text("SpecType"), Text("TimeZone")],
-    blocks: &[Words("Specs", "Specs")],
+    blocks: &[Texts("Specs", "Specs")],
 };
 const PARAMETERIZED: Shape = Shape {
     fields: &[Text("Payload")],
-    blocks: &[Words("MetaOptional", "MetaOptional"), Words("MetaRequired", "MetaRequired")],
+    blocks: &[Texts("MetaOptional", "MetaOptional"), Texts("MetaRequired", "MetaRequired")],
 };
 const RESTART: Shape = Shape {
     fields: &[Number("Attempts"), Number("Delay"), Number("Interval"), Text("Mode"), Flag("RenderTemplates")],
@@ -194,7 +194,7 @@ const NETWORK: Shape = Shape {
         Set("Static Port", "ReservedPorts", &STATIC_PORT),
         Set("Dynamic Port", "DynamicPorts", &DYNAMIC_PORT),
         One("DNS", "DNS", &DNS),
-        Free("CNIConfig", "CNI"),
+        FreeForm("CNIConfig", "CNI"),
     ],
 };
 const STATIC_PORT: Shape = Shape {
@@ -219,15 +219,15 @@ const SERVICE: Shape = Shape {
         Text("TaskName"),
     ],
     blocks: &[
-        Words("Tags", "Tags"),
-        Words("CanaryTags", "CanaryTags"),
-        Free("Meta", "Meta"),
-        Free("CanaryMeta", "CanaryMeta"),
-        Free("TaggedAddresses", "TaggedAddresses"),
+        Texts("Tags", "Tags"),
+        Texts("CanaryTags", "CanaryTags"),
+        FreeForm("Meta", "Meta"),
+        FreeForm("CanaryMeta", "CanaryMeta"),
+        FreeForm("TaggedAddresses", "TaggedAddresses"),
         Named("Check", "Checks", "Name", &CHECK),
-        Free("ConsulConnect", "Connect"),
-        Free("Identity", "Identity"),
-        Free("Weights", "Weights"),
+        FreeForm("ConsulConnect", "Connect"),
+        FreeForm("Identity", "Identity"),
+        FreeForm("Weights", "Weights"),
     ],
 };
 const CHECK: Shape = Shape {
@@ -256,7 +256,7 @@ const CHECK: Shape = Shape {
         Number("Timeout"),
         Text("Type"),
     ],
-    blocks: &[Words("Args", "Args"), Free("Header", "Header"), Free("CheckRestart", "CheckRestart")],
+    blocks: &[Texts("Args", "Args"), FreeForm("Header", "Header"), FreeForm("CheckRestart", "CheckRestart")],
 };
 const VOLUME: Shape = Shape {
     fields: &[
@@ -269,11 +269,13 @@ const VOLUME: Shape = Shape {
         Flag("Sticky"),
         Text("Type"),
     ],
-    blocks: &[Free("MountOptions", "MountOptions")],
+    blocks: &[FreeForm("MountOptions", "MountOptions")],
 };
 const CONSUL: Shape = Shape { fields: &[Text("Cluster"), Text("Namespace"), Text("Partition")], blocks: &[] };
-const SCALING: Shape =
-    Shape { fields: &[Flag("Enabled"), Number("Max"), Number("Min")], blocks: &[Free("Policy", "Policy")] };
+const SCALING: Shape = Shape {
+    fields: &[Flag("Enabled"), Number("Max"), Number("Min")],
+    blocks: &[FreeForm("Policy", "Policy")],
+};
 const RESOURCES: Shape = Shape {
     fields: &[
         Number("CPU"),
@@ -287,7 +289,7 @@ const RESOURCES: Shape = Shape {
     blocks: &[
         Set("Network", "Networks", &NETWORK),
         Named("Device", "Devices", "Name", &DEVICE),
-        Free("NUMA", "NUMA"),
+        FreeForm("NUMA", "NUMA"),
     ],
 };
 const DEVICE: Shape = Shape {
@@ -327,17 +329,17 @@ const TEMPLATE: Shape = Shape {
         Text("EmbeddedTmpl"),
         Flag("Envvars"),
         Flag("ErrMissingKey"),
-        Maybe("Gid"),
+        Optional("Gid"),
         Text("LeftDelim"),
         Flag("Once"),
         Text("Perms"),
         Text("RightDelim"),
         Text("SourcePath"),
         Number("Splay"),
-        Maybe("Uid"),
+        Optional("Uid"),
         Number("VaultGrace"),
     ],
-    blocks: &[Free("Template", "Wait"), Free("ChangeScript", "ChangeScript")],
+    blocks: &[FreeForm("Template", "Wait"), FreeForm("ChangeScript", "ChangeScript")],
 };
 const IDENTITY: Shape = Shape {
     fields: &[
@@ -350,6 +352,6 @@ const IDENTITY: Shape = Shape {
         Text("ServiceName"),
         Number("TTL"),
     ],
-    blocks: &[Words("Audience", "Audience")],
+    blocks: &[Texts("Audience", "Audience")],
 };
-const ACTION: Shape = Shape { fields: &[Text("Command"), Text("Name")], blocks: &[Words("Args", "Args")] };
+const ACTION: Shape = Shape { fields: &[Text("Command"), Text("Name")], blocks: &[Texts("Args", "Args")] };

@@ -1,4 +1,4 @@
-//! Comparing two versions of a block by its shape.
+//! Comparison of two versions of a block by its shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,9 @@ use api_types::{DiffType, FieldDiff, ObjectDiff};
 use serde_json::Value;
 
 use super::shapes::{Block, Field, Shape};
-use super::{list, sort};
+use super::{non_empty, sort};
 
-/// Two versions of a block; null is none.
+/// Two versions of a block. Null means that the block is absent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sides<'a> {
     pub(super) old: &'a Value,
@@ -24,18 +24,18 @@ impl<'a> Sides<'a> {
         Self { old: &self.old[name], new: &self.new[name] }
     }
 
-    /// A text of the newer version, or else of the older one.
+    /// A text of the new version, or of the old one if the new one has none.
     pub(super) fn text(self, name: &str) -> String {
         self.new[name].as_str().or(self.old[name].as_str()).unwrap_or_default().to_owned()
     }
 
-    /// Whether the two differ in any way.
-    pub(super) fn compared(self) -> DiffType {
+    /// `None` if both versions are equal, otherwise `Edited`.
+    pub(super) fn none_or_edited(self) -> DiffType {
         if self.old == self.new { DiffType::None } else { DiffType::Edited }
     }
 
-    /// What is there on one side only is new or gone; else it is as `both` says.
-    pub(super) fn present(self, both: DiffType) -> DiffType {
+    /// `Added` or `Deleted` if only one version has the block; `both` if both have it.
+    pub(super) fn diff_type(self, both: DiffType) -> DiffType {
         match (self.old.is_null(), self.new.is_null()) {
             (true, false) => DiffType::Added,
             (false, true) => DiffType::Deleted,
@@ -45,7 +45,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// What differs of a job, a group or a task itself: only what changed.
+/// The changed fields and blocks of a job, a group or a task.
 pub(super) fn changes(shape: &Shape, sides: Sides<'_>) -> (Vec<FieldDiff>, Vec<ObjectDiff>) {
     let mut fields = fields(shape, sides);
     fields.retain(|field| field.r#type != DiffType::None);
@@ -54,27 +54,27 @@ pub(super) fn changes(shape: &Shape, sides: Sides<'_>) -> (Vec<FieldDiff>, Vec<O
     (fields, objects)
 }
 
-/// What differs of a nested block, with what stays the same around it; `None` if nothing does.
-fn object(name: &str, shape: &Shape, sides: Sides<'_>) -> Option<ObjectDiff> {
+/// The diff of a nested block, which also contains unchanged fields. `None` if nothing changed.
+fn compare_block(name: &str, shape: &Shape, sides: Sides<'_>) -> Option<ObjectDiff> {
     let mut fields = fields(shape, sides);
     let mut objects = objects(shape, sides);
     let has = |wanted: DiffType| fields.iter().any(|field| field.r#type == wanted);
-    let of_fields = match (has(DiffType::Edited), has(DiffType::Added), has(DiffType::Deleted)) {
+    let fields_type = match (has(DiffType::Edited), has(DiffType::Added), has(DiffType::Deleted)) {
         (true, _, _) | (false, true, true) => DiffType::Edited,
         (false, true, false) => DiffType::Added,
         (false, false, true) => DiffType::Deleted,
         (false, false, false) => DiffType::None,
     };
-    let both = if objects.is_empty() { of_fields } else { DiffType::Edited };
-    if of_fields == DiffType::None && objects.is_empty() {
+    let both = if objects.is_empty() { fields_type } else { DiffType::Edited };
+    if fields_type == DiffType::None && objects.is_empty() {
         return None;
     }
     sort(&mut fields, &mut objects);
     Some(ObjectDiff {
-        r#type: sides.present(both),
+        r#type: sides.diff_type(both),
         name: name.to_owned(),
-        fields: list(fields),
-        objects: list(objects),
+        fields: non_empty(fields),
+        objects: non_empty(objects),
     })
 }
 
@@ -89,91 +89,92 @@ fn field(name: &str, old: String, new: String) -> FieldDiff {
 }
 
 fn fields(shape: &Shape, sides: Sides<'_>) -> Vec<FieldDiff> {
-    let mut found = Vec::new();
+    let mut diffs = Vec::new();
     for known in shape.fields {
-        let one = |name: &str, zero: &str| {
-            let of = |side: &Value| match (side.is_null(), &side[name]) {
+        let scalar = |name: &str, zero: &str| {
+            let value = |side: &Value| match (side.is_null(), &side[name]) {
                 (true, _) => String::new(),
                 (false, Value::Null) => zero.to_owned(),
-                (false, value) => plain(value),
+                (false, value) => to_text(value),
             };
-            field(name, of(sides.old), of(sides.new))
+            field(name, value(sides.old), value(sides.new))
         };
         match known {
-            Field::Text(name) => found.push(one(name, "")),
-            Field::Number(name) => found.push(one(name, "0")),
-            Field::Flag(name) => found.push(one(name, "false")),
-            Field::OrNil(name) => found.push(one(name, "nil")),
-            Field::Maybe(name) => {
-                let maybe = one(name, "");
-                found.extend((!maybe.old.is_empty() || !maybe.new.is_empty()).then_some(maybe));
+            Field::Text(name) => diffs.push(scalar(name, "")),
+            Field::Number(name) => diffs.push(scalar(name, "0")),
+            Field::Flag(name) => diffs.push(scalar(name, "false")),
+            Field::OrNil(name) => diffs.push(scalar(name, "nil")),
+            Field::Optional(name) => {
+                let optional = scalar(name, "");
+                diffs.extend((!optional.old.is_empty() || !optional.new.is_empty()).then_some(optional));
             }
             Field::Joined(name) => {
-                let joined = |side: &Value| words(&side[*name]).join(",");
+                let joined = |side: &Value| texts(&side[*name]).join(",");
                 let joined = field(name, joined(sides.old), joined(sides.new));
-                found.extend((joined.r#type != DiffType::None).then_some(joined));
+                diffs.extend((joined.r#type != DiffType::None).then_some(joined));
             }
-            Field::Map(name) => found.extend(
+            Field::Map(name) => diffs.extend(
                 entries(sides.member(name)).map(|(key, old, new)| field(&format!("{name}[{key}]"), old, new)),
             ),
         }
     }
-    found
+    diffs
 }
 
 fn objects(shape: &Shape, sides: Sides<'_>) -> Vec<ObjectDiff> {
-    let mut found = Vec::new();
+    let mut diffs = Vec::new();
     for block in shape.blocks {
         match block {
-            Block::One(name, member, shape) => found.extend(object(name, shape, sides.member(member))),
-            Block::Free(name, member) => found.extend(free(name, sides.member(member))),
-            Block::Words(name, member) => found.extend(word_set(name, sides.member(member))),
+            Block::One(name, member, shape) => diffs.extend(compare_block(name, shape, sides.member(member))),
+            Block::FreeForm(name, member) => diffs.extend(compare_free_form(name, sides.member(member))),
+            Block::Texts(name, member) => diffs.extend(compare_text_sets(name, sides.member(member))),
             Block::Set(name, member, shape) => {
                 let [old, new] = [sides.old, sides.new].map(|side| items(&side[*member]));
-                let gone = old.iter().filter(|item| !new.contains(item));
-                let come = new.iter().filter(|item| !old.contains(item));
-                found.extend(gone.filter_map(|item| object(name, shape, Sides::new(item, &Value::Null))));
-                found.extend(come.filter_map(|item| object(name, shape, Sides::new(&Value::Null, item))));
+                let deleted = old.iter().filter(|item| !new.contains(item));
+                let added = new.iter().filter(|item| !old.contains(item));
+                let compare = |old, new| compare_block(name, shape, Sides::new(old, new));
+                diffs.extend(deleted.filter_map(|item| compare(item, &Value::Null)));
+                diffs.extend(added.filter_map(|item| compare(&Value::Null, item)));
             }
             Block::Named(name, member, key, shape) => {
                 let by_key = |side: &Value| -> BTreeMap<String, Value> {
                     let items = items(&side[*member]).into_iter();
-                    items.map(|item| (plain(&item[*key]), item)).collect()
+                    items.map(|item| (to_text(&item[*key]), item)).collect()
                 };
                 let (old, new) = (by_key(sides.old), by_key(sides.new));
                 let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
                 for key in keys {
                     let [old, new] = [&old, &new].map(|side| side.get(key).unwrap_or(&Value::Null));
-                    found.extend(object(name, shape, Sides::new(old, new)));
+                    diffs.extend(compare_block(name, shape, Sides::new(old, new)));
                 }
             }
         }
     }
-    found
+    diffs
 }
 
-/// A block of free form: every value in it is a field.
-fn free(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
+/// Compares blocks without a fixed shape. Every value in them is a field.
+fn compare_free_form(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
     let mut fields: Vec<FieldDiff> = entries(sides).map(|(key, old, new)| field(&key, old, new)).collect();
     if fields.iter().all(|field| field.r#type == DiffType::None) {
         return None;
     }
     sort(&mut fields, &mut []);
-    let has_any = |side: &Value| !flat(side).is_empty();
+    let has_any = |side: &Value| !flatten(side).is_empty();
     let r#type = match (has_any(sides.old), has_any(sides.new)) {
         (false, _) => DiffType::Added,
         (_, false) => DiffType::Deleted,
         (true, true) => DiffType::Edited,
     };
-    Some(ObjectDiff { r#type, name: name.to_owned(), fields: list(fields), objects: None })
+    Some(ObjectDiff { r#type, name: name.to_owned(), fields: non_empty(fields), objects: None })
 }
 
-/// A set of texts, each a field with the name of the set.
-fn word_set(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
-    let [old, new] = [sides.old, sides.new].map(|side| words(side).into_iter().collect::<BTreeSet<_>>());
-    let gone = old.difference(&new).map(|word| field(name, word.clone(), String::new()));
-    let come = new.difference(&old).map(|word| field(name, String::new(), word.clone()));
-    let mut fields: Vec<FieldDiff> = gone.chain(come).collect();
+/// Compares sets of texts. Each text that was added or deleted is a field with the name of the set.
+fn compare_text_sets(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
+    let [old, new] = [sides.old, sides.new].map(|side| texts(side).into_iter().collect::<BTreeSet<_>>());
+    let deleted = old.difference(&new).map(|text| field(name, text.clone(), String::new()));
+    let added = new.difference(&old).map(|text| field(name, String::new(), text.clone()));
+    let mut fields: Vec<FieldDiff> = deleted.chain(added).collect();
     sort(&mut fields, &mut []);
     let has = |wanted: DiffType| fields.iter().any(|field| field.r#type == wanted);
     let r#type = match (has(DiffType::Added), has(DiffType::Deleted)) {
@@ -182,12 +183,12 @@ fn word_set(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
         (true, false) => DiffType::Added,
         (false, true) => DiffType::Deleted,
     };
-    Some(ObjectDiff { r#type, name: name.to_owned(), fields: list(fields), objects: None })
+    Some(ObjectDiff { r#type, name: name.to_owned(), fields: non_empty(fields), objects: None })
 }
 
-/// The values of two free forms, by their places.
+/// The values of two blocks without a fixed shape: path, old value and new value.
 fn entries(sides: Sides<'_>) -> impl Iterator<Item = (String, String, String)> {
-    let (old, new) = (flat(sides.old), flat(sides.new));
+    let (old, new) = (flatten(sides.old), flatten(sides.new));
     let keys: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
     keys.into_iter().map(move |key| {
         let [old, new] = [&old, &new].map(|side| side.get(&key).cloned().unwrap_or_default());
@@ -195,32 +196,32 @@ fn entries(sides: Sides<'_>) -> impl Iterator<Item = (String, String, String)> {
     })
 }
 
-/// The values of a free form by their places: `a`, `a[0]`, `a[b]`.
-fn flat(value: &Value) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+/// All scalar values in `value` by path: `a`, `a[0]`, `a[b]`.
+fn flatten(value: &Value) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
     if let Value::Object(members) = value {
-        members.iter().for_each(|(name, value)| flatten(name, value, &mut found));
+        members.iter().for_each(|(name, value)| flatten_into(name, value, &mut values));
     }
-    found
+    values
 }
 
-fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
+fn flatten_into(path: &str, value: &Value, values: &mut BTreeMap<String, String>) {
     match value {
         Value::Null => {}
         Value::Object(members) => {
-            members.iter().for_each(|(name, value)| flatten(&format!("{path}[{name}]"), value, found));
+            members.iter().for_each(|(name, value)| flatten_into(&format!("{path}[{name}]"), value, values));
         }
         Value::Array(items) => {
             let items = items.iter().enumerate();
-            items.for_each(|(place, value)| flatten(&format!("{path}[{place}]"), value, found));
+            items.for_each(|(index, value)| flatten_into(&format!("{path}[{index}]"), value, values));
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            found.insert(path.to_owned(), plain(value));
+            values.insert(path.to_owned(), to_text(value));
         }
     }
 }
 
-/// The blocks of a list, or of a map, whose keys they know themselves.
+/// The items of a list, or the values of a map. The values of a map contain their keys.
 fn items(value: &Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items.clone(),
@@ -229,11 +230,11 @@ fn items(value: &Value) -> Vec<Value> {
     }
 }
 
-fn words(value: &Value) -> Vec<String> {
-    value.as_array().into_iter().flatten().map(plain).collect()
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(to_text).collect()
 }
 
-fn plain(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

@@ -1,62 +1,62 @@
-//! Constraints, affinities and spreads: what a job wants of the nodes that it is placed on.
+//! Constraints, affinities and spreads: requirements and preferences of a job for its nodes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
 use crate::mirror::{mirror, text_members};
-use crate::text::words;
+use crate::text::string_enum;
 
-words! {
+string_enum! {
     /// How the two sides of a constraint or an affinity are compared.
     ///
-    /// Several words mean the same; each is a value of its own, so that a specification is read back as it was written.
+    /// Some operands are synonyms. Each is a separate value, so that a specification is returned as it was submitted.
     #[derive(Default)]
     Operand, "operand" {
-        /// Both sides are there and equal.
+        /// Both sides exist and are equal.
         #[default]
         Equal => "=",
-        /// As [`Self::Equal`].
+        /// Synonym of [`Self::Equal`].
         DoubleEqual => "==",
-        /// As [`Self::Equal`].
+        /// Synonym of [`Self::Equal`].
         Is => "is",
-        /// The sides differ; one that is missing counts as empty text.
+        /// The sides differ. A missing side counts as empty text.
         NotEqual => "!=",
-        /// As [`Self::NotEqual`].
+        /// Synonym of [`Self::NotEqual`].
         Not => "not",
-        /// Ordered as integers, else as floats, else as bytes.
+        /// The left side is less. The sides are compared as integers, otherwise as floats, otherwise as bytes.
         Less => "<",
-        /// Ordered as [`Self::Less`] does.
+        /// The left side is less or equal, compared as for [`Self::Less`].
         LessOrEqual => "<=",
-        /// Ordered as [`Self::Less`] does.
+        /// The left side is greater, compared as for [`Self::Less`].
         Greater => ">",
-        /// Ordered as [`Self::Less`] does.
+        /// The left side is greater or equal, compared as for [`Self::Less`].
         GreaterOrEqual => ">=",
-        /// The left side is there.
+        /// The left side exists.
         IsSet => "is_set",
         /// The left side is missing.
         IsNotSet => "is_not_set",
-        /// The left side is a version within the bounds on the right, `~>` among them.
+        /// The left side is a version that satisfies the bounds on the right side, which may use `~>`.
         Version => "version",
-        /// The left side is a version within the bounds on the right, by the rules of SemVer alone.
+        /// The left side is a version that satisfies the bounds on the right side, by the rules of SemVer only.
         Semver => "semver",
-        /// The left side matches the expression on the right.
+        /// The left side matches the regular expression on the right side.
         Regexp => "regexp",
-        /// The list on the left holds every element of that on the right.
+        /// The list on the left side contains every element of the list on the right side.
         SetContains => "set_contains",
-        /// As [`Self::SetContains`].
+        /// Synonym of [`Self::SetContains`].
         SetContainsAll => "set_contains_all",
-        /// The list on the left holds some element of that on the right.
+        /// The list on the left side contains at least one element of the list on the right side.
         SetContainsAny => "set_contains_any",
         /// No two allocations share a node.
         DistinctHosts => "distinct_hosts",
-        /// No more allocations share a value of the left side than the right side says.
+        /// The right side limits how many allocations share a value of the left side.
         DistinctProperty => "distinct_property",
     }
 }
 
 text_members!(Operand);
 
-/// What a node must fulfil.
+/// A condition that a node must satisfy.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constraint {
@@ -72,7 +72,7 @@ mirror! {
     Constraint = Constraint { l_target: "LTarget", r_target: "RTarget", operand: "Operand" }
 }
 
-/// What makes a node more desirable, or less.
+/// A preference for nodes.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Affinity {
@@ -82,7 +82,7 @@ pub struct Affinity {
     pub r_target: Text,
     /// How the two are compared.
     pub operand: Operand,
-    /// How much it counts, -100 to 100; negative keeps away.
+    /// Weight from -100 to 100. A negative weight means that such nodes are avoided.
     pub weight: i64,
 }
 
@@ -96,9 +96,9 @@ mirror! {
 pub struct Spread {
     /// The attribute, for instance `${node.datacenter}`.
     pub attribute: Text,
-    /// How much it counts beside other spreads, 0 to 100.
+    /// Weight relative to other spreads, 0 to 100.
     pub weight: u32,
-    /// Wanted shares of single values; empty is evenly.
+    /// Target shares by value; an empty list spreads evenly.
     pub targets: Vec<SpreadTarget>,
 }
 
@@ -107,7 +107,7 @@ mirror! {
     renamed { targets = spread_target: "SpreadTarget" }
 }
 
-/// The share of one value of a spread's attribute.
+/// Target share of one value of a spread's attribute.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpreadTarget {

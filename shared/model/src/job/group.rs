@@ -1,4 +1,4 @@
-//! Task groups: what is placed together on one node, and how often.
+//! Task groups: tasks that are placed together on one node, and how many allocations of them should run.
 
 use std::collections::BTreeMap;
 
@@ -11,49 +11,49 @@ use super::{
 use crate::mirror::mirror;
 use crate::{Nanos, Text};
 
-/// Tasks that run together on one node, as many times as the count says.
+/// Tasks that always run together on one node.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskGroup {
     /// Its name, unique in the job.
     pub name: Text,
-    /// How many allocations of it there shall be; for system jobs, on each node.
+    /// Number of allocations; for system jobs, per node.
     pub count: u32,
-    /// How allocations of an older version are replaced; `None` is all at once.
+    /// How allocations of an older version are replaced; `None` replaces all at once.
     pub update: Option<UpdateStrategy>,
-    /// How allocations leave a draining node.
+    /// How allocations are migrated from a draining node.
     pub migrate: Option<MigrateStrategy>,
-    /// What a node must fulfil.
+    /// Constraints that a node must satisfy.
     pub constraints: Vec<Constraint>,
-    /// What an autoscaler may do to the count.
+    /// Bounds and policy for an autoscaler.
     pub scaling: Option<Box<api_types::ScalingPolicy>>,
-    /// How often failed tasks start again where they are.
+    /// When and how often failed tasks are restarted on the same node.
     pub restart_policy: Option<RestartPolicy>,
-    /// What happens while a node is out of reach.
+    /// What happens while the node is disconnected.
     pub disconnect: Option<DisconnectStrategy>,
     /// The tasks.
     pub tasks: Vec<Task>,
     /// Disk space that the tasks share.
     pub ephemeral_disk: EphemeralDisk,
-    /// The user's own pairs.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: BTreeMap<Text, Text>,
-    /// How often failed allocations are tried elsewhere; `None` is never.
+    /// When and how often failed allocations are rescheduled; `None` is never.
     pub reschedule_policy: Option<ReschedulePolicy>,
-    /// What makes a node more desirable, or less.
+    /// Preferences for nodes.
     pub affinities: Vec<Affinity>,
-    /// What allocations are spread over, besides the job's.
+    /// Attributes over which the allocations are spread, in addition to the job's.
     pub spreads: Vec<Spread>,
-    /// The network that the tasks share; one at most.
+    /// The network that the tasks share; at most one.
     pub networks: Vec<NetworkResource>,
     /// Consul settings of its services and templates.
     pub consul: Option<api_types::Consul>,
-    /// What is registered in service discovery for it.
+    /// Services to register in service discovery.
     pub services: Vec<api_types::Service>,
-    /// Volumes, by the name that its tasks know them by.
+    /// Volumes, by the name that its tasks use.
     pub volumes: BTreeMap<Text, VolumeRequest>,
-    /// Time between leaving service discovery and being asked to end.
+    /// Time between deregistering the services and the kill signal.
     pub shutdown_delay: Option<Nanos>,
-    /// How long an allocation may run.
+    /// Longest time that an allocation may run.
     pub max_run_duration: Option<Nanos>,
 }
 
@@ -81,7 +81,7 @@ mirror! {
         max_run_duration: "MaxRunDuration",
     }
     // Superseded by `Disconnect` and without effect (N-19.21).
-    unread {
+    ignored {
         stop_after_client_disconnect = None,
         max_client_disconnect = None,
         prevent_reschedule_on_lost = Some(false),

@@ -1,4 +1,4 @@
-//! [`TaskGroups`]: most of a job's specification, which most who follow the state never look into.
+//! [`TaskGroups`]: the task groups of a job, decoded only when they are first used.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -13,30 +13,32 @@ use super::TaskGroup;
 use crate::invalid::Invalid;
 use crate::mirror::Member;
 
-/// The groups of a job: a list that is unpacked when it is first looked at.
+/// The task groups of a job: a list that is decoded on first use. Most services never use the groups of most jobs.
 ///
-/// In messages they are one byte string with their MessagePack form in it, which is passed on as it came: whoever stores or
-/// forwards a job neither reads nor writes its groups anew, and keeps a quarter of what they take unpacked.
+/// A message contains the list as one byte string with its MessagePack encoding, which is stored and forwarded unchanged.
+/// A process that only stores or forwards a job neither decodes nor encodes its groups, and they take a quarter of the
+/// memory of the decoded form.
 ///
 /// # Panics
-/// Whoever looks at bytes that are no groups panics. [`Self::check`] tells it before, where jobs come in.
+/// Every access panics if the bytes are not valid. Services that receive jobs call [`Self::check`] first.
 #[derive(Clone)]
 pub struct TaskGroups {
-    /// As they came; `None` where they were made or changed here, and then they are unpacked.
+    /// The encoded form, as it was received. `None` if the list was created or changed in this process; the list is then
+    /// decoded.
     packed: Option<Box<[u8]>>,
     unpacked: OnceLock<Vec<TaskGroup>>,
 }
 
-/// Bytes that are no packed groups.
+/// Bytes are not encoded task groups.
 #[derive(Debug, thiserror::Error)]
-#[error("task groups that cannot be read")]
+#[error("cannot decode task groups")]
 pub struct UnreadableGroups(#[from] rmp_serde::decode::Error);
 
 impl TaskGroups {
-    /// Unpacks what came packed, for those who cannot be sure that it is what it should be.
+    /// Decodes the groups and returns them. Call it once on groups from an untrusted source.
     ///
     /// # Errors
-    /// If it is something else, or of a version that this program does not know.
+    /// If the bytes are not valid, or were encoded by a version that this program does not know.
     pub fn check(&self) -> Result<&[TaskGroup], UnreadableGroups> {
         if let Some(groups) = self.unpacked.get() {
             return Ok(groups);
@@ -45,8 +47,8 @@ impl TaskGroups {
         Ok(self.unpacked.get_or_init(|| groups))
     }
 
-    /// Whether there are none, without unpacking them: a list without anything in it is never kept packed.
-    fn are_none(&self) -> bool {
+    /// Whether the list is empty, without decoding it. An empty list is never stored encoded.
+    fn is_known_empty(&self) -> bool {
         self.unpacked.get().is_some_and(Vec::is_empty)
     }
 }
@@ -55,7 +57,7 @@ impl Deref for TaskGroups {
     type Target = [TaskGroup];
 
     fn deref(&self) -> &[TaskGroup] {
-        self.check().expect("what comes in is checked")
+        self.check().expect("services check task groups when they receive them")
     }
 }
 
@@ -66,11 +68,11 @@ impl DerefMut for TaskGroups {
 }
 
 impl TaskGroups {
-    /// The list itself, to be changed.
+    /// Returns the decoded list for modification.
     pub fn to_mut(&mut self) -> &mut Vec<TaskGroup> {
         let _: &[TaskGroup] = self;
         self.packed = None;
-        self.unpacked.get_mut().expect("they were looked at")
+        self.unpacked.get_mut().expect("the groups were decoded above")
     }
 }
 
@@ -97,8 +99,8 @@ impl fmt::Debug for TaskGroups {
 
 impl PartialEq for TaskGroups {
     fn eq(&self, other: &Self) -> bool {
-        if self.are_none() || other.are_none() {
-            return self.are_none() && other.are_none();
+        if self.is_known_empty() || other.is_known_empty() {
+            return self.is_known_empty() && other.is_known_empty();
         }
         self.packed.is_some() && self.packed == other.packed || **self == **other
     }
@@ -136,9 +138,9 @@ impl Serialize for TaskGroups {
 
 impl<'de> Deserialize<'de> for TaskGroups {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Groups;
+        struct GroupsVisitor;
 
-        impl<'de> Visitor<'de> for Groups {
+        impl<'de> Visitor<'de> for GroupsVisitor {
             type Value = TaskGroups;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,13 +151,13 @@ impl<'de> Deserialize<'de> for TaskGroups {
                 Ok(TaskGroups { packed: Some(bytes.into()), unpacked: OnceLock::new() })
             }
 
-            // As JSON has them, and records of older versions.
+            // The form in JSON, and in records of older versions.
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<TaskGroups, A::Error> {
                 Vec::deserialize(SeqAccessDeserializer::new(list)).map(TaskGroups::from)
             }
         }
 
-        deserializer.deserialize_any(Groups)
+        deserializer.deserialize_any(GroupsVisitor)
     }
 }
 
@@ -184,11 +186,11 @@ mod tests {
 
     #[test]
     fn what_came_packed_is_passed_on_unread_and_is_the_same_when_it_is_looked_at() {
-        let came = packed(&groups());
-        let passed_on = packed(&came);
-        assert!(came.unpacked.get().is_none() && came == passed_on);
-        assert_eq!((&came, came.len(), &*came[0].name), (&groups(), 1, "web"));
-        assert_eq!(rmp_serde::to_vec_named(&came).unwrap(), rmp_serde::to_vec_named(&groups()).unwrap());
+        let received = packed(&groups());
+        let forwarded = packed(&received);
+        assert!(received.unpacked.get().is_none() && received == forwarded);
+        assert_eq!((&received, received.len(), &*received[0].name), (&groups(), 1, "web"));
+        assert_eq!(rmp_serde::to_vec_named(&received).unwrap(), rmp_serde::to_vec_named(&groups()).unwrap());
     }
 
     #[test]
@@ -229,7 +231,7 @@ mod tests {
         for bytes in [&b""[..], b"\xc1", b"\x91\x01"] {
             let damaged = TaskGroups { packed: Some(bytes.into()), unpacked: OnceLock::new() };
             assert!(damaged.check().is_err(), "{bytes:?}");
-            assert_eq!(format!("{damaged:?}"), "<task groups that cannot be read>");
+            assert_eq!(format!("{damaged:?}"), "<cannot decode task groups>");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Jobs: what users want to run, as one registered version after the other.
+//! Jobs: job versions and their specifications, with task groups, tasks and policies.
 //!
-//! [`Job`] is a version, [`JobSpec`] what users wrote of it. Both are read from the API's shape as it stands: absent
-//! is zero, and defaults come from [`canonicalise`](crate::canonicalise()), which goes before.
+//! [`Job`] is one registered version, [`JobSpec`] its specification. Both are converted structurally from the API: an
+//! absent value is zero. [`canonicalise`](crate::canonicalise()) fills in the defaults before.
 //!
-//! **Carried, not understood.** Typed is what a scheduler, the applier, a watcher or an agent decides on. All else
-//! goes through the domain as the structs of `api_types` that it came in, unchanged: services and checks, Vault,
-//! Consul, templates, artifacts, secrets, identities, actions, schedules, CSI plugins and mount options, scaling
-//! policies, regions, dispatch input, name resolution and CNI arguments, NUMA wishes, what the web interface shows, and
-//! the drivers' own configuration. `canonicalise` writes zeros out inside them, so that equal ones compare as equal.
+//! **Unconverted parts.** The domain has types of its own only for the parts that a scheduler, the applier, a watcher or
+//! an agent uses to decide. All other parts keep the types of `api_types`, unchanged: services and checks, Vault, Consul,
+//! templates, artifacts, secrets, identities, actions, schedules, CSI plugins and mount options, scaling policies,
+//! regions, dispatch payloads, DNS and CNI arguments, NUMA preferences, the settings of the web interface, and the
+//! configuration of drivers. `canonicalise` sets unset values in them to zero, so that equal settings compare as equal.
 
 mod constraint;
 mod group;
@@ -38,11 +38,11 @@ pub use task::{DispatchPayload, Lifecycle, LifecycleHook, LogConfig, Task};
 pub use volume::{AccessMode, AttachmentMode, PropagationMode, VolumeKind, VolumeMount, VolumeRequest};
 
 use crate::invalid::{At, Invalid};
-use crate::mirror::{Member, Mirror, carried, mirror, text_members};
-use crate::text::{matches_pattern, words};
+use crate::mirror::{Member, Mirror, mirror, passthrough, text_members};
+use crate::text::{matches_pattern, string_enum};
 use crate::{Index, JobKey, JobVersionKey, Text, Timestamp};
 
-carried!(
+passthrough!(
     api_types::Service,
     Box<api_types::Vault>,
     api_types::Consul,
@@ -60,44 +60,44 @@ carried!(
     api_types::Base64,
 );
 
-words! {
-    /// Which scheduler a job is for.
+string_enum! {
+    /// Type of a job, which selects the scheduler.
     #[derive(Default)]
     JobType, "job type" {
-        /// Runs on, and is replaced when it fails or ends.
+        /// Runs indefinitely; allocations that fail or end are replaced.
         #[default]
         Service => "service",
-        /// Runs to its end.
+        /// Runs until its tasks end.
         Batch => "batch",
-        /// Runs on, on every node that fits.
+        /// Runs indefinitely on every feasible node.
         System => "system",
-        /// Runs to its end, on every node that fits.
+        /// Runs on every feasible node until its tasks end.
         SysBatch => "sysbatch",
     }
 }
 
-words! {
-    /// What a job's allocations and evaluations add up to.
+string_enum! {
+    /// Status of a job, derived from its allocations and evaluations.
     #[derive(Default)]
     JobStatus, "job status" {
-        /// Nothing of it runs yet.
+        /// No allocation runs yet.
         #[default]
         Pending => "pending",
-        /// Something of it runs, or it waits for its time.
+        /// An allocation runs, or the job waits for its next launch.
         Running => "running",
-        /// Nothing of it runs or will.
+        /// No allocation runs, and none will.
         Dead => "dead",
     }
 }
 
-words! {
-    /// Whether dispatches bring input.
+string_enum! {
+    /// Whether a dispatch must or may contain a payload.
     PayloadRule, "payload rule" {
-        /// They may.
+        /// A payload is optional.
         Optional => "optional",
-        /// They must.
+        /// A payload is required.
         Required => "required",
-        /// They must not.
+        /// A payload is forbidden.
         Forbidden => "forbidden",
     }
 }
@@ -108,40 +108,40 @@ text_members!(JobType, JobStatus, PayloadRule);
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What users wrote.
+    /// The specification that a user submitted.
     pub spec: Arc<JobSpec>,
-    /// Counts the registrations of this incarnation that changed something, from 0.
+    /// Number of the version. It starts at 0 and rises with each registration that changes the specification.
     pub version: u64,
-    /// What its allocations and evaluations add up to.
+    /// Status, derived from its allocations and evaluations.
     pub status: JobStatus,
-    /// Why it has that status, for people.
+    /// Human-readable reason for the status.
     pub status_description: Text,
-    /// Whether this version was rolled out well, so that a failed one may go back to it.
+    /// Whether this version was rolled out successfully, so that a failed deployment may revert to it.
     pub stable: bool,
     /// When this version was registered.
     pub submit_time: Timestamp,
     /// The index at which this incarnation was first registered.
     pub create_index: Index,
-    /// The index at which it was last written.
+    /// Index of the change set that last changed it.
     pub modify_index: Index,
     /// The index at which its specification last changed.
     pub job_modify_index: Index,
-    /// The name that a user gave this version; it keeps the version from being forgotten.
+    /// Name that a user has given to this version. A tagged version is not garbage-collected.
     pub version_tag: Option<JobVersionTag>,
 }
 
 impl Job {
-    /// The job that this is a version of.
+    /// Key of the job that this is a version of.
     pub fn key(&self) -> JobKey {
         self.spec.key()
     }
 
-    /// This version, among all of all incarnations.
+    /// Key of this version, unique among all versions of all incarnations.
     pub fn version_key(&self) -> JobVersionKey {
         JobVersionKey { job: self.key(), create_index: self.create_index, version: self.version }
     }
 
-    /// Converts the API's job. An absent status is that of a new job, pending.
+    /// Converts a job of the API. If the status is absent, it becomes pending, the status of a new job.
     pub fn from_api(mut api: api_types::Job) -> Result<Self, Invalid> {
         let status = api.status.take().filter(|status| !status.is_empty());
         Ok(Self {
@@ -158,11 +158,11 @@ impl Job {
         })
     }
 
-    /// The API's job as reads show it.
+    /// Converts to the job of API responses.
     pub fn to_api(&self) -> api_types::Job {
         let mut spec = self.spec.to_api();
         if let Some(periodic) = &mut spec.periodic {
-            // The one list that reads show although it is empty.
+            // The only list that responses contain even if it is empty.
             periodic.specs.get_or_insert_default();
         }
         api_types::Job {
@@ -180,57 +180,59 @@ impl Job {
     }
 }
 
-/// What users wrote: immutable, and shared by whoever speaks of the version.
+/// The specification of a job version, as a user submitted it. It is immutable and shared by all references to the
+/// version.
 ///
-/// Two are equal exactly when the specification did not change (N-20.6); what that rule ignores stands in [`Job`].
+/// Two specifications are equal exactly if a registration does not create a new version (N-20.6). The fields that the rule
+/// ignores are in [`Job`].
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// Whether it was stopped: nothing of it shall run.
+    /// Whether it was stopped, so that no allocation of it should run.
     pub stop: bool,
-    /// The region that it runs in.
+    /// Its region.
     pub region: Text,
-    /// The namespace that it lives in.
+    /// Its namespace.
     pub namespace: Text,
     /// Its id, unique in the namespace.
     pub id: Text,
-    /// The job that launched it, if one did: a periodic or a parameterized one.
+    /// Id of the periodic or parameterized job that launched it; empty if there is none.
     pub parent_id: Text,
-    /// Its name, for people.
+    /// Display name.
     pub name: Text,
-    /// Which scheduler it is for.
+    /// Type of the job, which selects the scheduler.
     pub kind: JobType,
-    /// Its importance, from 1; up to 100, or what the server allows (N-19.3).
+    /// Priority from 1 to 100, or to the limit of the servers (N-19.3).
     pub priority: u16,
-    /// Whether its placements are to be made all together or not at all.
+    /// Whether its placements are committed only as a whole.
     pub all_at_once: bool,
     /// Datacenters that it may run in; patterns such as `dc*` are allowed.
     pub datacenters: Vec<Text>,
-    /// The node pool that it runs in.
+    /// Its node pool.
     pub node_pool: Text,
-    /// What a node must fulfil.
+    /// Constraints that a node must satisfy.
     pub constraints: Vec<Constraint>,
-    /// What makes a node more desirable, or less.
+    /// Preferences for nodes.
     pub affinities: Vec<Affinity>,
-    /// What allocations are spread over.
+    /// Attributes over which allocations are spread.
     pub spreads: Vec<Spread>,
-    /// Its groups.
+    /// Its task groups.
     pub task_groups: TaskGroups,
-    /// Pace and batch size that the groups were given; each group has all of it in its own.
+    /// Stagger and batch size of the job. The update strategy of each group contains all settings.
     pub update: UpdateStrategy,
     /// The regions that it was registered for.
     pub multiregion: Option<Box<api_types::Multiregion>>,
-    /// When it is launched, if it is a template for launches.
+    /// When to launch instances, if it is a periodic job.
     pub periodic: Option<PeriodicConfig>,
-    /// What a dispatch brings, if it is a template for dispatches.
+    /// Input of dispatches, if it is a parameterized job.
     pub parameterized_job: Option<ParameterizedJobConfig>,
-    /// Whether a dispatch made it.
+    /// Whether it was created by a dispatch.
     pub dispatched: bool,
-    /// What keeps that dispatch from happening twice.
+    /// Token by which a repeated dispatch is recognized.
     pub dispatch_idempotency_token: Text,
-    /// What that dispatch brought.
+    /// Payload of the dispatch.
     pub payload: Option<api_types::Base64>,
-    /// The user's own pairs.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: BTreeMap<Text, Text>,
     /// Consul namespace of older job files.
     pub consul_namespace: Text,
@@ -238,7 +240,7 @@ pub struct JobSpec {
     pub vault_namespace: Text,
     /// Accessor id of the token that it was registered with.
     pub nomad_token_id: Text,
-    /// What the web interface shows with it.
+    /// Description and links that the web interface shows with it.
     pub ui: Option<api_types::JobUiConfig>,
 }
 
@@ -272,8 +274,8 @@ mirror! {
         ui: "UI",
     }
     renamed { kind = r#type: "Type" }
-    // What `Job` adds, and what `canonicalise` merged into the groups.
-    unread {
+    // Members that belong to `Job`, and members that `canonicalise` merges into the groups.
+    ignored {
         status = None,
         status_description = None,
         stable = None,
@@ -289,32 +291,32 @@ mirror! {
 }
 
 impl JobSpec {
-    /// The job that this describes.
+    /// Key of the job.
     pub fn key(&self) -> JobKey {
         JobKey { namespace: Text::clone(&self.namespace), id: Text::clone(&self.id) }
     }
 
-    /// Whether nodes of a datacenter and a node pool are the job's, ready or not.
+    /// Whether the job may use nodes of this datacenter and node pool, regardless of their status.
     pub fn has_nodes_of(&self, datacenter: &str, node_pool: &str) -> bool {
         let is_in_pool = matches!(&*self.node_pool, "" | "all") || *self.node_pool == *node_pool;
         is_in_pool && self.datacenters.iter().any(|pattern| matches_pattern(pattern, datacenter))
     }
 
-    /// The group of that name, and its place among the groups.
+    /// The group with this name, and its group index.
     pub fn group(&self, name: &str) -> Option<(usize, &TaskGroup)> {
         self.task_groups.iter().enumerate().find(|(_, group)| *group.name == *name)
     }
 }
 
-/// The name that a user gave a version.
+/// A name that a user has given to a job version.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobVersionTag {
     /// The name, unique among the job's versions.
     pub name: Text,
-    /// What it is about.
+    /// Human-readable description.
     pub description: Text,
-    /// When it was given.
+    /// When the version was tagged.
     pub tagged_time: Timestamp,
 }
 
@@ -326,17 +328,17 @@ mirror! {
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeriodicConfig {
-    /// Whether it is launched at all.
+    /// Whether launches are enabled.
     pub enabled: bool,
-    /// A single cron expression, as older job files give it.
+    /// A single cron expression; used by older job files.
     pub spec: Text,
-    /// Cron expressions; each one launches.
+    /// Cron expressions. Each of them launches instances.
     pub specs: Vec<Text>,
-    /// The language of the expressions: `cron`.
+    /// Format of the expressions: `cron`.
     pub spec_type: Text,
-    /// Whether a launch is left out while an earlier one still runs.
+    /// Whether a launch is skipped while an earlier instance still runs.
     pub prohibit_overlap: bool,
-    /// The time zone of the expressions, by its IANA name.
+    /// IANA time zone of the expressions.
     pub time_zone: Text,
 }
 
@@ -351,15 +353,15 @@ mirror! {
     }
 }
 
-/// What a dispatch of a parameterized job brings.
+/// Which input a dispatch of a parameterized job must or may contain.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterizedJobConfig {
-    /// Whether it brings input; `None` where the record holds nothing, which is *may*.
+    /// Whether it must or may contain a payload. `None` if unset, which means optional.
     pub payload: Option<PayloadRule>,
-    /// Meta keys that it must give.
+    /// Meta keys that it must set.
     pub meta_required: Vec<Text>,
-    /// Meta keys that it may give.
+    /// Meta keys that it may set.
     pub meta_optional: Vec<Text>,
 }
 
@@ -447,7 +449,7 @@ mod tests {
     fn a_group_is_found_with_its_place() {
         let group = |name: &str| TaskGroup { name: name.into(), ..TaskGroup::default() };
         let spec = JobSpec { task_groups: vec![group("a"), group("b")].into(), ..JobSpec::default() };
-        assert_eq!(spec.group("b").map(|(place, _)| place), Some(1));
+        assert_eq!(spec.group("b").map(|(group_index, _)| group_index), Some(1));
         assert_eq!(spec.group("c"), None);
     }
 }

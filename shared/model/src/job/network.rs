@@ -1,13 +1,13 @@
-//! Networks and ports, in the one form that groups, allocations and nodes share.
+//! Networks and ports, in the form that groups, allocations and nodes share.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
-use crate::mirror::{carried, mirror};
+use crate::mirror::{mirror, passthrough};
 
-carried!(api_types::DnsConfig, api_types::CniConfig);
+passthrough!(api_types::DnsConfig, api_types::CniConfig);
 
-/// A network with ports: as a group asks for it, as an allocation got it, or as a node has it.
+/// A network with ports: requested by a group, assigned to an allocation, or available on a node.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkResource {
@@ -21,13 +21,13 @@ pub struct NetworkResource {
     pub ip: Text,
     /// Host name inside the network namespace.
     pub hostname: Text,
-    /// Bandwidth in Mbit/s; shown, but never counted.
+    /// Bandwidth in Mbit/s. It is returned by the API but not accounted for.
     pub mbits: u32,
-    /// Name resolution inside the network namespace.
+    /// DNS configuration inside the network namespace.
     pub dns: Option<api_types::DnsConfig>,
-    /// Ports that the job chose.
+    /// Static ports, which the job chooses.
     pub reserved_ports: Vec<Port>,
-    /// Ports that the scheduler chooses.
+    /// Dynamic ports, which the scheduler chooses.
     pub dynamic_ports: Vec<Port>,
     /// Arguments for CNI plugins.
     pub cni: Option<api_types::CniConfig>,
@@ -48,19 +48,19 @@ mirror! {
     }
 }
 
-/// A labelled port. Whether it is static or dynamic is told by the list that it stands in.
+/// A labelled port. The list that contains it determines whether it is static or dynamic.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// The name that tasks and services know it by.
+    /// The name by which tasks and services refer to it.
     pub label: Text,
     /// The port on the node; 0 until it is chosen.
     pub value: u16,
     /// The port inside the network namespace; 0 is none, -1 the same as on the node.
     pub to: i32,
-    /// The node's network that it belongs to, by alias.
+    /// Alias of the host network that it belongs to.
     pub host_network: Text,
-    /// Whether several allocations may have it on one node.
+    /// Whether several allocations on one node may use it.
     pub ignore_collision: bool,
 }
 

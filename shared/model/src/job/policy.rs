@@ -1,56 +1,56 @@
-//! What happens to allocations over time: updates, drains, restarts, reschedules, lost nodes.
+//! Policies for updates, migrations, restarts, reschedules and disconnected nodes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::alloc::RescheduleTracker;
 use crate::mirror::{mirror, text_members};
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Nanos, Timestamp};
 
-words! {
+string_enum! {
     /// What makes an allocation healthy.
     HealthCheck, "health check" {
         /// Its tasks run and its service checks pass.
         Checks => "checks",
         /// Its tasks run.
         TaskStates => "task_states",
-        /// Somebody says so.
+        /// A user sets its health.
         Manual => "manual",
     }
 }
 
-words! {
-    /// What follows when a task's restarts are used up.
+string_enum! {
+    /// What happens after the last restart attempt of a task.
     RestartMode, "restart mode" {
         /// The task fails.
         Fail => "fail",
-        /// It starts again in the next interval.
+        /// The task is restarted in the next interval.
         Delay => "delay",
     }
 }
 
-words! {
-    /// How the wait before a reschedule grows.
+string_enum! {
+    /// How the delay before a reschedule grows.
     DelayFunction, "delay function" {
-        /// It stays.
+        /// The delay is constant.
         Constant => "constant",
-        /// It doubles.
+        /// The delay doubles.
         Exponential => "exponential",
-        /// It is the sum of the last two.
+        /// The delay is the sum of the last two.
         Fibonacci => "fibonacci",
     }
 }
 
-words! {
-    /// Which allocation stays when a disconnected node is back and its place was taken.
+string_enum! {
+    /// Which allocation is kept when a disconnected node reconnects and a replacement was placed.
     Reconcile, "reconcile strategy" {
-        /// The one on the node with the better score.
+        /// The allocation on the node with the better score.
         BestScore => "best_score",
-        /// The one that has run longest.
+        /// The allocation that has run longest.
         LongestRunning => "longest_running",
-        /// The one on the node that came back.
+        /// The allocation on the reconnected node.
         KeepOriginal => "keep_original",
-        /// The one that took its place.
+        /// The replacement.
         KeepReplacement => "keep_replacement",
     }
 }
@@ -61,23 +61,24 @@ text_members!(HealthCheck, RestartMode, DelayFunction, Reconcile);
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateStrategy {
-    /// Time between batches, where no deployment paces them.
+    /// Time between batches of updates without a deployment.
     pub stagger: Nanos,
-    /// How many at a time; 0 is no deployment.
+    /// Number of allocations updated at a time; 0 turns deployments off.
     pub max_parallel: u32,
     /// What makes a new allocation healthy.
     pub health_check: Option<HealthCheck>,
-    /// How long it must stay so to count.
+    /// How long an allocation must be healthy before it counts as healthy.
     pub min_healthy_time: Nanos,
-    /// After how long without that it counts as unhealthy.
+    /// Time after which an allocation that is not healthy counts as unhealthy.
     pub healthy_deadline: Nanos,
-    /// After how long without another healthy one the deployment fails; 0 is at the first unhealthy one.
+    /// Time without a newly healthy allocation after which the deployment fails. With 0 it fails at the first unhealthy
+    /// allocation.
     pub progress_deadline: Nanos,
-    /// Whether failure brings the last stable version back.
+    /// Whether a failure rolls the job back to its latest stable version.
     pub auto_revert: bool,
     /// Whether canaries are promoted once all are healthy.
     pub auto_promote: bool,
-    /// How many to place beside the old ones first.
+    /// Number of canaries, which are placed before any allocation of the old version is stopped.
     pub canary: u32,
 }
 
@@ -95,17 +96,17 @@ mirror! {
     }
 }
 
-/// How allocations move off a draining node.
+/// How allocations are migrated from a draining node.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrateStrategy {
-    /// How many of the group at a time.
+    /// Number of allocations of the group that may be migrated at a time.
     pub max_parallel: u32,
     /// What makes a replacement healthy.
     pub health_check: Option<HealthCheck>,
-    /// How long it must stay so to count.
+    /// How long a replacement must be healthy before it counts as healthy.
     pub min_healthy_time: Nanos,
-    /// After how long without that it counts as unhealthy.
+    /// Time after which a replacement that is not healthy counts as unhealthy.
     pub healthy_deadline: Nanos,
 }
 
@@ -118,19 +119,19 @@ mirror! {
     }
 }
 
-/// How often a failed task starts again where it is.
+/// When and how often a failed task is restarted on the same node.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartPolicy {
     /// Restarts allowed within [`Self::interval`].
     pub attempts: u32,
-    /// The window that they are counted in.
+    /// The window in which attempts are counted.
     pub interval: Nanos,
-    /// Wait before each.
+    /// Delay before a restart.
     pub delay: Nanos,
-    /// What follows when they are used up.
+    /// What happens after the last attempt.
     pub mode: Option<RestartMode>,
-    /// Whether templates are rendered anew each time.
+    /// Whether templates are rendered again on a restart.
     pub render_templates: bool,
 }
 
@@ -144,27 +145,27 @@ mirror! {
     }
 }
 
-/// How often a failed allocation is tried on another node.
+/// When and how often a failed allocation is rescheduled.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReschedulePolicy {
     /// Attempts allowed within [`Self::interval`], unless unlimited.
     pub attempts: u32,
-    /// The window that they are counted in.
+    /// The window in which attempts are counted.
     pub interval: Nanos,
-    /// The first wait.
+    /// The first delay.
     pub delay: Nanos,
-    /// How the wait grows.
+    /// How the delay grows.
     pub delay_function: Option<DelayFunction>,
-    /// The longest wait; 0 is no bound.
+    /// The longest delay; 0 is unlimited.
     pub max_delay: Nanos,
-    /// Whether attempts never run out.
+    /// Whether the number of attempts is unlimited.
     pub unlimited: bool,
 }
 
 impl ReschedulePolicy {
-    /// Whether an allocation that failed then, after these reschedules, may be tried elsewhere at all; when, is another
-    /// question.
+    /// Whether an allocation that failed at `failed_at`, after the reschedules in `earlier`, may be rescheduled. The delay
+    /// until then is not considered.
     pub fn has_attempts_left(&self, earlier: Option<&RescheduleTracker>, failed_at: Timestamp) -> bool {
         let events = earlier.map_or(&[][..], |tracker| &tracker.events);
         let recent = events.iter().filter(|event| failed_at - event.time < self.interval).count();
@@ -183,17 +184,17 @@ mirror! {
     }
 }
 
-/// What happens while a node is out of reach, and when it is back.
+/// What happens while a node is disconnected, and when it reconnects.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisconnectStrategy {
-    /// How long its allocations are unknown before they are lost; 0 is at once.
+    /// How long its allocations are unknown before they are lost. With 0 they are lost at once.
     pub lost_after: Nanos,
-    /// After how long without a server the node itself stops them; `None` is never.
+    /// Time without contact to a server after which the agent stops them; `None` is never.
     pub stop_on_client_after: Option<Nanos>,
-    /// Whether others are placed meanwhile; `None` is yes.
+    /// Whether replacements are placed meanwhile; `None` means yes.
     pub replace: Option<bool>,
-    /// Which one stays when the node is back.
+    /// Which allocation is kept when the node reconnects.
     pub reconcile: Option<Reconcile>,
 }
 

@@ -1,37 +1,37 @@
-//! What a task or a group takes of its node.
+//! Resources that tasks and groups request.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Affinity, Constraint, NetworkResource};
 use crate::Text;
-use crate::mirror::{carried, mirror};
+use crate::mirror::{mirror, passthrough};
 
-// Stored and shown, but not looked at.
-carried!(api_types::Numa);
+// NUMA preferences are only stored and returned; the scheduler ignores them.
+passthrough!(api_types::Numa);
 
-/// What a task asks for.
+/// Resources that a task requests.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
-    /// Compute, in MHz; 0 when whole cores are asked for.
+    /// Processor capacity in MHz; 0 if whole cores are requested.
     pub cpu_mhz: u32,
-    /// Number of cores that shall be its alone.
+    /// Number of exclusively reserved cores.
     pub cores: u32,
-    /// Memory, in MB.
+    /// Memory in MB.
     pub memory_mb: u32,
-    /// Memory that it may grow to, in MB; 0 is not set, -1 no limit.
+    /// Memory limit in MB; 0 is unset, -1 is no limit.
     pub memory_max_mb: i64,
-    /// Disk, in MB; obsolete, a group's disk is what counts.
+    /// Disk space in MB; obsolete, superseded by the disk of the group.
     pub disk_mb: u32,
-    /// Disk operations a second; obsolete.
+    /// Disk operations per second; obsolete.
     pub iops: u32,
-    /// Networks of its own, as older job files ask for them.
+    /// Networks of the task, in older job files.
     pub networks: Vec<NetworkResource>,
-    /// Devices that shall be its alone.
+    /// Exclusively reserved devices.
     pub devices: Vec<RequestedDevice>,
-    /// Wishes about memory nodes.
+    /// NUMA preferences.
     pub numa: Option<api_types::Numa>,
-    /// Size of its secrets directory, in MB; it adds to the memory.
+    /// Size of its secrets directory in MB, which is added to the memory.
     pub secrets_mb: u32,
 }
 
@@ -50,17 +50,17 @@ mirror! {
     renamed { cpu_mhz = cpu: "CPU" }
 }
 
-/// Instances of a device that a task asks for.
+/// Instances of a device that a task requests.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedDevice {
     /// `type`, `vendor/type` or `vendor/type/name`.
     pub name: Text,
-    /// How many instances.
+    /// Number of instances.
     pub count: u64,
-    /// What the device must fulfil.
+    /// Constraints that the device must satisfy.
     pub constraints: Vec<Constraint>,
-    /// What makes it more desirable, or less.
+    /// Preferences for devices.
     pub affinities: Vec<Affinity>,
 }
 
@@ -77,11 +77,11 @@ mirror! {
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EphemeralDisk {
-    /// Whether a replacement prefers the same node, and finds the data there.
+    /// Whether a replacement prefers the same node and keeps the data there.
     pub sticky: bool,
-    /// Its size, in MB.
+    /// Its size in MB.
     pub size_mb: u32,
-    /// Whether the data follows to another node, as far as possible.
+    /// Whether the data is copied to another node if possible.
     pub migrate: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a version of a job was registered from (N-27). Kept for people; nobody decides on it.
+//! The sources from which job versions were registered (N-27). They are stored for users only; no service uses them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Index, JobVersionKey, Text};
 
-/// What a job was made of, as whoever registered it said.
+/// The source of a job, as the registering client sent it.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSource {
     /// The job file.
     pub text: Text,
-    /// What it is written in, `hcl2` or `json`; any other word stays as it came.
+    /// Its format, `hcl2` or `json`. Any other value is stored unchanged.
     pub format: Text,
-    /// Values that were given one by one, escaped as in URLs by whoever gave them.
+    /// Variables that were set one by one. The client URL-escapes the values.
     pub variable_flags: Option<BTreeMap<Text, Text>>,
-    /// The text of files with values.
+    /// The text of variable files.
     pub variables: Text,
 }
 
 impl JobSource {
-    /// Converts the API's submission; `None` if there is no job file in it.
+    /// Converts a submission of the API. Returns `None` if it contains no job file.
     pub fn from_api(api: api_types::JobSubmission) -> Option<Self> {
         let text = api.source.filter(|text| !text.is_empty())?;
         let flags = api.variable_flags;
@@ -35,7 +35,7 @@ impl JobSource {
         })
     }
 
-    /// How many bytes its texts have.
+    /// Total size of its texts in bytes.
     pub fn size(&self) -> usize {
         let flags = self.variable_flags.iter().flatten().map(|(name, value)| name.len() + value.len());
         self.text.len() + self.variables.len() + flags.sum::<usize>()
@@ -49,15 +49,15 @@ pub struct JobSubmission {
     pub version: JobVersionKey,
     /// The index at which the job's specification changed to it.
     pub job_modify_index: Index,
-    /// What it was made of.
+    /// The source.
     pub source: Arc<JobSource>,
-    /// Whether it came without a source, and took over that of the version before it.
+    /// Whether the version was registered without a source and took over that of the previous version.
     #[serde(default)]
     pub is_copy: bool,
 }
 
 impl JobSubmission {
-    /// The API's submission. Values of flags are as they came.
+    /// Converts to the submission of the API. The values of variables are unchanged.
     pub fn to_api(&self) -> api_types::JobSubmission {
         let flags = self.source.variable_flags.as_ref();
         let flags = flags
@@ -88,7 +88,7 @@ mod tests {
             variable_flags: Some([("b".to_owned(), "x%20y".to_owned())].into()),
             ..api_types::JobSubmission::default()
         };
-        let source = JobSource::from_api(api.clone()).expect("there is a source");
+        let source = JobSource::from_api(api.clone()).expect("the submission contains a job file");
         assert_eq!(source.size(), 10 + 1 + 5);
         let version = JobVersionKey { job: JobKey::new("ns", "a"), create_index: Index(3), version: 2 };
         let submission =

@@ -1,4 +1,4 @@
-//! Tasks: what runs inside an allocation.
+//! Tasks: the programs of an allocation.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{Affinity, Constraint, Resources, RestartPolicy, VolumeMount};
 use crate::mirror::{mirror, text_members};
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Map, Nanos, Text};
 
-words! {
-    /// When a task that is no main task runs.
+string_enum! {
+    /// When a task runs that is not a main task.
     LifecycleHook, "lifecycle hook" {
         /// Before the main tasks start.
         Prestart => "prestart",
@@ -32,63 +32,63 @@ pub struct Task {
     pub name: Text,
     /// The driver that runs it.
     pub driver: Text,
-    /// The user that it runs as; empty is the driver's choice.
+    /// The user that it runs as; empty is the driver's default.
     pub user: Text,
-    /// What the driver is told.
+    /// Configuration of the driver.
     pub config: Map<String, Value>,
-    /// Its environment.
+    /// Environment variables.
     pub env: BTreeMap<Text, Text>,
-    /// What is registered in service discovery for it.
+    /// Services to register in service discovery.
     pub services: Vec<api_types::Service>,
     /// Its access to Vault.
     pub vault: Option<Box<api_types::Vault>>,
-    /// What is fetched before it starts.
+    /// Secrets that are fetched before it starts.
     pub secrets: Vec<api_types::Secret>,
-    /// Its Consul settings, in place of the group's.
+    /// Consul settings in place of the group's.
     pub consul: Option<api_types::Consul>,
     /// Files that are rendered for it.
     pub templates: Vec<api_types::Template>,
-    /// What a node must fulfil for it.
+    /// Constraints that a node must satisfy.
     pub constraints: Vec<Constraint>,
-    /// What makes a node more desirable for it, or less.
+    /// Preferences for nodes.
     pub affinities: Vec<Affinity>,
-    /// What it takes of its node.
+    /// Resources that it requests.
     pub resources: Resources,
-    /// How often it starts again after failing.
+    /// When and how often it is restarted after a failure.
     pub restart_policy: Option<RestartPolicy>,
-    /// Where a dispatch's input goes.
+    /// Where the payload of a dispatch is written.
     pub dispatch_payload: Option<DispatchPayload>,
-    /// When it runs; `None` is as a main task.
+    /// When it runs; `None` for a main task.
     pub lifecycle: Option<Lifecycle>,
-    /// The user's own pairs.
+    /// Arbitrary key-value pairs set by the user.
     pub meta: BTreeMap<Text, Text>,
-    /// Time between asking it to end and ending it.
+    /// Time between the kill signal and forced termination.
     pub kill_timeout: Nanos,
-    /// How its output is kept.
+    /// Rotation of its log files.
     pub log_config: LogConfig,
-    /// What is downloaded before it starts.
+    /// Artifacts that are downloaded before it starts.
     pub artifacts: Vec<api_types::TaskArtifact>,
-    /// Whether its end ends the other tasks.
+    /// Whether the other tasks of the group are stopped when it ends.
     pub leader: bool,
-    /// Time between leaving service discovery and being asked to end.
+    /// Time between deregistering the services and the kill signal.
     pub shutdown_delay: Nanos,
-    /// The group's volumes that it sees.
+    /// The group's volumes that are mounted into it.
     pub volume_mounts: Vec<VolumeMount>,
-    /// What an autoscaler may do to its resources.
+    /// Policies for an autoscaler of its resources.
     pub scaling_policies: Vec<api_types::ScalingPolicy>,
-    /// The signal that asks it to end; empty is the driver's choice.
+    /// The signal that is sent to stop it; empty is the driver's default.
     pub kill_signal: Text,
-    /// What a Connect task stands in for, for instance `connect-proxy:web`.
+    /// Role of a Connect task, for instance `connect-proxy:web`.
     pub kind: Text,
-    /// What makes it a CSI plugin.
+    /// Configuration of a task that is a CSI plugin.
     pub csi_plugin_config: Option<Box<api_types::TaskCsiPluginConfig>>,
-    /// Its default identity.
+    /// The default workload identity.
     pub identity: Option<api_types::WorkloadIdentity>,
-    /// Its further identities.
+    /// Further workload identities.
     pub identities: Vec<api_types::WorkloadIdentity>,
     /// Commands that users may run in it.
     pub actions: Vec<api_types::Action>,
-    /// When it is paused.
+    /// Times at which it runs; it is paused at all other times.
     pub schedule: Option<Box<api_types::TaskSchedule>>,
 }
 
@@ -131,9 +131,9 @@ mirror! {
 /// When a task runs in relation to the main tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifecycle {
-    /// The moment.
+    /// When it starts.
     pub hook: LifecycleHook,
-    /// Whether it stays beside the main tasks, rather than running to its end.
+    /// Whether it keeps running beside the main tasks, instead of ending.
     pub sidecar: bool,
 }
 
@@ -141,7 +141,7 @@ mirror! {
     Lifecycle = TaskLifecycleConfig { hook: "Hook", sidecar: "Sidecar" }
 }
 
-/// Where a dispatch's input goes.
+/// Where the payload of a dispatch is written.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DispatchPayload {
@@ -153,20 +153,20 @@ mirror! {
     DispatchPayload = DispatchPayloadConfig { file: "File" }
 }
 
-/// How a task's output is kept.
+/// Rotation of a task's log files.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogConfig {
-    /// Files of each stream.
+    /// Number of files for each stream.
     pub max_files: u32,
-    /// Size of a file, in MB.
+    /// Size of a file in MB.
     pub max_file_size_mb: u32,
-    /// Whether it is not kept at all.
+    /// Whether log collection is disabled.
     pub disabled: bool,
 }
 
 mirror! {
     LogConfig = LogConfig { max_files: "MaxFiles", max_file_size_mb: "MaxFileSizeMB", disabled: "Disabled" }
-    // The opposite of `Disabled`, which `canonicalise` takes over.
-    unread { enabled = None }
+    // The opposite of `Disabled`; `canonicalise` copies its value there.
+    ignored { enabled = None }
 }

@@ -1,43 +1,43 @@
-//! Volumes: what a group asks for, and where its tasks see it.
+//! Volume requests of task groups, and the mounts of volumes in tasks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
-use crate::mirror::{carried, mirror, text_members};
-use crate::text::words;
+use crate::mirror::{mirror, passthrough, text_members};
+use crate::text::string_enum;
 
-words! {
-    /// Who provides a volume.
+string_enum! {
+    /// Type of a volume.
     VolumeKind, "volume type" {
-        /// The node.
+        /// A host volume, provided by the node.
         Host => "host",
-        /// A CSI plugin.
+        /// A CSI volume, provided by a CSI plugin.
         Csi => "csi",
     }
 }
 
-words! {
-    /// Who may use a volume at the same time, and how.
+string_enum! {
+    /// How many nodes and allocations may use a volume at the same time.
     AccessMode, "access mode" {
-        /// One node reads.
+        /// One node may read.
         SingleNodeReader => "single-node-reader-only",
-        /// One node writes.
+        /// One node may write.
         SingleNodeWriter => "single-node-writer",
-        /// One allocation writes; host volumes only.
+        /// One allocation may write; host volumes only.
         SingleNodeSingleWriter => "single-node-single-writer",
-        /// Several allocations of one node write; host volumes only.
+        /// Several allocations on one node may write; host volumes only.
         SingleNodeMultiWriter => "single-node-multi-writer",
-        /// Several nodes read.
+        /// Several nodes may read.
         MultiNodeReader => "multi-node-reader-only",
-        /// Several nodes read, one of them writes.
+        /// Several nodes may read and one of them may write.
         MultiNodeSingleWriter => "multi-node-single-writer",
-        /// Several nodes write.
+        /// Several nodes may write.
         MultiNodeMultiWriter => "multi-node-multi-writer",
     }
 }
 
-words! {
-    /// How a volume appears on the node.
+string_enum! {
+    /// How a volume is attached to the node.
     AttachmentMode, "attachment mode" {
         /// As a directory.
         FileSystem => "file-system",
@@ -46,42 +46,42 @@ words! {
     }
 }
 
-words! {
-    /// Whether mounts made below a volume are seen on its other side.
+string_enum! {
+    /// How mounts below a volume propagate between the host and the task.
     PropagationMode, "propagation mode" {
-        /// On neither.
+        /// They do not propagate.
         Private => "private",
-        /// The task sees the host's.
+        /// They propagate from the host to the task.
         HostToTask => "host-to-task",
-        /// Each sees the other's.
+        /// They propagate in both directions.
         Bidirectional => "bidirectional",
     }
 }
 
 text_members!(VolumeKind, AccessMode, AttachmentMode, PropagationMode);
 
-carried!(api_types::CsiMountOptions);
+passthrough!(api_types::CsiMountOptions);
 
-/// A volume that a group asks for.
+/// A volume that a group requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VolumeRequest {
-    /// The name that the group's tasks know it by.
+    /// The name by which the group's tasks refer to it.
     pub name: Text,
-    /// Who provides it.
+    /// Its type.
     pub kind: VolumeKind,
-    /// The volume, by the node's name for it or by its id.
+    /// Name of the host volume, or id of the CSI volume.
     pub source: Text,
     /// Whether it is only read.
     pub read_only: bool,
-    /// Whether replacements must get the very same volume; dynamic host volumes only.
+    /// Whether replacements must get the same volume; dynamic host volumes only.
     pub sticky: bool,
-    /// Who may use it at the same time; `None` where the kind of volume leaves it open.
+    /// How many nodes and allocations may use it; `None` if the volume type does not require it.
     pub access_mode: Option<AccessMode>,
-    /// How it appears on the node; `None` where the kind of volume leaves it open.
+    /// How it is attached to the node; `None` if the volume type does not require it.
     pub attachment_mode: Option<AttachmentMode>,
-    /// How the plugin shall mount it.
+    /// Mount options for the plugin.
     pub mount_options: Option<api_types::CsiMountOptions>,
-    /// Whether each allocation has its own, `<source>[<number>]`.
+    /// Whether each allocation has a volume of its own, `<source>[<name index>]`.
     pub per_alloc: bool,
 }
 
@@ -99,19 +99,19 @@ mirror! {
     renamed { kind = r#type: "Type" }
 }
 
-/// Where a task sees one of its group's volumes.
+/// The mount of one of the group's volumes in a task.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeMount {
-    /// The volume, by its name in the group.
+    /// Name of the volume in the group.
     pub volume: Text,
-    /// The path in the task.
+    /// Path in the task.
     pub destination: Text,
-    /// Whether the task may only read it.
+    /// Whether it is mounted read-only.
     pub read_only: bool,
-    /// Whether mounts below it are seen on the other side.
+    /// How mounts below it propagate.
     pub propagation_mode: Option<PropagationMode>,
-    /// The label that the mount gets for SELinux.
+    /// SELinux label of the mount.
     pub selinux_label: Text,
 }
 

@@ -1,4 +1,4 @@
-//! Nodes: what an agent says of its machine, and what the servers know of it.
+//! Nodes: the part that an agent registers, and the part that the servers maintain.
 
 mod ports;
 mod resources;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A typed value, as devices tell their attributes.
+/// A typed attribute of a device.
 pub use api_types::Attribute;
 pub use ports::PortRanges;
 pub use resources::{
@@ -18,58 +18,58 @@ pub use resources::{
 };
 
 use crate::alloc::Demand;
-use crate::text::words;
+use crate::text::string_enum;
 use crate::{Index, Nanos, NodeId, Text, Timestamp};
 
-words! {
-    /// Whether a node is there (N-1.1).
+string_enum! {
+    /// Status of a node (N-1.1).
     NodeStatus, "node status" {
-        /// Known, but not ready for work.
+        /// The node has registered but is not ready for allocations yet.
         Initializing => "initializing",
-        /// Ready.
+        /// The node is ready for allocations.
         Ready => "ready",
-        /// Gone; its allocations are lost.
+        /// The node is down; its allocations are lost.
         Down => "down",
-        /// Not heard of; its allocations may still run.
+        /// The node misses heartbeats; its allocations may still run.
         Disconnected => "disconnected",
     }
 }
 
 impl NodeStatus {
-    /// Whether the servers do not hear it (N-1.2).
+    /// Whether the node misses heartbeats (N-1.2).
     pub const fn is_unresponsive(self) -> bool {
         matches!(self, Self::Down | Self::Disconnected)
     }
 }
 
-words! {
-    /// Whether a node may get new work, its status and drain apart (N-1.3).
+string_enum! {
+    /// Whether an operator allows new allocations on a node, regardless of its status and drain (N-1.3).
     Eligibility, "scheduling eligibility" {
-        /// It may.
+        /// New allocations are allowed.
         Eligible => "eligible",
-        /// It may not.
+        /// No new allocations are allowed.
         Ineligible => "ineligible",
     }
 }
 
 /// A machine with an agent.
 ///
-/// Two halves, because they change at different times: what the agent registers ([`NodeSpec`], big, rarely) and what
-/// the servers add to it ([`NodeServerSide`], small, often).
+/// It consists of two parts that change at different times: [`NodeSpec`], which the agent registers, is large and changes
+/// rarely; [`NodeServerSide`], which the servers maintain, is small and changes often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// Its id, chosen by the agent.
     pub id: NodeId,
-    /// What the agent registered.
+    /// The part that the agent registered.
     pub spec: Arc<NodeSpec>,
-    /// What the servers know of it.
+    /// The part that the servers maintain.
     pub server: NodeServerSide,
 }
 
 impl NodeSpec {
-    /// What tasks can have of it: what it has less what is reserved.
+    /// Resources available to tasks: total resources minus reserved ones.
     ///
-    /// Compute is what the topology makes; an agent that knows nothing of its cores has only the older number.
+    /// The processor capacity is computed from the topology. An agent that reports no cores has only the legacy value.
     pub fn capacity(&self) -> Demand {
         let total_mhz = match self.resources.processors.total_mhz() {
             0 => self.resources.cpu.cpu_mhz,
@@ -84,7 +84,7 @@ impl NodeSpec {
 }
 
 impl NodeSpec {
-    /// The lists of ports that are not for tasks: its own, and each address's.
+    /// The lists of reserved ports: those of each address, and the node's own.
     pub fn reserved_port_lists(&self) -> impl Iterator<Item = &Text> {
         let addresses = self.resources.node_networks.iter().flat_map(|network| &network.addresses);
         addresses.map(|address| &address.reserved_ports).chain([&self.reserved.ports])
@@ -92,7 +92,7 @@ impl NodeSpec {
 }
 
 impl Node {
-    /// Whether it may get new work: ready, not draining, eligible (N-1.3).
+    /// Whether it accepts new allocations: it is ready, not draining, and eligible (N-1.3).
     pub fn is_ready(&self) -> bool {
         self.server.status == NodeStatus::Ready
             && self.server.drain.is_none()
@@ -100,7 +100,7 @@ impl Node {
     }
 }
 
-/// A secret; never shown, not even in logs.
+/// A secret. Its `Debug` output does not contain the value, so that it is not logged.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(pub Text);
@@ -111,97 +111,97 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What an agent says of its machine when it registers.
+/// The part of a node that its agent registers.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeSpec {
-    /// Proves that a later registration comes from the same agent (N-2.6).
+    /// Secret that proves that a later registration comes from the same agent (N-2.6).
     pub secret_id: Secret,
-    /// How often the agent has started, counted on its disk; reports of another boot are dropped (design §6).
+    /// Number of times that the agent has started, counted on its disk. Reports of another boot are dropped (design §6).
     pub boot: u32,
-    /// Its name, mostly the host's.
+    /// Its name, usually the host name.
     pub name: Text,
     /// Its datacenter.
     pub datacenter: Text,
     /// Its node pool.
     pub node_pool: Text,
-    /// Its class, for people and constraints.
+    /// Its node class, assigned by the operator.
     pub node_class: Text,
-    /// Stands for all that constraints can ask, what is unique to the node apart.
+    /// Hash of all attributes that constraints can refer to, except those that are unique to the node.
     pub computed_class: Text,
-    /// The address of an API that can reach it.
+    /// Address of an API that can reach the node.
     pub http_addr: Text,
-    /// Whether that address speaks TLS.
+    /// Whether that API uses TLS.
     pub tls_enabled: bool,
     /// The parent of its tasks' control groups.
     pub cgroup_parent: Text,
-    /// What it found out about itself.
+    /// Attributes that the agent detected.
     pub attributes: BTreeMap<Text, Text>,
-    /// What its owner says of it.
+    /// Arbitrary key-value pairs set by the operator.
     pub meta: BTreeMap<Text, Text>,
-    /// Ids that it has elsewhere.
+    /// Ids of the machine in other systems.
     pub links: BTreeMap<Text, Text>,
-    /// What it has to give.
+    /// Total resources.
     pub resources: NodeResources,
-    /// What of that is not for tasks.
+    /// Resources that are not available to tasks.
     pub reserved: NodeReserved,
-    /// Its task drivers.
+    /// Its task drivers by name.
     pub drivers: BTreeMap<Text, Driver>,
     /// Its host volumes by name.
     pub host_volumes: BTreeMap<Text, NodeHostVolume>,
-    /// Its named networks, as the API shows them.
+    /// Its host networks by name, in the form of the API.
     pub host_networks: BTreeMap<Text, api_types::ClientHostNetworkConfig>,
-    /// Controllers of CSI plugins that run on it, as the API shows them.
+    /// CSI controller plugins that run on it, in the form of the API.
     pub csi_controllers: BTreeMap<Text, api_types::CsiInfo>,
-    /// CSI plugins that run on it, as the API shows them.
+    /// CSI node plugins that run on it, in the form of the API.
     pub csi_nodes: BTreeMap<Text, api_types::CsiInfo>,
-    /// Whether its dynamic host volumes go when it is collected.
+    /// Whether its dynamic host volumes are deleted when the node is garbage-collected.
     pub gc_volumes: bool,
-    /// How many allocations it takes; 0 is any number.
+    /// Largest number of allocations; 0 is unlimited.
     pub max_allocs: u32,
 }
 
-/// How many of a node's events are kept (N-1.8).
+/// Largest number of events that are kept for a node (N-1.8).
 pub const EVENTS_MAX: usize = 10;
 
-/// What the servers add to a node.
+/// The part of a node that the servers maintain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeServerSide {
-    /// Whether it is there.
+    /// Its status.
     pub status: NodeStatus,
-    /// The same in words.
+    /// Human-readable reason for the status.
     #[serde(default)]
     pub status_description: Text,
-    /// When its status was written last.
+    /// When its status was last updated.
     #[serde(default)]
     pub status_updated_at: Timestamp,
-    /// Whether it may get new work.
+    /// Whether an operator allows new allocations.
     pub eligibility: Eligibility,
-    /// Its drain, while it has one.
+    /// Its drain, while it is draining.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// Its last drain.
+    /// Its latest drain, including one that has finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_drain: Option<LastDrain>,
-    /// The newest events, oldest first; at most [`EVENTS_MAX`].
+    /// The latest events, oldest first; at most [`EVENTS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<NodeEvent>,
-    /// The index at which it was last found missing; 0 after it became ready again (N-3.10).
+    /// Index at which it last missed a heartbeat; 0 once it is ready again (N-3.10).
     #[serde(default)]
     pub last_missed_heartbeat_index: Index,
-    /// The index at which it last reported its allocations (N-7.12).
+    /// Index of its latest report of all its allocations (N-7.12).
     #[serde(default)]
     pub last_alloc_update_index: Index,
-    /// The index that made it.
+    /// Index of the change set that created it.
     #[serde(default)]
     pub create_index: Index,
-    /// The last index that changed it.
+    /// Index of the change set that last changed it.
     #[serde(default)]
     pub modify_index: Index,
 }
 
 impl Default for NodeServerSide {
-    /// A node that has only just registered (N-2.4).
+    /// The server side of a node that has just registered (N-2.4).
     fn default() -> Self {
         Self {
             status: NodeStatus::Initializing,
@@ -223,88 +223,88 @@ impl Default for NodeServerSide {
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driver {
-    /// What it found out about itself.
+    /// Attributes that the driver detected.
     pub attributes: BTreeMap<Text, Text>,
-    /// Whether it is there.
+    /// Whether the driver was found on the node.
     pub detected: bool,
-    /// Whether it works.
+    /// Whether it is healthy.
     pub healthy: bool,
-    /// Why it does not.
+    /// Human-readable reason for the health.
     pub health_description: Text,
-    /// When that was last looked at.
+    /// When its health was last checked.
     pub update_time: Timestamp,
 }
 
-/// A host volume on a node; one without an id is a fixed part of the node's configuration.
+/// A host volume on a node. A volume without an id is static: it is part of the node's configuration.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeHostVolume {
     /// Its name.
     pub name: Text,
-    /// Where it is.
+    /// Path on the node.
     pub path: Text,
-    /// Whether it may not be written.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// The id of the dynamic volume; empty for a static one.
+    /// Id of a dynamic volume; empty for a static one.
     pub id: Text,
 }
 
-/// How a node is emptied (N-9.2).
+/// The drain of a node (N-9.2).
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
-    /// How long it may take; 0 is for ever, below 0 is at once.
+    /// How long it may take; 0 is unlimited, a negative value means at once.
     pub deadline: Nanos,
-    /// Whether system jobs stay.
+    /// Whether allocations of system jobs stay.
     pub ignore_system_jobs: bool,
-    /// The moment at which whatever is left must go; unset without a deadline.
+    /// Time at which the remaining allocations are stopped; unset without a deadline.
     pub force_deadline: Timestamp,
     /// When it began.
     pub started_at: Timestamp,
 }
 
-words! {
-    /// Where a drain stands (N-9.6).
+string_enum! {
+    /// Status of a drain (N-9.6).
     DrainStatus, "drain status" {
-        /// It goes on.
+        /// The drain is in progress.
         Draining => "draining",
-        /// The node is empty.
+        /// The drain is complete.
         Complete => "complete",
-        /// A user ended it.
+        /// An operator cancelled the drain.
         Canceled => "canceled",
     }
 }
 
-/// A node's last drain (N-9.6).
+/// The record of a node's latest drain (N-9.6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastDrain {
     /// When it began.
     pub started_at: Timestamp,
-    /// When something about it changed last.
+    /// When the record last changed.
     pub updated_at: Timestamp,
-    /// Where it stands.
+    /// Its status.
     pub status: DrainStatus,
-    /// The token that asked for it.
+    /// Accessor id of the token that requested it.
     #[serde(default)]
     pub accessor_id: Text,
-    /// What the asker said of it.
+    /// Arbitrary key-value pairs set by the operator who requested it.
     #[serde(default)]
     pub meta: BTreeMap<Text, Text>,
 }
 
-/// Something that happened to a node.
+/// An event in the life of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeEvent {
-    /// What happened.
+    /// Human-readable message.
     pub message: Text,
-    /// Which part of the system says so; one of N-1.8.
+    /// The subsystem that recorded it, one of those in N-1.8.
     pub subsystem: Text,
-    /// More about it.
+    /// Details by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<Text, Text>,
     /// When it happened.
     pub timestamp: Timestamp,
-    /// The index that wrote it.
+    /// Index of the change set that added it.
     #[serde(default)]
     pub create_index: Index,
 }
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// As in the recorded case `placement/cores-01`: of four cores two are not for use and reserved.
+    /// The recorded case `placement/cores-01`: two of four cores are disabled and reserved.
     #[test]
     fn what_disabled_cores_make_is_taken_off_once() {
         let cores = vec![core(0, true), core(1, true), core(2, false), core(3, false)];

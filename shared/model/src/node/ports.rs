@@ -1,30 +1,30 @@
-//! Ports as nodes write them down: `22,8000-8010`.
+//! Lists of ports and port ranges, such as `22,8000-8010`.
 
-/// A list of ports and of ranges of them.
+/// A list of ports and port ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortRanges(Vec<(u16, u16)>);
 
 impl PortRanges {
-    /// Reads a list; `None` if some of it cannot be read.
+    /// Parses a list. Returns `None` if any entry is invalid.
     pub fn read(list: &str) -> Option<Self> {
         match list {
             "" => Some(Self::default()),
-            list => list.split(',').map(range).collect::<Option<_>>().map(Self),
+            list => list.split(',').map(parse_range).collect::<Option<_>>().map(Self),
         }
     }
 
-    /// The same, what cannot be read left out.
+    /// Parses a list and skips invalid entries.
     pub fn of(list: &str) -> Self {
-        Self(list.split(',').filter_map(range).collect())
+        Self(list.split(',').filter_map(parse_range).collect())
     }
 
-    /// Whether a port is among them.
+    /// Whether the list contains `port`.
     pub fn contains(&self, port: u16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&port))
     }
 }
 
-fn range(part: &str) -> Option<(u16, u16)> {
+fn parse_range(part: &str) -> Option<(u16, u16)> {
     match part.trim().split_once('-') {
         Some((first, last)) => Some((first.trim().parse().ok()?, last.trim().parse().ok()?)),
         None => part.trim().parse().ok().map(|port| (port, port)),

@@ -1,4 +1,4 @@
-//! What a machine has to give, and what of it is not for tasks.
+//! Total and reserved resources of a node.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::Attribute;
 use crate::Text;
 use crate::job::NetworkResource;
 
-/// What a node has to give.
+/// The total resources of a node.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeResources {
     /// Its processors.
     pub processors: Topology,
-    /// What older clients call the same.
+    /// The processor capacity in the form that older clients read.
     pub cpu: LegacyCpu,
     /// Memory, in MB.
     pub memory_mb: u32,
@@ -24,45 +24,46 @@ pub struct NodeResources {
     pub devices: Vec<NodeDeviceGroup>,
     /// Its networks with their addresses.
     pub node_networks: Vec<NodeNetwork>,
-    /// The same in the older form.
+    /// Its networks in the older form.
     pub networks: Vec<NetworkResource>,
     /// The lowest dynamic port; 0 is the default.
     pub dynamic_port_min: u16,
-    /// The highest dynamic port, which random probes leave out; 0 is the default.
+    /// The highest dynamic port, which the random probes of the scheduler exclude; 0 is the default.
     pub dynamic_port_max: u16,
 }
 
-/// A node's compute as older clients see it.
+/// The processor capacity of a node, in the form that older clients read.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegacyCpu {
-    /// What all cores make, in MHz.
+    /// Sum of all cores, in MHz.
     pub cpu_mhz: u32,
-    /// How many cores are for use.
+    /// Number of usable cores.
     pub total_cores: u16,
-    /// Ids of cores that tasks may have for themselves.
+    /// Ids of the cores that tasks may reserve exclusively.
     pub reservable_cores: Vec<u16>,
 }
 
-/// How a node's processors are built.
+/// The cores and NUMA nodes of a machine.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// Ids of its memory nodes.
+    /// Ids of its NUMA nodes.
     pub nodes: Vec<u16>,
-    /// Distances between them.
+    /// Distances between the NUMA nodes.
     pub distances: Vec<Vec<u32>>,
     /// Its cores.
     pub cores: Vec<Core>,
-    /// Compute that its owner says it has, in MHz; 0 is what the cores make.
+    /// Total processor capacity set by the operator, in MHz; 0 is the sum of the cores.
     pub override_total_mhz: u32,
-    /// Compute that its owner keeps back, in MHz; stored and shown, but not looked at (it is reserved, too).
+    /// Processor capacity withheld by the operator, in MHz. It is only stored and returned, because it is also part of
+    /// the reserved resources.
     pub override_withheld_mhz: u32,
 }
 
 impl Topology {
-    /// What all cores make, in MHz, those that are not for use among them: what they make is part of what the
-    /// node keeps back, so [`NodeSpec::capacity`](super::NodeSpec::capacity) takes it off there.
+    /// Total processor capacity in MHz, including disabled cores. Their capacity is part of the node's reserved
+    /// resources, which [`NodeSpec::capacity`](super::NodeSpec::capacity) subtracts.
     pub fn total_mhz(&self) -> u32 {
         if self.override_total_mhz > 0 {
             return self.override_total_mhz;
@@ -77,56 +78,56 @@ impl Topology {
 pub struct Core {
     /// Its socket.
     pub socket_id: u16,
-    /// Its memory node.
+    /// Its NUMA node.
     pub node_id: u16,
     /// Its id.
     pub id: u16,
-    /// Whether it is one of the fast ones.
+    /// Whether it is a performance core.
     pub grade: bool,
-    /// Whether it is not for use.
+    /// Whether tasks may not use it.
     pub disable: bool,
-    /// Its base speed, in MHz.
+    /// Base frequency in MHz.
     pub base_mhz: u32,
-    /// Its highest speed, in MHz.
+    /// Highest frequency in MHz.
     pub max_mhz: u32,
-    /// What its speed is taken to be where neither is known, in MHz.
+    /// Estimated frequency in MHz, if neither of the others is known.
     pub guess_mhz: u32,
 }
 
 impl Core {
-    /// Its speed: base, else highest, else guessed.
+    /// Its frequency in MHz: the first known of base, highest and estimated frequency.
     pub fn mhz(&self) -> u32 {
         [self.base_mhz, self.max_mhz, self.guess_mhz].into_iter().find(|mhz| *mhz > 0).unwrap_or(0)
     }
 }
 
-/// Devices of one make.
+/// Devices of one vendor, type and model.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeDeviceGroup {
-    /// Who makes them.
+    /// The vendor.
     pub vendor: Text,
-    /// What kind of device they are.
+    /// The type of device, such as `gpu`.
     pub kind: Text,
     /// The model.
     pub name: Text,
-    /// The devices themselves.
+    /// The individual devices.
     pub instances: Vec<NodeDevice>,
-    /// What constraints can ask of them, as the API shows it.
+    /// Attributes that constraints may refer to, in the form of the API.
     pub attributes: BTreeMap<Text, Attribute>,
 }
 
-/// One device.
+/// An individual device.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeDevice {
     /// Its id.
     pub id: Text,
-    /// Whether it works.
+    /// Whether it is healthy.
     pub healthy: bool,
-    /// Why it does not.
+    /// Human-readable reason for the health.
     pub health_description: Text,
-    /// Where it sits on the bus.
+    /// Address on the PCI bus.
     pub pci_bus_id: Option<Text>,
 }
 
@@ -136,9 +137,9 @@ pub struct NodeDevice {
 pub struct NodeNetwork {
     /// `host`, `bridge`, `cni/<name>`.
     pub mode: Text,
-    /// Its device.
+    /// Its network interface.
     pub device: Text,
-    /// That device's hardware address.
+    /// Hardware address of the interface.
     pub mac_address: Text,
     /// In MBit/s.
     pub speed_mbits: u32,
@@ -156,24 +157,24 @@ pub struct NodeAddress {
     pub alias: Text,
     /// The address.
     pub address: Text,
-    /// Ports that are not for tasks, as a list with ranges.
+    /// Ports that are not available to tasks, as a list of ports and ranges.
     pub reserved_ports: Text,
-    /// The way out.
+    /// Gateway of the network.
     pub gateway: Text,
 }
 
-/// What of a node is not for tasks.
+/// Resources of a node that are not available to tasks.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReserved {
-    /// Compute, in MHz, with what [`Self::cores`] make.
+    /// Processor capacity in MHz, including that of [`Self::cores`].
     pub cpu_mhz: u32,
-    /// Ids of the cores that no task gets for itself; they are disabled in the topology, too.
+    /// Ids of the cores that no task may reserve. They are also disabled in the topology.
     pub cores: Vec<u16>,
     /// Memory, in MB.
     pub memory_mb: u32,
     /// Disk, in MB.
     pub disk_mb: u32,
-    /// Ports on every address, as a list with ranges such as `22,8000-8010`.
+    /// Ports on every address, as a list of ports and ranges such as `22,8000-8010`.
     pub ports: Text,
 }

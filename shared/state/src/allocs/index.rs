@@ -1,4 +1,4 @@
-//! How allocations are found by id, and in what order they are listed.
+//! [`AllocIndex`]: finds the slots of allocations by id, and lists them in the orders of the API.
 
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
@@ -8,16 +8,17 @@ use model::{AllocId, Index};
 use crate::btree::BTree;
 use crate::layered::Layered;
 
-/// Rows by id, and for those who list them in order.
+/// Slots of allocations by id, and the indexes for sorted lists.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AllocIndex {
     by_plan: Layered<InPlanOrder, u32>,
-    /// `None` where nobody asks for lists.
+    /// `None` if lists are out of scope.
     lists: Option<Lists>,
 }
 
-/// An id that sorts by [`AllocId::plan_order`]: a plan touches a leaf or two instead of one for each of its allocations, and
-/// so does a report of them. The order is worked out anew each time, for as a number it would take half as much room again.
+/// An id that sorts by [`AllocId::plan_order`], so that a plan, or a report of its allocations, touches one or two leaves
+/// instead of one per allocation. The sort key is computed for each comparison; storing it would take half as much memory
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct InPlanOrder(AllocId);
 
@@ -35,7 +36,7 @@ impl PartialOrd for InPlanOrder {
     }
 }
 
-/// The orders in which the API gives lists.
+/// The orders in which the API lists allocations.
 #[derive(Debug, Clone, Default)]
 struct Lists {
     by_id: Layered<AllocId, u32>,
@@ -55,18 +56,18 @@ impl AllocIndex {
         self.by_plan.get(&InPlanOrder(id)).copied()
     }
 
-    /// All rows, in no order that means anything.
+    /// All slots, in no defined order.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = u32> {
         self.by_plan.values().copied()
     }
 
-    /// Those whose ids lie in a range, by id; none without lists.
+    /// The slots of allocations whose ids are in `range`, by id. Empty if lists are out of scope.
     pub(super) fn range(&self, range: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = u32> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
         self.lists.iter().flat_map(move |lists| lists.by_id.range(range).copied())
     }
 
-    /// In the order of their creation, and by id where that is the same; none without lists.
+    /// The slots by create index, then id. Empty if lists are out of scope.
     pub(super) fn by_creation(
         &self,
         range: impl RangeBounds<(Index, AllocId)>,
@@ -76,7 +77,7 @@ impl AllocIndex {
         })
     }
 
-    /// Adds the row of an allocation, or returns the one that it has.
+    /// Adds the slot of an allocation. Returns the slot that the allocation had before, if any.
     pub(super) fn insert(&mut self, id: AllocId, created: Index, slot: u32) -> Option<u32> {
         let replaced = self.by_plan.insert(InPlanOrder(id), slot);
         if replaced.is_none()
@@ -88,12 +89,13 @@ impl AllocIndex {
         replaced
     }
 
-    /// Takes an allocation out; it is still listed until [`Self::unlist`].
+    /// Removes an allocation. It stays in the lists until [`Self::unlist`].
     pub(super) fn remove(&mut self, id: AllocId) -> Option<u32> {
         self.by_plan.remove(&InPlanOrder(id))
     }
 
-    /// Takes allocations out of the lists. In the order of each: what lies together is taken out together.
+    /// Removes allocations from the lists. Removes them in the order of each list, so that neighbouring entries are removed
+    /// together.
     pub(super) fn unlist(&mut self, mut removed: Vec<(Index, AllocId)>) {
         let Some(lists) = &mut self.lists else { return };
         removed.sort_unstable_by_key(|(_, id)| *id);

@@ -1,4 +1,4 @@
-//! One allocation as the state keeps it: 144 bytes, and a little more for the parts that few have.
+//! [`AllocRow`]: one allocation in the state. It takes 144 bytes, plus memory for parts that few allocations have.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use model::job::Job;
 use model::plan::Placements;
 use model::{AllocId, Index, Text, Timestamp};
 
-use super::phrase::{self, Phrase};
+use super::description::{self, DescriptionCode};
 use crate::stamp::Stamp;
 
-/// What the allocations of one placement share, with what follows from it.
+/// The part that the allocations of one placement share, with its job version and its demand.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) common: Arc<AllocCommon>,
@@ -45,7 +45,7 @@ impl Rare {
     }
 }
 
-/// Stands for a name without a number.
+/// Marks a name without an index.
 const NO_INDEX: u32 = NAME_INDEX_MAX + 1;
 
 #[derive(Debug, Clone)]
@@ -63,13 +63,13 @@ pub(crate) struct AllocRow {
     pub(crate) report: ReportNumber,
     health_timestamp: Timestamp,
     health_index: Index,
-    /// The number of its node's row.
+    /// The slot of its node.
     pub(crate) node: u32,
     name_index: u32,
     pub(crate) desired: DesiredStatus,
     pub(crate) client: ClientStatus,
-    desired_phrase: Phrase,
-    client_phrase: Phrase,
+    desired_description: DescriptionCode,
+    client_description: DescriptionCode,
     transition: PackedTransition,
     health: PackedHealth,
 }
@@ -78,7 +78,7 @@ const _: () =
     assert!(size_of::<AllocRow>() <= 144, "a million rows must stay within the memory of design §10");
 
 impl AllocRow {
-    /// A new allocation: row `row` of a placement on the node in row `node`.
+    /// A new allocation: row `row` of `placements`, on the node in slot `node`.
     pub(crate) fn placed(
         placements: &Placements,
         row: usize,
@@ -111,8 +111,8 @@ impl AllocRow {
             name_index: placements.name_index[row],
             desired: DesiredStatus::Run,
             client: ClientStatus::Pending,
-            desired_phrase: Phrase::of("").expect("the empty sentence is a phrase"),
-            client_phrase: Phrase::of("").expect("the empty sentence is a phrase"),
+            desired_description: DescriptionCode::of("").expect("the list contains the empty description"),
+            client_description: DescriptionCode::of("").expect("the list contains the empty description"),
             transition: PackedTransition::default(),
             health: PackedHealth::default(),
         };
@@ -125,10 +125,10 @@ impl AllocRow {
         placed
     }
 
-    /// An allocation that is known whole.
-    pub(crate) fn whole(alloc: &Allocation, node: u32, shared: Arc<Shared>) -> Self {
-        let (desired_phrase, desired_description) = phrase::encode(&alloc.desired_description);
-        let (client_phrase, client_description) = phrase::encode(&alloc.client_description);
+    /// The row of a complete allocation.
+    pub(crate) fn from_allocation(alloc: &Allocation, node: u32, shared: Arc<Shared>) -> Self {
+        let (desired_code, desired_description) = description::encode(&alloc.desired_description);
+        let (client_code, client_description) = description::encode(&alloc.client_description);
         let rare = Rare { extra: alloc.extra.clone(), desired_description, client_description };
         let mut row = Self {
             id: alloc.id,
@@ -148,8 +148,8 @@ impl AllocRow {
             name_index: alloc.name_index.unwrap_or(NO_INDEX),
             desired: alloc.desired_status,
             client: alloc.client_status,
-            desired_phrase,
-            client_phrase,
+            desired_description: desired_code,
+            client_description: client_code,
             transition: alloc.desired_transition.into(),
             health: PackedHealth::default(),
         };
@@ -157,7 +157,7 @@ impl AllocRow {
         row
     }
 
-    /// Takes over row `row` of a change; `shared` is the new common share after an update in place.
+    /// Applies row `row` of a change. `shared` is the new shared part after an in-place update.
     pub(crate) fn change(
         &mut self,
         change: &AllocsChanged,
@@ -170,15 +170,15 @@ impl AllocRow {
         }
         if let Some((status, description)) = &change.desired {
             self.desired = *status;
-            let (phrase, own) = phrase::encode(description);
-            self.desired_phrase = phrase;
-            self.set_own(own, |rare| &mut rare.desired_description);
+            let (code, custom) = description::encode(description);
+            self.desired_description = code;
+            self.set_custom_description(custom, |rare| &mut rare.desired_description);
         }
         if let Some((status, description)) = &change.client {
             self.client = *status;
-            let (phrase, own) = phrase::encode(description);
-            self.client_phrase = phrase;
-            self.set_own(own, |rare| &mut rare.client_description);
+            let (code, custom) = description::encode(description);
+            self.client_description = code;
+            self.set_custom_description(custom, |rare| &mut rare.client_description);
         }
         if let Some(transition) = change.transition {
             self.transition = self.transition().merge(transition).into();
@@ -210,12 +210,12 @@ impl AllocRow {
 
     fn change_extra(&mut self, change: &AllocsChanged, row: usize) {
         let network = change.network.get(row);
-        let nothing = change.append_state.is_none()
+        let is_unchanged = change.append_state.is_none()
             && change.followup_eval.is_none()
             && change.reschedule.is_none()
             && change.preempted_by.is_none()
             && network.is_none();
-        if nothing {
+        if is_unchanged {
             return;
         }
         self.edit_rare(|rare| {
@@ -235,16 +235,20 @@ impl AllocRow {
         });
     }
 
-    /// Takes note of the allocation that replaces it (N-8.3).
-    pub(crate) fn succeed(&mut self, next: AllocId, stamp: Stamp) {
+    /// Records the allocation that replaces this one (N-8.3).
+    pub(crate) fn set_successor(&mut self, next: AllocId, stamp: Stamp) {
         self.edit_rare(|rare| rare.extra.next = Some(next));
         self.modify_index = stamp.index;
         self.modify_time = stamp.at;
     }
 
-    fn set_own(&mut self, own: Option<Text>, field: impl FnOnce(&mut Rare) -> &mut Option<Text>) {
-        if own.is_some() || self.rare.is_some() {
-            self.edit_rare(|rare| *field(rare) = own);
+    fn set_custom_description(
+        &mut self,
+        custom: Option<Text>,
+        field: impl FnOnce(&mut Rare) -> &mut Option<Text>,
+    ) {
+        if custom.is_some() || self.rare.is_some() {
+            self.edit_rare(|rare| *field(rare) = custom);
         }
     }
 
@@ -295,42 +299,44 @@ impl AllocRow {
     }
 
     pub(crate) fn desired_description(&self) -> &str {
-        self.desired_phrase.as_str().unwrap_or_else(|| self.own(|rare| &rare.desired_description))
+        let known = self.desired_description.as_str();
+        known.unwrap_or_else(|| self.custom_description(|rare| &rare.desired_description))
     }
 
     pub(crate) fn client_description(&self) -> &str {
-        self.client_phrase.as_str().unwrap_or_else(|| self.own(|rare| &rare.client_description))
+        let known = self.client_description.as_str();
+        known.unwrap_or_else(|| self.custom_description(|rare| &rare.client_description))
     }
 
-    fn own(&self, field: fn(&Rare) -> &Option<Text>) -> &str {
+    fn custom_description(&self, field: fn(&Rare) -> &Option<Text>) -> &str {
         self.rare.as_deref().and_then(|rare| field(rare).as_deref()).unwrap_or_default()
     }
 
-    /// What it takes away from its node's capacity.
+    /// The part of its node's capacity that it uses.
     pub(crate) fn demand(&self) -> Demand {
         let shared = self.shared.demand;
         let own_cores = self.assigned.own_cores_mhz();
         Demand { cpu_mhz: shared.cpu_mhz.saturating_add(own_cores), ..shared }
     }
 
-    /// Whether its node still holds its resources.
+    /// Whether it still uses its resources: it is not client-terminal.
     pub(crate) fn is_held(&self) -> bool {
         !self.client.is_terminal()
     }
 
-    /// Whether it is not terminal on either side; what the applier counts.
+    /// Whether it is neither client-terminal nor server-terminal, which is what the applier counts.
     pub(crate) fn is_live(&self) -> bool {
         self.is_held() && !self.desired.is_terminal()
     }
 
-    pub(crate) fn is_undisturbed(&self) -> bool {
+    pub(crate) fn is_steady(&self) -> bool {
         self.desired == DesiredStatus::Run
             && matches!(self.client, ClientStatus::Pending | ClientStatus::Running)
             && self.transition == PackedTransition::default()
             && self.rare.as_ref().is_none_or(|rare| rare.extra.states.is_empty())
     }
 
-    /// What the row has on the heap and does not share, in bytes.
+    /// Heap memory in bytes that the row does not share with others.
     pub(crate) fn heap_bytes(&self) -> usize {
         const COUNTS: usize = 2 * size_of::<usize>();
         let packed = |bytes: &[u8]| if bytes.is_empty() { 0 } else { COUNTS + bytes.len() };
@@ -341,7 +347,7 @@ impl AllocRow {
     }
 }
 
-/// Five flags of three values each, two bits a flag: unset, false, true.
+/// Five optional flags in two bits each: 0 is unset, 1 is false, 2 is true.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct PackedTransition(u16);
 
@@ -361,7 +367,7 @@ impl From<DesiredTransition> for PackedTransition {
 
 impl From<PackedTransition> for DesiredTransition {
     fn from(packed: PackedTransition) -> Self {
-        let flag = |place: u16| from_tristate((packed.0 >> (2 * place)) as u8);
+        let flag = |number: u16| from_tristate((packed.0 >> (2 * number)) as u8);
         Self {
             migrate: flag(0),
             reschedule: flag(1),
@@ -372,7 +378,7 @@ impl From<PackedTransition> for DesiredTransition {
     }
 }
 
-/// Whether there is a health record (bit 0), a canary's mark (bit 1), and the verdict (bits 2 and 3).
+/// Whether the health is set (bit 0), whether the allocation is a canary (bit 1), and whether it is healthy (bits 2 and 3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct PackedHealth(u8);
 
@@ -414,7 +420,7 @@ mod tests {
     fn flags_of_three_values_survive_packing() {
         let values = [None, Some(false), Some(true)];
         for n in 0..3usize.pow(5) {
-            let flag = |place| values[n / 3usize.pow(place) % 3];
+            let flag = |number| values[n / 3usize.pow(number) % 3];
             let transition = DesiredTransition {
                 migrate: flag(0),
                 reschedule: flag(1),

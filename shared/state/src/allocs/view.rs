@@ -1,4 +1,4 @@
-//! An allocation as readers see it: a view into its row, so that looking at a million of them copies nothing.
+//! [`AllocRef`]: a read-only view of an allocation, which copies nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::row::AllocRow;
 use crate::State;
 use crate::nodes::NodeRef;
 
-/// A view of one allocation. Copying it is free; it lives as long as the snapshot that it looks into.
+/// A view of one allocation in a snapshot. Copying it is cheap.
 #[derive(Clone, Copy)]
 pub struct AllocRef<'a> {
     state: &'a State,
@@ -31,7 +31,7 @@ impl<'a> AllocRef<'a> {
         self.row.id
     }
 
-    /// What it shares with the others of its placement.
+    /// The part that it shares with the other allocations of its placement.
     pub fn common(self) -> &'a Arc<AllocCommon> {
         &self.row.shared.common
     }
@@ -41,38 +41,38 @@ impl<'a> AllocRef<'a> {
         &self.common().job.job
     }
 
-    /// The version of the job that it runs, as it was registered: what changes of a version later (its status,
-    /// whether it is stable) may be out of date here.
+    /// The job version that it runs, as registered. Fields of the version that change later (its status, whether it is
+    /// stable) may be stale.
     pub fn job(self) -> &'a Arc<Job> {
         &self.row.shared.job
     }
 
-    /// Its task group's name.
+    /// Name of its task group.
     pub fn group_name(self) -> &'a Text {
         &self.common().task_group
     }
 
-    /// Its task group, as its own version of the job has it.
+    /// Its task group, from the job version that it runs.
     pub fn group(self) -> Option<&'a TaskGroup> {
         self.job().spec.group(self.group_name()).map(|(_, group)| group)
     }
 
-    /// Its name: `<job id>.<group>[<n>]`.
+    /// Its name: `<job id>.<group>[<name index>]`.
     pub fn name(self) -> Text {
         alloc_name(&self.common().name_stem, self.name_index())
     }
 
-    /// The number in its name's brackets.
+    /// The name index.
     pub fn name_index(self) -> Option<u32> {
         self.row.name_index()
     }
 
-    /// The evaluation that placed it, or updated it last.
+    /// The evaluation that placed or last updated it.
     pub fn eval_id(self) -> EvalId {
         self.common().eval_id
     }
 
-    /// The deployment that it counts for.
+    /// The deployment that it belongs to.
     pub fn deployment_id(self) -> Option<DeploymentId> {
         self.common().deployment_id
     }
@@ -82,123 +82,123 @@ impl<'a> AllocRef<'a> {
         self.state.nodes.ident(self.row.node).0
     }
 
-    /// That node's name.
+    /// Name of that node.
     pub fn node_name(self) -> &'a Text {
         self.state.nodes.ident(self.row.node).1
     }
 
-    /// That node; `None` when it is gone.
+    /// That node; `None` if it was deleted.
     pub fn node(self) -> Option<NodeRef<'a>> {
         self.state.node_at(self.row.node)
     }
 
-    /// The number of its node's place in [`State::node_pages`]: page times 64, plus the place.
+    /// The slot of its node in [`State::node_pages`]: page number times 64, plus the bit in the page.
     pub fn node_slot(self) -> u32 {
         self.row.node
     }
 
-    /// What the servers want of it.
+    /// Its desired status.
     pub fn desired_status(self) -> DesiredStatus {
         self.row.desired
     }
 
-    /// Why they want that.
+    /// Human-readable reason for the desired status.
     pub fn desired_description(self) -> &'a str {
         self.row.desired_description()
     }
 
-    /// What should happen to it next.
+    /// What the scheduler has been asked to do with it.
     pub fn transition(self) -> DesiredTransition {
         self.row.transition()
     }
 
-    /// How it fares.
+    /// Its client status.
     pub fn client_status(self) -> ClientStatus {
         self.row.client
     }
 
-    /// The same in words.
+    /// Human-readable reason for the client status.
     pub fn client_description(self) -> &'a str {
         self.row.client_description()
     }
 
-    /// Whether the servers or its node are done with it.
+    /// Whether its desired status or its client status is terminal.
     pub fn is_terminal(self) -> bool {
         !self.row.is_live()
     }
 
-    /// Whether it should run and, as far as its own record goes, does or will: nothing was asked of it, and it was never
-    /// out of sight.
-    pub fn is_undisturbed(self) -> bool {
-        self.row.is_undisturbed()
+    /// Whether it should run and, according to its record, runs or will run: it is pending or running, no transition is
+    /// desired, and it was never unknown.
+    pub fn is_steady(self) -> bool {
+        self.row.is_steady()
     }
 
-    /// Its health in its deployment, once there is something to say.
+    /// Its health in its deployment; `None` until it is known.
     pub fn health(self) -> Option<Health> {
         self.row.health()
     }
 
-    /// How its tasks fare.
+    /// States of its tasks.
     pub fn task_states(self) -> &'a PackedTaskStates {
         &self.row.task_states
     }
 
-    /// The last report of its agent that was taken.
+    /// Number of the last accepted report of its agent.
     pub fn report(self) -> ReportNumber {
         self.row.report
     }
 
-    /// The rarer parts: predecessor and successor, follow-up evaluation, preemption, reschedules.
+    /// Parts that few allocations have: predecessor and successor, follow-up evaluation, preemption, reschedules.
     pub fn extra(self) -> &'a AllocExtra {
         self.row.extra()
     }
 
-    /// How the choice of its node went.
+    /// Metrics of its placement.
     pub fn metrics(self) -> &'a PackedMetric {
         &self.common().metrics
     }
 
-    /// What it takes away from its node's capacity.
+    /// The part of its node's capacity that it uses.
     pub fn demand(self) -> Demand {
         self.row.demand()
     }
 
-    /// What it got of its node beyond the common share: ports, devices, cores.
+    /// Resources assigned beyond the common ones: ports, devices, cores.
     pub fn assigned(self) -> &'a PackedAssigned {
         &self.row.assigned
     }
 
-    /// All that it gets of its node.
+    /// Its complete resources.
     pub fn resources(self) -> AllocatedResources {
         self.common().resources.with(&self.assigned().unpack().unwrap_or_default())
     }
 
-    /// The index that made it.
+    /// Index of the change set that created it.
     pub fn create_index(self) -> Index {
         self.row.create_index
     }
 
-    /// The last index that changed anything of it.
+    /// Index of the change set that last changed it.
     pub fn modify_index(self) -> Index {
         self.row.modify_index
     }
 
-    /// The last index at which the servers changed it (N-6.1).
+    /// Index of the last change by the servers (N-6.1).
     pub fn alloc_modify_index(self) -> Index {
         self.row.alloc_modify_index
     }
 
-    /// When it was made.
+    /// When it was created.
     pub fn create_time(self) -> Timestamp {
         self.row.create_time
     }
 
-    /// When anything of it changed last.
+    /// When it last changed.
     pub fn modify_time(self) -> Timestamp {
         self.row.modify_time
     }
 
-    /// The whole of it, for one answer at a time.
+    /// A copy of the complete allocation. Use it for single objects only.
     pub fn to_allocation(self) -> Allocation {
         Allocation {
             id: self.id(),

@@ -1,4 +1,4 @@
-//! Reading a tree in order from either end, between bounds.
+//! Double-ended iterator over a range of a tree.
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
@@ -15,12 +15,12 @@ pub struct Range<'a, K, V> {
 }
 
 impl<'a, K: Ord + Clone, V: Clone> Range<'a, K, V> {
-    /// All that is under `root`.
+    /// All entries under `root`.
     pub(super) fn all(root: &'a Arc<Node<K, V>>) -> Self {
         Self::between::<K>(root, Bound::Unbounded, Bound::Unbounded)
     }
 
-    /// What is under `root` and within the bounds.
+    /// The entries under `root` within the bounds.
     pub(super) fn between<Q: Ord + ?Sized>(
         root: &'a Arc<Node<K, V>>,
         start: Bound<&Q>,
@@ -65,20 +65,20 @@ impl<K, V> DoubleEndedIterator for Range<'_, K, V> {
 
 impl<K, V> FusedIterator for Range<'_, K, V> {}
 
-/// What is left of a range, in the order of the keys. Nodes are opened only when an end reaches them, so there are
-/// never more than a few spans a level.
+/// The rest of a range, in the order of the keys. A node is expanded only when an end of the iterator reaches it, so that
+/// there are only a few spans per level.
 struct Spans<'a, K, V> {
     spans: VecDeque<Span<'a, K, V>>,
 }
 
 enum Span<'a, K, V> {
-    /// Siblings and all that is under them.
+    /// Sibling nodes with everything under them.
     Nodes(slice::Iter<'a, Arc<Node<K, V>>>),
     Entries(&'a [(K, V)]),
 }
 
 impl<'a, K: Ord + Clone, V: Clone> Spans<'a, K, V> {
-    /// Adds at the back what is under `node` and within the bounds.
+    /// Appends the entries under `node` within the bounds.
     fn add<Q: Ord + ?Sized>(&mut self, node: &'a Arc<Node<K, V>>, start: Bound<&Q>, end: Bound<&Q>)
     where
         K: Borrow<Q>,
@@ -90,11 +90,11 @@ impl<'a, K: Ord + Clone, V: Clone> Spans<'a, K, V> {
         match &**node {
             Node::Branch(branch) => {
                 let first = match start {
-                    Bound::Included(key) | Bound::Excluded(key) => branch.slot(key),
+                    Bound::Included(key) | Bound::Excluded(key) => branch.child_index(key),
                     Bound::Unbounded => 0,
                 };
                 let last = match end {
-                    Bound::Included(key) | Bound::Excluded(key) => branch.slot(key),
+                    Bound::Included(key) | Bound::Excluded(key) => branch.child_index(key),
                     Bound::Unbounded => branch.children.len() - 1,
                 };
                 let children = &branch.children;

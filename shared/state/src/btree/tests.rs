@@ -1,4 +1,4 @@
-//! The map against `std::collections::BTreeMap`, with clones taken on the way.
+//! Property tests that compare the map, and clones of it, with `std::collections::BTreeMap`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use super::*;
 
 impl<K: Ord + Clone, V: Clone> BTree<K, V> {
-    /// Panics unless the tree has the shape that the lookups rely on.
+    /// Panics if the tree violates the invariants that lookups rely on.
     fn check(&self) {
-        assert!(self.root.children().len() != 1, "a root with a single child gives way to it");
+        assert!(self.root.children().len() != 1, "a root with a single child is replaced by the child");
         if self.len > 0 {
             self.root.check(None, None);
         }
@@ -51,7 +51,7 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord, V> Node<K, V> {
-    /// Returns the height after looking at everything under here, whose keys are at least `low` and below `high`.
+    /// Checks the subtree, whose keys are at least `low` and less than `high`, and returns its height.
     fn check(&self, low: Option<&K>, high: Option<&K>) -> usize {
         assert!((1..=self.width_max()).contains(&self.width()), "a node of {}", self.width());
         match self {
@@ -65,7 +65,7 @@ impl<K: Ord, V> Node<K, V> {
                     .zip(bounds.windows(2))
                     .map(|(child, ends)| child.check(ends[0], ends[1]))
                     .collect();
-                assert_eq!(heights.len(), 1, "all leaves are equally far from the root");
+                assert_eq!(heights.len(), 1, "all leaves have the same distance from the root");
                 heights.into_iter().sum::<usize>() + 1
             }
             Self::Leaf(leaf) => {
@@ -79,7 +79,7 @@ impl<K: Ord, V> Node<K, V> {
     }
 }
 
-/// Panics unless every way of reading all of `map` gives `model`.
+/// Panics if any method that reads all of `map` differs from `model`.
 fn assert_same(map: &BTree<u16, String>, model: &BTreeMap<u16, String>) {
     map.check();
     assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
@@ -90,7 +90,7 @@ fn assert_same(map: &BTree<u16, String>, model: &BTreeMap<u16, String>) {
     assert!(map.iter().fold(true, |same, (key, value)| same && model.get(key) == Some(value)));
 }
 
-/// Keys `start`, `start + step`, … in this or the reverse order.
+/// The keys `start`, `start + step`, … in this order or in reverse.
 #[derive(Debug, Clone)]
 struct Keys {
     start: u16,
@@ -214,7 +214,7 @@ fn ascending_inserts_leave_full_nodes() {
 
 #[test]
 fn emptied_in_any_order_the_tree_shrinks_with_its_entries() {
-    // Each stride shares no factor with `count`, so that it visits every key once.
+    // Each stride is coprime to `count`, so that it visits every key once.
     let count = 50_000;
     for stride in [1, count - 1, 7_919, 20_011] {
         let order = |n: usize| n * stride % count;
@@ -241,17 +241,17 @@ fn a_write_beside_a_clone_copies_one_path_once() {
     let mut map: BTree<usize, usize> = (0..20_000).map(|key| (key, key)).collect();
     let before = map.nodes();
     *map.get_mut(&100).unwrap() += 1;
-    assert_eq!(map.nodes(), before, "nothing is shared, so all is in place");
+    assert_eq!(map.nodes(), before, "nothing is shared, so the write is in place");
 
     let clone = map.clone();
     assert!(map.get_mut(&20_000).is_none() && map.remove(&20_000).is_none());
-    assert_eq!(map.nodes(), before, "nothing is changed, so nothing is copied");
+    assert_eq!(map.nodes(), before, "nothing changed, so nothing is copied");
 
     map.insert(100, 7);
     let after = map.nodes();
     assert_eq!(after.difference(&before).count(), map.height() + 1);
     map.insert(101, 8);
-    assert_eq!(map.nodes(), after, "the copies are used again");
+    assert_eq!(map.nodes(), after, "the copies are reused");
     let both = |key| (clone.get(&key), map.get(&key));
     assert_eq!((both(100), both(101)), ((Some(&101), Some(&7)), (Some(&101), Some(&8))));
 }
@@ -275,5 +275,5 @@ fn heap_bytes_of_ids_to_rows_stays_small() {
     let id = |n: u64| u128::from(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes();
     let map: BTree<[u8; 16], u32> = (0..count).map(|n| (id(n), 0)).collect();
     let per_entry = map.heap_bytes() as f64 / count as f64;
-    assert!((20.0..32.0).contains(&per_entry), "{per_entry} bytes an entry of 20");
+    assert!((20.0..32.0).contains(&per_entry), "{per_entry} bytes per entry of 20");
 }

@@ -1,4 +1,4 @@
-//! The vector against `Vec`, with clones taken on the way.
+//! Property tests that compare the vector, and clones of it, with `Vec`.
 
 use std::collections::HashSet;
 
@@ -8,16 +8,16 @@ use proptest::prelude::*;
 use super::*;
 
 impl<T: Clone> Chunked<T> {
-    /// Panics unless the tree has the shape that the lookups rely on.
+    /// Panics if the tree violates the invariants that lookups rely on.
     fn check(&self) {
-        assert!(self.tail.0.len() < LEAF, "a full tail is sealed at once");
+        assert!(self.tail.0.len() < LEAF, "a full tail is moved into the tree at once");
         let height_needed =
             (self.sealed / LEAF).max(1).div_ceil(FANOUT).next_power_of_two().ilog2().div_ceil(FANOUT.ilog2());
         assert_eq!(self.height, height_needed);
         assert_eq!(self.root.leaves(self.height) * LEAF, self.sealed);
     }
 
-    /// The addresses of all nodes, the tail's among them.
+    /// The addresses of all nodes, including the tail.
     fn nodes(&self) -> HashSet<usize> {
         let mut nodes = HashSet::from([Arc::as_ptr(&self.tail) as usize]);
         Branch::collect_nodes(&self.root, &mut nodes);
@@ -26,7 +26,7 @@ impl<T: Clone> Chunked<T> {
 }
 
 impl<T> Branch<T> {
-    /// Counts the leaves, which must all be `level + 1` below here and without gaps.
+    /// Counts the leaves, which must be contiguous and `level + 1` levels below.
     fn leaves(&self, level: u32) -> usize {
         match self {
             Self::Branches(branches) => {
@@ -57,7 +57,7 @@ impl<T> Branch<T> {
     }
 }
 
-/// Panics unless every way of reading `vector` gives `model`.
+/// Panics if any method that reads `vector` differs from `model`.
 fn assert_same(vector: &Chunked<String>, model: &[String]) {
     vector.check();
     assert_eq!((vector.len(), vector.is_empty()), (model.len(), model.is_empty()));
@@ -152,14 +152,14 @@ fn a_write_beside_a_clone_copies_one_path_once() {
     let mut vector: Chunked<usize> = (0..LEAF * FANOUT * 3 + 5).collect();
     let before = vector.nodes();
     *vector.get_mut(100).unwrap() += 1;
-    assert_eq!(vector.nodes(), before, "nothing is shared, so all is in place");
+    assert_eq!(vector.nodes(), before, "nothing is shared, so the write is in place");
 
     let clone = vector.clone();
     *vector.get_mut(100).unwrap() += 1;
     let after = vector.nodes();
     assert_eq!(after.difference(&before).count(), 3, "root, branch and leaf");
     *vector.get_mut(101).unwrap() += 1;
-    assert_eq!(vector.nodes(), after, "the copies are used again");
+    assert_eq!(vector.nodes(), after, "the copies are reused");
     assert_eq!((clone[100], vector[100], clone[101], vector[101]), (101, 102, 101, 102));
 }
 
@@ -168,7 +168,7 @@ fn heap_bytes_adds_little_to_the_rows() {
     let rows = 100_000;
     let vector: Chunked<[u64; 16]> = (0..rows).map(|row| [row; 16]).collect();
     let per_row = vector.heap_bytes() as f64 / rows as f64;
-    assert!((128.0..130.0).contains(&per_row), "{per_row} bytes a row of 128");
+    assert!((128.0..130.0).contains(&per_row), "{per_row} bytes per row of 128");
 }
 
 #[test]

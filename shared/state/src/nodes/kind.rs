@@ -1,20 +1,21 @@
-//! What kind of node one is: all that a scheduler may ask of it, what is its alone apart.
+//! The kind of a node: everything that affects feasibility, except what is unique to the node.
 //!
-//! The computed class is not enough, for it says nothing of the health of drivers and of the networks
-//! (`spec/scheduling.md` ). So two nodes of one class may differ, and which of them is looked at first must
-//! not decide for the other.
+//! The computed class is not sufficient, because it does not include the health of drivers and the networks
+//! (`spec/scheduling.md` ). Two nodes of one class may differ in these, so that the result for one of them must
+//! not be used for the other.
 
 use std::fmt::Write as _;
 
 use model::Text;
 use model::node::NodeSpec;
 
-/// Between the parts, and between the parts of a part: no name has them.
+/// Separator between parts. Names do not contain it.
 const PART: char = '\u{1e}';
+/// Separator between the items of a part. Names do not contain it.
 const ITEM: char = '\u{1f}';
 
-/// A name that two nodes share exactly if they are of one kind: the same class, datacenter and pool, the same drivers in
-/// the same health, the same networks, as many healthy devices of each make.
+/// The kind of a node as text. Two nodes have the same kind exactly if they have the same class, datacenter and pool, the
+/// same drivers with the same health, the same networks, and the same number of healthy devices of each device group.
 pub(super) fn kind_of(spec: &NodeSpec) -> Text {
     let mut kind = String::with_capacity(128);
     for part in [&spec.computed_class, &spec.datacenter, &spec.node_pool, &spec.node_class] {
@@ -22,25 +23,25 @@ pub(super) fn kind_of(spec: &NodeSpec) -> Text {
         kind.push(PART);
     }
     for (name, driver) in &spec.drivers {
-        let works = u8::from(driver.detected && driver.healthy);
-        write!(kind, "{name}{ITEM}{works}{ITEM}").expect("a string takes all text");
+        let is_healthy = u8::from(driver.detected && driver.healthy);
+        write!(kind, "{name}{ITEM}{is_healthy}{ITEM}").expect("writing to a string cannot fail");
     }
     kind.push(PART);
     for network in &spec.resources.networks {
-        write!(kind, "{}{ITEM}", network.mode).expect("a string takes all text");
+        write!(kind, "{}{ITEM}", network.mode).expect("writing to a string cannot fail");
     }
     kind.push(PART);
     for network in &spec.resources.node_networks {
-        write!(kind, "{}{ITEM}", network.mode).expect("a string takes all text");
+        write!(kind, "{}{ITEM}", network.mode).expect("writing to a string cannot fail");
         for address in &network.addresses {
-            write!(kind, "{}{ITEM}", address.alias).expect("a string takes all text");
+            write!(kind, "{}{ITEM}", address.alias).expect("writing to a string cannot fail");
         }
         kind.push(PART);
     }
     kind.push(PART);
     for group in &spec.resources.devices {
         let healthy = group.instances.iter().filter(|instance| instance.healthy).count();
-        write!(kind, "{healthy}{ITEM}").expect("a string takes all text");
+        write!(kind, "{healthy}{ITEM}").expect("writing to a string cannot fail");
     }
     kind.into()
 }

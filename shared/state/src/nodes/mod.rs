@@ -1,4 +1,4 @@
-//! The nodes: their records, the columns that schedulers scan, and which allocations are on which.
+//! [`NodeTable`]: the nodes, the columns that schedulers scan, and the allocations and ports of each node.
 
 mod kind;
 mod page;
@@ -22,51 +22,53 @@ use crate::names::Names;
 use crate::slots::SlotSet;
 use crate::stamp::Stamp;
 
-/// What an allocation takes of its node, and from whose point of view.
+/// The resources of an allocation on its node, and in which views they count.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Footprint<'a> {
     pub(crate) demand: Demand,
+    /// Whether they count in [`View::Held`].
     pub(crate) held: bool,
+    /// Whether they count in [`View::Live`].
     pub(crate) live: bool,
-    /// The common resources and its own part of them, if it has ports, devices or cores.
+    /// Its common and assigned resources, if it has ports, devices or cores.
     pub(crate) special: Option<Special<'a>>,
 }
 
-/// Resources that are more than amounts.
+/// Resources that are not only amounts: ports, devices and cores.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Special<'a> {
     pub(crate) resources: &'a model::alloc::AllocatedResources,
     pub(crate) assigned: &'a PackedAssigned,
 }
 
-/// Allocations that a node may soon have: somebody has planned them, and nobody taken the plan yet.
+/// Allocations of submitted plans on a node, which the snapshot does not include yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
     /// The node.
     pub node: NodeId,
-    /// Its place in [`State::node_pages`](crate::State::node_pages).
+    /// Its slot in [`State::node_pages`](crate::State::node_pages).
     pub slot: u32,
-    /// How many there are.
+    /// Number of the allocations.
     pub allocs: u32,
-    /// What they take together.
+    /// Sum of their resources.
     pub demand: Demand,
 }
 
-/// A row of the table.
+/// The content of a slot of the table.
 #[derive(Debug, Clone)]
 enum Slot {
-    /// Nothing; the number of the next such row.
-    Free(Option<u32>),
-    /// A node that is gone, or was never heard of, but still has allocations.
-    Gone { id: NodeId, name: Text },
-    /// A node.
+    /// No node. Vacant slots form a linked list; this is the next one.
+    Vacant(Option<u32>),
+    /// A node that was deleted, or never registered, but still has allocations.
+    Deleted { id: NodeId, name: Text },
+    /// A registered node.
     Known(Arc<Node>),
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeTable {
     slots: Chunked<Slot>,
-    free: Option<u32>,
+    next_vacant: Option<u32>,
     known: usize,
     by_id: BTree<NodeId, u32>,
     pages: Chunked<Arc<NodePage>>,
@@ -95,25 +97,25 @@ impl NodeTable {
     pub(crate) fn node(&self, slot: u32) -> Option<&Arc<Node>> {
         match self.slots.get(slot as usize)? {
             Slot::Known(node) => Some(node),
-            Slot::Free(_) | Slot::Gone { .. } => None,
+            Slot::Vacant(_) | Slot::Deleted { .. } => None,
         }
     }
 
-    /// Id and name of the node in a row, also when it is gone.
+    /// Id and name of the node in a slot, including a deleted one.
     pub(crate) fn ident(&self, slot: u32) -> (NodeId, &Text) {
         match &self.slots[slot as usize] {
             Slot::Known(node) => (node.id, &node.spec.name),
-            Slot::Gone { id, name } => (*id, name),
-            Slot::Free(_) => unreachable!("an allocation's node keeps its row"),
+            Slot::Deleted { id, name } => (*id, name),
+            Slot::Vacant(_) => unreachable!("a node keeps its slot as long as it has allocations"),
         }
     }
 
-    /// The nodes by id.
+    /// All nodes by id.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, &Arc<Node>)> {
         self.by_id.values().filter_map(|slot| self.node(*slot).map(|node| (*slot, node)))
     }
 
-    /// The nodes whose ids lie in a range, by id.
+    /// The nodes whose ids are in `range`, by id.
     pub(crate) fn range(
         &self,
         range: impl std::ops::RangeBounds<NodeId>,
@@ -143,28 +145,28 @@ impl NodeTable {
 
     pub(crate) fn upsert(&mut self, node: Arc<Node>, stamp: Stamp) {
         let numbers = [
-            self.classes.number_for(&node.spec.computed_class),
-            self.datacenters.number_for(&node.spec.datacenter),
-            self.pools.number_for(&node.spec.node_pool),
-            self.kinds.number_for(&kind::kind_of(&node.spec)),
+            self.classes.intern(&node.spec.computed_class),
+            self.datacenters.intern(&node.spec.datacenter),
+            self.pools.intern(&node.spec.node_pool),
+            self.kinds.intern(&kind::kind_of(&node.spec)),
         ];
         let slot = self.slot_for(node.id, &node.spec.name);
         if self.node(slot).is_none() {
             self.known += 1;
-            // What work it had when it was last known, nobody remembers: its agent must ask.
+            // The work index of an earlier registration is unknown, so the agent must request its work again.
             self.touch_work(slot, stamp.index);
         }
-        let (page, place) = self.page_mut(slot);
-        page.set(place, &node, numbers);
+        let (page, bit) = self.page_mut(slot);
+        page.set(bit, &node, numbers);
         *self.slot_mut(slot) = Slot::Known(node);
     }
 
-    /// Whether the node is known.
+    /// Replaces the server side of a node. Returns false if there is no such node.
     pub(crate) fn set_server_side(&mut self, id: NodeId, server: &NodeServerSide) -> bool {
         self.edit(id, |current| current.clone_from(server))
     }
 
-    /// Whether the node is known.
+    /// Applies a change to a node. Returns false if there is no such node.
     pub(crate) fn change(&mut self, id: NodeId, change: &NodesChanged, stamp: Stamp) -> bool {
         self.edit(id, |server| {
             if let Some(status) = change.status {
@@ -189,38 +191,38 @@ impl NodeTable {
         let Slot::Known(node) = self.slot_mut(slot) else { return false };
         edit(&mut Arc::make_mut(node).server);
         let node = Arc::clone(node);
-        let (page, place) = self.page_mut(slot);
-        page.set_state(place, &node);
+        let (page, bit) = self.page_mut(slot);
+        page.set_state(bit, &node);
         true
     }
 
     pub(crate) fn delete(&mut self, id: NodeId) {
         let Some((slot, node)) = self.get(id) else { return };
-        let gone = Slot::Gone { id, name: Text::clone(&node.spec.name) };
-        let (page, place) = self.page_mut(slot);
-        page.clear(place);
-        *self.slot_mut(slot) = gone;
+        let deleted = Slot::Deleted { id, name: Text::clone(&node.spec.name) };
+        let (page, bit) = self.page_mut(slot);
+        page.clear(bit);
+        *self.slot_mut(slot) = deleted;
         self.known -= 1;
-        self.free_if_unused(slot);
+        self.release_if_unused(slot);
     }
 
-    /// The row of a node; one that is not known gets a row that only its allocations keep.
+    /// The slot of a node. A node that is not registered gets a slot, which it keeps as long as it has allocations.
     pub(crate) fn slot_for(&mut self, id: NodeId, name: &Text) -> u32 {
         if let Some(slot) = self.slot(id) {
             return slot;
         }
-        let gone = Slot::Gone { id, name: Text::clone(name) };
-        let slot = match self.free {
+        let deleted = Slot::Deleted { id, name: Text::clone(name) };
+        let slot = match self.next_vacant {
             Some(slot) => {
-                let Slot::Free(next) = self.slots[slot as usize] else {
-                    unreachable!("the list holds free rows")
+                let Slot::Vacant(next) = self.slots[slot as usize] else {
+                    unreachable!("the list contains only vacant slots")
                 };
-                self.free = next;
-                *self.slot_mut(slot) = gone;
+                self.next_vacant = next;
+                *self.slot_mut(slot) = deleted;
                 slot
             }
             None => {
-                let slot = self.slots.push(gone);
+                let slot = self.slots.push(deleted);
                 self.allocs.push(SlotSet::default());
                 self.ports.push(None);
                 if slot.is_multiple_of(PAGE) {
@@ -233,62 +235,63 @@ impl NodeTable {
         slot
     }
 
-    /// The servers changed something of the node's work.
+    /// Sets the work index of a node, because the servers changed its allocations.
     pub(crate) fn touch_work(&mut self, slot: u32, index: Index) {
-        let (page, place) = self.page_mut(slot);
-        page.work[place] = page.work[place].max(index);
+        let (page, bit) = self.page_mut(slot);
+        page.work[bit] = page.work[bit].max(index);
     }
 
-    /// Counts what a node may soon have as held, unless another node has its place by now.
-    pub(crate) fn expect(&mut self, expected: &Expected) {
-        let has_place = self.node(expected.slot).is_some_and(|node| node.id == expected.node);
-        if has_place {
-            let (page, place) = self.page_mut(expected.slot);
-            page.held.add_all(place, expected.demand, expected.allocs);
+    /// Counts expected allocations in [`View::Held`], unless the slot now belongs to another node.
+    pub(crate) fn add_expected(&mut self, expected: &Expected) {
+        let is_same_node = self.node(expected.slot).is_some_and(|node| node.id == expected.node);
+        if is_same_node {
+            let (page, bit) = self.page_mut(expected.slot);
+            page.held.add_all(bit, expected.demand, expected.allocs);
         }
     }
 
-    /// Gives back the row of a node that is gone once it has no allocations.
-    fn free_if_unused(&mut self, slot: u32) {
-        let Slot::Gone { id, .. } = self.slots[slot as usize] else { return };
+    /// Releases the slot of a deleted node if it has no allocations.
+    fn release_if_unused(&mut self, slot: u32) {
+        let Slot::Deleted { id, .. } = self.slots[slot as usize] else { return };
         if self.allocs[slot as usize].is_empty() {
             self.by_id.remove(&id);
-            let (page, place) = self.page_mut(slot);
-            page.work[place] = Index::ZERO;
-            let next = self.free.replace(slot);
-            *self.slot_mut(slot) = Slot::Free(next);
+            let (page, bit) = self.page_mut(slot);
+            page.work[bit] = Index::ZERO;
+            let next = self.next_vacant.replace(slot);
+            *self.slot_mut(slot) = Slot::Vacant(next);
         }
     }
 
-    /// Puts the allocation in row `alloc` on a node.
+    /// Adds the allocation in slot `alloc` to a node, and counts its resources.
     pub(crate) fn attach(&mut self, slot: u32, alloc: u32, footprint: Footprint<'_>) {
-        self.allocs.get_mut(slot as usize).expect("the row exists").insert(alloc);
+        self.allocs.get_mut(slot as usize).expect("every node slot has a set").insert(alloc);
         self.recount(slot, Footprint::default(), footprint);
     }
 
-    /// Takes the allocations in rows `allocs`, ascending and not counted any more, off a node.
+    /// Removes the allocations in slots `allocs` from a node. The slots are ascending, and their resources are no longer
+    /// counted.
     pub(crate) fn detach(&mut self, slot: u32, allocs: &[u32]) {
-        self.allocs.get_mut(slot as usize).expect("the row exists").remove_all(allocs);
-        self.free_if_unused(slot);
+        self.allocs.get_mut(slot as usize).expect("every node slot has a set").remove_all(allocs);
+        self.release_if_unused(slot);
     }
 
-    /// Counts an allocation's resources anew.
+    /// Replaces the counted resources of an allocation.
     pub(crate) fn recount(&mut self, slot: u32, before: Footprint<'_>, after: Footprint<'_>) {
         let counted = |footprint: &Footprint<'_>| {
             (footprint.held, footprint.live, footprint.demand, footprint.special.is_some())
         };
         if counted(&before) != counted(&after) {
-            let (page, place) = self.page_mut(slot);
-            for (footprint, sign) in [(&before, false), (&after, true)] {
-                let change: fn(&mut Usage, usize, Demand) = if sign { Usage::add } else { Usage::take };
+            let (page, bit) = self.page_mut(slot);
+            for (footprint, add) in [(&before, false), (&after, true)] {
+                let change: fn(&mut Usage, usize, Demand) = if add { Usage::add } else { Usage::take };
                 if footprint.held {
-                    change(&mut page.held, place, footprint.demand);
+                    change(&mut page.held, bit, footprint.demand);
                     if footprint.special.is_some() {
-                        page.count_special(place, sign);
+                        page.count_special(bit, add);
                     }
                 }
                 if footprint.live {
-                    change(&mut page.live, place, footprint.demand);
+                    change(&mut page.live, bit, footprint.demand);
                 }
             }
         }
@@ -298,26 +301,26 @@ impl NodeTable {
     }
 
     fn recount_ports(&mut self, slot: u32, before: Footprint<'_>, after: Footprint<'_>) {
-        let ports = self.ports.get_mut(slot as usize).expect("the row exists");
-        let counted = Arc::make_mut(ports.get_or_insert_default());
+        let ports = self.ports.get_mut(slot as usize).expect("every node slot has an entry for ports");
+        let node_ports = Arc::make_mut(ports.get_or_insert_default());
         for (footprint, sign) in [(before, -1), (after, 1)] {
             let Some(Special { resources, assigned }) = footprint.special else { continue };
             for (address, port) in resources.host_ports(assigned) {
                 let (held, live) = (i32::from(footprint.held) * sign, i32::from(footprint.live) * sign);
-                counted.count(address, port, held, live);
+                node_ports.count(address, port, held, live);
             }
         }
-        if counted.is_empty() {
+        if node_ports.is_empty() {
             *ports = None;
         }
     }
 
     fn page_mut(&mut self, slot: u32) -> (&mut NodePage, usize) {
-        let page = self.pages.get_mut(slot as usize / PAGE).expect("every row has a page");
+        let page = self.pages.get_mut(slot as usize / PAGE).expect("every node slot has a page");
         (Arc::make_mut(page), slot as usize % PAGE)
     }
 
     fn slot_mut(&mut self, slot: u32) -> &mut Slot {
-        self.slots.get_mut(slot as usize).expect("the row exists")
+        self.slots.get_mut(slot as usize).expect("the slot exists")
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes in columns, 64 to a page: what a scheduler scans.
+//! [`NodePage`]: 64 nodes in columns, which schedulers scan.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,79 +9,82 @@ use model::{Index, NodeId};
 
 use super::View;
 
-/// How many nodes stand in one page: as many as an integer has bits, so that a set of them is one.
+/// Number of nodes per page. It is the number of bits of a `u64`, so that a set of nodes in a page is one integer.
 pub const PAGE: usize = u64::BITS as usize;
 
-/// Amounts that the allocations of each node take, a column each.
+/// The resources that the allocations of each node use, one column per resource.
 #[derive(Debug, Clone)]
 pub struct Usage {
-    /// In MHz.
+    /// Processor capacity in MHz.
     pub cpu_mhz: [u32; PAGE],
-    /// In MB.
+    /// Memory in MB.
     pub memory_mb: [u32; PAGE],
-    /// In MB.
+    /// Disk space in MB.
     pub disk_mb: [u32; PAGE],
-    /// How many allocations there are.
+    /// Number of allocations.
     pub allocs: [u32; PAGE],
-    /// The same of all nodes together.
+    /// Number of allocations on all nodes of the page.
     total: u32,
 }
 
-/// Sixty-four nodes side by side. A place without a node has no bit in [`NodePage::known`], and zeros; only what a node
-/// that is gone still has in allocations stays counted ([`NodePage::held`], [`NodePage::live`], [`NodePage::special`],
-/// [`NodePage::work`]).
+/// The columns of 64 nodes. The slot of a node is its page number times 64, plus its bit in the page.
 ///
-/// Amounts are added and taken away modulo 2³², which is exact as long as what is on a node at one time stays below
-/// four million GHz and four million GB.
+/// A bit without a node is not set in [`NodePage::known`], and its values are zero. A deleted node that still has
+/// allocations is not known either, but its allocations stay counted ([`NodePage::held`], [`NodePage::live`],
+/// [`NodePage::special`], [`NodePage::work`]).
+///
+/// Amounts are added and subtracted modulo 2³², which is exact as long as the allocations on a node use less than four
+/// million GHz and four million GB.
 #[derive(Debug, Clone)]
 pub struct NodePage {
-    /// Which places hold a node.
+    /// Set of bits that have a node.
     pub known: u64,
-    /// Which of them may get new work: ready, not draining, eligible (N-1.3).
+    /// Nodes that accept new allocations: ready, not draining, eligible (N-1.3).
     pub ready: u64,
-    /// Which of them are gone, so that their allocations are lost.
+    /// Nodes that are down.
     pub down: u64,
-    /// Which of them are not heard of.
+    /// Nodes that are disconnected.
     pub disconnected: u64,
-    /// Which of them are being emptied.
+    /// Nodes that are draining.
     pub draining: u64,
-    /// Which of them have allocations with ports, devices or cores of their own.
+    /// Nodes that have allocations with ports, devices or cores.
     pub special: u64,
-    /// Which of them keep ports for themselves in a list that nobody can read.
+    /// Nodes with an invalid list of reserved ports.
     pub garbled_ports: u64,
-    /// What allocations hold that are not client-terminal; what schedulers count.
+    /// Resources of allocations that are not client-terminal, which schedulers count.
     pub held: Usage,
-    /// What those of them take that are not server-terminal either; what the applier counts.
+    /// Resources of allocations that are neither client-terminal nor server-terminal, which the applier counts.
     pub live: Usage,
-    /// The last index at which the servers added, changed or took away one of its allocations, or at which it became
-    /// known; stays while the node is away.
+    /// Work index: the last index at which the servers added, changed or removed an allocation of the node, or at which the
+    /// node was added. A deleted node keeps it as long as it has allocations.
     pub work: [Index; PAGE],
+    /// Number of allocations with ports, devices or cores.
     pub(super) specials: [u32; PAGE],
-    /// Apart, because a page is copied whenever an allocation comes or goes, and this is half of it.
+    /// Stored separately, because the page is copied whenever an allocation is added or removed, and this is half of it.
     registered: Arc<Registered>,
 }
 
-/// What a page knows of its nodes from their registrations. Reads as part of [`NodePage`].
+/// The columns of a page that come from the registrations of the nodes. [`NodePage`] dereferences to them.
 #[derive(Debug, Clone)]
 pub struct Registered {
-    /// Their ids.
+    /// Node ids.
     pub ids: [NodeId; PAGE],
-    /// Compute for tasks, in MHz.
+    /// Processor capacity available to tasks, in MHz.
     pub cpu_mhz: [u32; PAGE],
-    /// Memory for tasks, in MB.
+    /// Memory available to tasks, in MB.
     pub memory_mb: [u32; PAGE],
-    /// Disk for tasks, in MB.
+    /// Disk space available to tasks, in MB.
     pub disk_mb: [u32; PAGE],
-    /// How many allocations each takes; 0 is any number.
+    /// Largest number of allocations; 0 is unlimited.
     pub max_allocs: [u32; PAGE],
-    /// Numbers of their computed classes, see `State::classes`.
+    /// Numbers of the computed classes, see `State::classes`.
     pub class: [u32; PAGE],
-    /// Numbers of their datacenters, see `State::datacenters`.
+    /// Numbers of the datacenters, see `State::datacenters`.
     pub datacenter: [u32; PAGE],
-    /// Numbers of their node pools, see `State::pools_in_use`.
+    /// Numbers of the node pools, see `State::pools_in_use`.
     pub pool: [u32; PAGE],
-    /// Numbers of their kinds: nodes of one kind can be told apart only by what is unique to them (class, datacenter, pool,
-    /// networks and the health of drivers are the same). Below `State::node_kinds`.
+    /// Numbers of the kinds, less than `State::node_kinds`. Nodes of one kind have the same class, datacenter, pool and
+    /// networks and the same health of drivers. They differ only in what is unique to a node.
     pub kind: [u32; PAGE],
     is_even: bool,
 }
@@ -137,7 +140,7 @@ impl Default for Registered {
 }
 
 impl NodePage {
-    /// What the allocations on a place take.
+    /// The resources that the allocations of each node use.
     pub fn usage(&self, view: View) -> &Usage {
         match view {
             View::Held => &self.held,
@@ -145,49 +148,45 @@ impl NodePage {
         }
     }
 
-    /// What tasks can have of the node on a place.
-    pub fn capacity(&self, place: usize) -> Demand {
-        Demand {
-            cpu_mhz: self.cpu_mhz[place],
-            memory_mb: self.memory_mb[place],
-            disk_mb: self.disk_mb[place],
-        }
+    /// The resources of one node that are available to tasks.
+    pub fn capacity(&self, bit: usize) -> Demand {
+        Demand { cpu_mhz: self.cpu_mhz[bit], memory_mb: self.memory_mb[bit], disk_mb: self.disk_mb[bit] }
     }
 
-    pub(super) fn set(&mut self, place: usize, node: &Node, [class, datacenter, pool, kind]: [u32; 4]) {
+    pub(super) fn set(&mut self, bit: usize, node: &Node, [class, datacenter, pool, kind]: [u32; 4]) {
         let capacity = node.spec.capacity();
-        self.known |= 1 << place;
-        self.set_state(place, node);
+        self.known |= 1 << bit;
+        self.set_state(bit, node);
         let mut lists = node.spec.reserved_port_lists();
-        set_bit(&mut self.garbled_ports, place, lists.any(|list| PortRanges::read(list).is_none()));
+        set_bit(&mut self.garbled_ports, bit, lists.any(|list| PortRanges::read(list).is_none()));
         let registered = Arc::make_mut(&mut self.registered);
-        registered.max_allocs[place] = node.spec.max_allocs;
-        registered.ids[place] = node.id;
-        registered.cpu_mhz[place] = capacity.cpu_mhz;
-        registered.memory_mb[place] = capacity.memory_mb;
-        registered.disk_mb[place] = capacity.disk_mb;
-        registered.class[place] = class;
-        registered.datacenter[place] = datacenter;
-        registered.pool[place] = pool;
-        registered.kind[place] = kind;
-        registered.compare();
+        registered.max_allocs[bit] = node.spec.max_allocs;
+        registered.ids[bit] = node.id;
+        registered.cpu_mhz[bit] = capacity.cpu_mhz;
+        registered.memory_mb[bit] = capacity.memory_mb;
+        registered.disk_mb[bit] = capacity.disk_mb;
+        registered.class[bit] = class;
+        registered.datacenter[bit] = datacenter;
+        registered.pool[bit] = pool;
+        registered.kind[bit] = kind;
+        registered.update_is_even();
     }
 
-    /// Takes over what the servers know of the node.
-    pub(super) fn set_state(&mut self, place: usize, node: &Node) {
+    /// Updates the sets that depend on the server side of a node.
+    pub(super) fn set_state(&mut self, bit: usize, node: &Node) {
         let status = node.server.status;
-        for (set, is) in [
+        for (set, value) in [
             (&mut self.ready, node.is_ready()),
             (&mut self.down, status == NodeStatus::Down),
             (&mut self.disconnected, status == NodeStatus::Disconnected),
             (&mut self.draining, node.server.drain.is_some()),
         ] {
-            set_bit(set, place, is);
+            set_bit(set, bit, value);
         }
     }
 
-    /// Forgets the node. What is still allocated on it stays counted, for it may come back.
-    pub(super) fn clear(&mut self, place: usize) {
+    /// Removes a node. Its allocations stay counted, because the node may register again.
+    pub(super) fn clear(&mut self, bit: usize) {
         for set in [
             &mut self.known,
             &mut self.ready,
@@ -196,33 +195,33 @@ impl NodePage {
             &mut self.draining,
             &mut self.garbled_ports,
         ] {
-            set_bit(set, place, false);
+            set_bit(set, bit, false);
         }
-        Arc::make_mut(&mut self.registered).clear(place);
+        Arc::make_mut(&mut self.registered).clear(bit);
     }
 
-    pub(super) fn count_special(&mut self, place: usize, more: bool) {
-        let specials = &mut self.specials[place];
-        *specials = if more { *specials + 1 } else { *specials - 1 };
+    pub(super) fn count_special(&mut self, bit: usize, add: bool) {
+        let specials = &mut self.specials[bit];
+        *specials = if add { *specials + 1 } else { *specials - 1 };
         let any = *specials > 0;
-        set_bit(&mut self.special, place, any);
+        set_bit(&mut self.special, bit, any);
     }
 }
 
 impl Registered {
-    /// Whether all places take the same amounts, and as many allocations.
+    /// Whether all 64 bits, including those without a node, have the same resources and the same limit of allocations.
     pub fn is_even(&self) -> bool {
         self.is_even
     }
 
-    fn compare(&mut self) {
+    fn update_is_even(&mut self) {
         let is_even = |column: &[u32; PAGE]| column.iter().all(|value| *value == column[0]);
         self.is_even =
             [&self.cpu_mhz, &self.memory_mb, &self.disk_mb, &self.max_allocs].into_iter().all(is_even);
     }
 
-    fn clear(&mut self, place: usize) {
-        self.ids[place] = NodeId::from_bytes([0; 16]);
+    fn clear(&mut self, bit: usize) {
+        self.ids[bit] = NodeId::from_bytes([0; 16]);
         for column in [
             &mut self.cpu_mhz,
             &mut self.memory_mb,
@@ -233,51 +232,47 @@ impl Registered {
             &mut self.kind,
             &mut self.max_allocs,
         ] {
-            column[place] = 0;
+            column[bit] = 0;
         }
-        self.compare();
+        self.update_is_even();
     }
 }
 
-fn set_bit(set: &mut u64, place: usize, is: bool) {
-    *set = *set & !(1 << place) | u64::from(is) << place;
+fn set_bit(set: &mut u64, bit: usize, value: bool) {
+    *set = *set & !(1 << bit) | u64::from(value) << bit;
 }
 
 impl Usage {
-    /// What one node's allocations take.
-    pub fn at(&self, place: usize) -> Demand {
-        Demand {
-            cpu_mhz: self.cpu_mhz[place],
-            memory_mb: self.memory_mb[place],
-            disk_mb: self.disk_mb[place],
-        }
+    /// The resources that the allocations of one node use.
+    pub fn at(&self, bit: usize) -> Demand {
+        Demand { cpu_mhz: self.cpu_mhz[bit], memory_mb: self.memory_mb[bit], disk_mb: self.disk_mb[bit] }
     }
 
-    /// Whether nothing is in use on any of the nodes.
+    /// Whether no node of the page has allocations.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// Counts one allocation more.
-    pub fn add(&mut self, place: usize, demand: Demand) {
-        self.add_all(place, demand, 1);
+    /// Adds one allocation.
+    pub fn add(&mut self, bit: usize, demand: Demand) {
+        self.add_all(bit, demand, 1);
     }
 
-    /// Counts several allocations more, with what they take together.
-    pub(super) fn add_all(&mut self, place: usize, demand: Demand, allocs: u32) {
-        self.cpu_mhz[place] = self.cpu_mhz[place].wrapping_add(demand.cpu_mhz);
-        self.memory_mb[place] = self.memory_mb[place].wrapping_add(demand.memory_mb);
-        self.disk_mb[place] = self.disk_mb[place].wrapping_add(demand.disk_mb);
-        self.allocs[place] += allocs;
+    /// Adds several allocations, with the sum of their resources.
+    pub(super) fn add_all(&mut self, bit: usize, demand: Demand, allocs: u32) {
+        self.cpu_mhz[bit] = self.cpu_mhz[bit].wrapping_add(demand.cpu_mhz);
+        self.memory_mb[bit] = self.memory_mb[bit].wrapping_add(demand.memory_mb);
+        self.disk_mb[bit] = self.disk_mb[bit].wrapping_add(demand.disk_mb);
+        self.allocs[bit] += allocs;
         self.total += allocs;
     }
 
-    /// Counts one less, which was counted.
-    pub fn take(&mut self, place: usize, demand: Demand) {
-        self.cpu_mhz[place] = self.cpu_mhz[place].wrapping_sub(demand.cpu_mhz);
-        self.memory_mb[place] = self.memory_mb[place].wrapping_sub(demand.memory_mb);
-        self.disk_mb[place] = self.disk_mb[place].wrapping_sub(demand.disk_mb);
-        self.allocs[place] -= 1;
+    /// Removes one allocation, which was added before.
+    pub fn take(&mut self, bit: usize, demand: Demand) {
+        self.cpu_mhz[bit] = self.cpu_mhz[bit].wrapping_sub(demand.cpu_mhz);
+        self.memory_mb[bit] = self.memory_mb[bit].wrapping_sub(demand.memory_mb);
+        self.disk_mb[bit] = self.disk_mb[bit].wrapping_sub(demand.disk_mb);
+        self.allocs[bit] -= 1;
         self.total -= 1;
     }
 }

@@ -1,17 +1,17 @@
-//! The ports in use on a node.
+//! [`NodePorts`]: the ports that allocations use on a node.
 
 use model::Text;
 
-/// Which allocations count, of amounts and of ports: all that a node still holds, or only those that it should.
+/// Which allocations of a node count, for resources and for ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// Allocations that are not client-terminal: what schedulers count (`spec/scheduling.md` ).
     Held,
-    /// Those of them that are not server-terminal either: what the applier counts.
+    /// Allocations that are neither client-terminal nor server-terminal: what the applier counts.
     Live,
 }
 
-/// One port on one address, and by how many allocations it is held.
+/// One port on one address, and the number of allocations that use it in each view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PortUse {
     address: u32,
@@ -20,7 +20,7 @@ struct PortUse {
     live: u32,
 }
 
-/// The ports in use on each address of a node, ascending.
+/// The used ports on each address of a node, ascending.
 #[derive(Debug, Clone, Default)]
 pub struct NodePorts {
     addresses: Vec<Text>,
@@ -28,60 +28,61 @@ pub struct NodePorts {
 }
 
 impl NodePorts {
-    /// Whether some allocation has the port open on the address.
+    /// Whether any allocation uses the port on the address.
     pub fn is_used(&self, address: &str, port: u16, view: View) -> bool {
         self.holders(address, port, view) > 0
     }
 
-    /// How many allocations have the port open on the address.
+    /// The number of allocations that use the port on the address.
     pub fn holders(&self, address: &str, port: u16, view: View) -> u32 {
         let Some(address) = self.addresses.iter().position(|known| &**known == address) else { return 0 };
-        let place =
+        let position =
             self.used.binary_search_by_key(&(address, port), |used| (used.address as usize, used.port));
-        place.map_or(0, |place| self.used[place].count(view))
+        position.map_or(0, |position| self.used[position].count(view))
     }
 
-    /// Every port in use with its address.
+    /// All used ports with their addresses.
     pub fn iter(&self, view: View) -> impl Iterator<Item = (&Text, u16)> {
         let used = self.used.iter().filter(move |used| used.count(view) > 0);
         used.map(|used| (&self.addresses[used.address as usize], used.port))
     }
 
-    /// Ports that more than one allocation has open on the same address.
+    /// Ports that more than one allocation uses on the same address.
     pub fn collisions(&self, view: View) -> impl Iterator<Item = (&Text, u16)> {
-        let twice = self.used.iter().filter(move |used| used.count(view) > 1);
-        twice.map(|used| (&self.addresses[used.address as usize], used.port))
+        let shared = self.used.iter().filter(move |used| used.count(view) > 1);
+        shared.map(|used| (&self.addresses[used.address as usize], used.port))
     }
 
-    /// Adds `held` and `live` holders of a port; negative numbers take them away. Whoever plans does so on a clone.
+    /// Adds to the number of allocations that use a port; negative numbers subtract. Schedulers do this on a clone.
     pub fn count(&mut self, address: &str, port: u16, held: i32, live: i32) {
-        let address = self.address(address);
+        let address = self.intern_address(address);
         let key = (address, port);
         match self.used.binary_search_by_key(&key, |used| (used.address, used.port)) {
-            Ok(place) => {
-                let used = &mut self.used[place];
+            Ok(position) => {
+                let used = &mut self.used[position];
                 used.held = used.held.saturating_add_signed(held);
                 used.live = used.live.saturating_add_signed(live);
                 if used.held == 0 && used.live == 0 {
-                    self.used.remove(place);
+                    self.used.remove(position);
                 }
             }
-            Err(place) => {
-                let none = PortUse { address, port, held: 0, live: 0 };
-                let used = PortUse { held: held.max(0) as u32, live: live.max(0) as u32, ..none };
-                if used != none {
-                    self.used.insert(place, used);
+            Err(position) => {
+                let unused = PortUse { address, port, held: 0, live: 0 };
+                let used = PortUse { held: held.max(0) as u32, live: live.max(0) as u32, ..unused };
+                if used != unused {
+                    self.used.insert(position, used);
                 }
             }
         }
     }
 
-    fn address(&mut self, address: &str) -> u32 {
-        let place = self.addresses.iter().position(|known| &**known == address).unwrap_or_else(|| {
+    /// The position of an address in the list of addresses, to which it is added if necessary.
+    fn intern_address(&mut self, address: &str) -> u32 {
+        let position = self.addresses.iter().position(|known| &**known == address).unwrap_or_else(|| {
             self.addresses.push(address.into());
             self.addresses.len() - 1
         });
-        u32::try_from(place).expect("that many addresses do not fit into memory")
+        u32::try_from(position).expect("2³² addresses do not fit into memory")
     }
 
     pub(crate) fn is_empty(&self) -> bool {

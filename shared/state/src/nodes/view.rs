@@ -1,4 +1,4 @@
-//! A node as readers see it: its record together with its place in the columns.
+//! [`NodeRef`]: a read-only view of a node, with its columns, ports and allocations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{NodePage, NodePorts, View};
 use crate::State;
 use crate::allocs::AllocRef;
 
-/// A view of one node. Copying it is free; it lives as long as the snapshot that it looks into.
+/// A view of one node in a snapshot. Copying it is cheap.
 #[derive(Clone, Copy)]
 pub struct NodeRef<'a> {
     state: &'a State,
@@ -29,62 +29,62 @@ impl<'a> NodeRef<'a> {
         self.node.id
     }
 
-    /// The number of its place in [`State::node_pages`]: page times 64, plus the place.
+    /// Its slot in [`State::node_pages`]: page number times 64, plus the bit in the page.
     pub fn slot(self) -> u32 {
         self.slot
     }
 
-    /// All of it.
+    /// The complete node.
     pub fn node(self) -> &'a Arc<Node> {
         self.node
     }
 
-    /// What its agent registered.
+    /// The part that its agent registered.
     pub fn spec(self) -> &'a NodeSpec {
         &self.node.spec
     }
 
-    /// What the servers know of it.
+    /// The part that the servers maintain.
     pub fn server(self) -> &'a NodeServerSide {
         &self.node.server
     }
 
-    /// Whether it may get new work.
+    /// Whether it accepts new allocations.
     pub fn is_ready(self) -> bool {
-        let (page, place) = self.page();
-        page.ready >> place & 1 != 0
+        let (page, bit) = self.page();
+        page.ready >> bit & 1 != 0
     }
 
-    /// Its place in the columns: the page, and the place in it.
+    /// Its page, and its bit in the page.
     pub fn page(self) -> (&'a NodePage, usize) {
         self.state.nodes.page(self.slot)
     }
 
-    /// The last index at which the servers added, changed or took away one of its allocations, or at which it became
-    /// known (N-6.2).
+    /// The last index at which the servers added, changed or removed one of its allocations, or at which the node was added
+    /// (N-6.2).
     pub fn work_index(self) -> Index {
-        let (page, place) = self.page();
-        page.work[place]
+        let (page, bit) = self.page();
+        page.work[bit]
     }
 
-    /// What tasks can have of it.
+    /// Its resources available to tasks.
     pub fn capacity(self) -> Demand {
-        let (page, place) = self.page();
-        page.capacity(place)
+        let (page, bit) = self.page();
+        page.capacity(bit)
     }
 
-    /// What its allocations take.
+    /// The resources that its allocations use.
     pub fn usage(self, view: View) -> Demand {
-        let (page, place) = self.page();
-        page.usage(view).at(place)
+        let (page, bit) = self.page();
+        page.usage(view).at(bit)
     }
 
-    /// The ports that its allocations hold; `None` when there are none.
+    /// The ports that its allocations use; `None` if there are none.
     pub fn ports(self) -> Option<&'a NodePorts> {
         self.state.nodes.ports(self.slot)
     }
 
-    /// Its allocations, the finished ones too.
+    /// Its allocations, including terminal ones.
     pub fn allocs(self) -> impl ExactSizeIterator<Item = AllocRef<'a>> {
         self.state.allocs_at(self.slot)
     }

@@ -1,4 +1,4 @@
-//! What allocations demand and hold, and that nothing is lost between the whole and its parts.
+//! Tests of the demand and the ports of allocations, and of splitting and joining their resources.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -48,12 +48,12 @@ fn cores_count_through_all_phases_and_their_tasks_memory_in_its_own() {
 
 #[test]
 fn a_port_that_is_the_same_inside_is_so_in_every_allocation() {
-    let asked = Port { label: "http".into(), to: SAME_AS_ON_NODE, ..Port::default() };
-    let network = NetworkResource { dynamic_ports: vec![asked], ..NetworkResource::default() };
+    let requested = Port { label: "http".into(), to: SAME_AS_ON_NODE, ..Port::default() };
+    let network = NetworkResource { dynamic_ports: vec![requested], ..NetworkResource::default() };
     let common = AllocatedResources { networks: vec![network], ..AllocatedResources::default() };
     for value in [20_001, 20_002] {
-        let got = AssignedNetwork { ip: "10.0.0.1".into(), ports: vec![value], ..Default::default() };
-        let assigned = Assigned { networks: vec![got], ..Assigned::default() };
+        let network = AssignedNetwork { ip: "10.0.0.1".into(), ports: vec![value], ..Default::default() };
+        let assigned = Assigned { networks: vec![network], ..Assigned::default() };
         let whole = common.with(&assigned);
         let port = &whole.networks[0].dynamic_ports[0];
         assert_eq!((port.value, port.to), (value, i32::from(value)));
@@ -76,20 +76,20 @@ fn only_the_first_network_of_group_and_tasks_holds_ports_and_only_without_group_
         networks: vec![network("10.0.0.1", 1, false), network("10.0.0.2", 2, false)],
         ..AllocatedResources::default()
     };
-    let held = |whole: &AllocatedResources| {
+    let host_ports = |whole: &AllocatedResources| {
         let (common, assigned) = whole.clone().split();
         let assigned = PackedAssigned::pack(&assigned);
         let split = common.host_ports(&assigned);
         let split: Vec<_> = split.into_iter().map(|(ip, port)| (ip.to_string(), port)).collect();
         let nothing = PackedAssigned::default();
-        let at_once = whole.host_ports(&nothing);
-        assert!(at_once.into_iter().map(|(ip, port)| (ip.to_string(), port)).eq(split.iter().cloned()));
+        let unsplit = whole.host_ports(&nothing);
+        assert!(unsplit.into_iter().map(|(ip, port)| (ip.to_string(), port)).eq(split.iter().cloned()));
         split
     };
-    assert_eq!(held(&whole), [("10.0.0.1".to_owned(), 1), ("10.0.0.3".to_owned(), 3)]);
+    assert_eq!(host_ports(&whole), [("10.0.0.1".to_owned(), 1), ("10.0.0.3".to_owned(), 3)]);
 
     whole.networks[0] = network("10.0.0.1", 1, true);
-    assert_eq!(held(&whole), [("10.0.0.3".to_owned(), 3)]);
+    assert_eq!(host_ports(&whole), [("10.0.0.3".to_owned(), 3)]);
 
     let port = |value, ignore_collision| PortMapping {
         value,
@@ -98,10 +98,10 @@ fn only_the_first_network_of_group_and_tasks_holds_ports_and_only_without_group_
         ..PortMapping::default()
     };
     whole.ports = vec![port(8, true), port(9, false)];
-    assert_eq!(held(&whole), [("10.0.0.9".to_owned(), 9)]);
+    assert_eq!(host_ports(&whole), [("10.0.0.9".to_owned(), 9)]);
 }
 
-/// A port with one of the numbers `inside` its network.
+/// A port whose inner port is one of `inside`.
 fn port(inside: &[i32]) -> impl Strategy<Value = Port> {
     (select(vec![0, 80, 20_001]), select(inside.to_vec()), any::<bool>())
         .prop_map(|(value, to, ignore_collision)| Port { value, to, ignore_collision, ..Port::default() })
@@ -159,7 +159,7 @@ fn task_resources() -> impl Strategy<Value = TaskResources> {
     )
 }
 
-/// Amounts of which a few do not add up to more than a number holds, and some that do.
+/// Mostly small amounts, and some whose sum overflows.
 fn amount() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..5_000u32, 1 => Just(u32::MAX)]
 }
@@ -180,7 +180,7 @@ proptest! {
     fn what_was_split_is_put_together_again(whole in resources()) {
         let (common, assigned) = whole.clone().split();
         prop_assert_eq!(common.with(&assigned), whole);
-        prop_assert_eq!(common.clone().split().0, common, "nothing more can be taken out");
+        prop_assert_eq!(common.clone().split().0, common, "a second split moves nothing");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
 use bus::Bus;
 use model::{Epoch, Index, Nanos, Timestamp};
-use state::{Followed, Follower};
+use state::{FollowEvent, Follower};
 use telemetry::{attribute, clock, traces};
 use tokio::sync::mpsc;
 use tracing::{Instrument as _, Span};
@@ -30,7 +30,7 @@ pub(crate) struct DeploymentWatcher {
 /// The replica's state has changed.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct StateChanged(Followed);
+pub(crate) struct StateChanged(FollowEvent);
 
 /// The outcome of a command: the index at which it was committed, or `None` if it failed or its outcome is unknown.
 #[derive(Message)]
@@ -176,8 +176,8 @@ impl Handler<StateChanged> for DeploymentWatcher {
     fn handle(&mut self, StateChanged(followed): StateChanged, ctx: &mut Self::Context) {
         let now = clock::now();
         match followed {
-            Followed::Reset(state) => self.watcher = Watcher::restore(self.settings, state, now),
-            Followed::Step(step) => self.watcher.step(&step, now),
+            FollowEvent::Reset(state) => self.watcher = Watcher::restore(self.settings, state, now),
+            FollowEvent::Step(step) => self.watcher.step(&step, now),
         }
         self.advance(ctx);
     }

@@ -24,7 +24,7 @@ use bus::Bus;
 use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::{Followed, Replica, Scope, Table};
+use state::{FollowEvent, Replica, Scope, Table};
 use telemetry::clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -87,7 +87,7 @@ pub async fn run(
 /// Starts a watcher from the replica's state, and runs it until it stops or this future is dropped.
 async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
     let mut follower = replica.follow();
-    let (Followed::Reset(state) | Followed::Step(state::Step { after: state, .. })) = follower.next().await;
+    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) = follower.next().await;
     let (writes, write_receiver) = mpsc::channel(1);
     let watcher = Watcher::restore(settings, state, clock::now());
     let watcher = DeploymentWatcher::new(watcher, settings, lease.epoch, writes).start();

@@ -8,7 +8,7 @@ use bus::Bus;
 use model::eval::EvalStatus;
 use model::job::JobType;
 use model::{Epoch, Index, Nanos, Timestamp};
-use state::{Followed, Follower};
+use state::{FollowEvent, Follower};
 use telemetry::{attribute, clock, traces};
 use tokio::sync::{mpsc, oneshot};
 use wire::broker::{Delivery, EvalLeaseAction, EvalLeaseRequest};
@@ -40,7 +40,7 @@ pub(crate) struct EvalBroker {
 /// The state changed.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct StateChanged(Followed);
+pub(crate) struct StateChanged(FollowEvent);
 
 /// A worker requests evaluations. The receiver gets them, or an empty list after the timeout. Without a receiver, too
 /// many requests are waiting.
@@ -226,8 +226,8 @@ impl Handler<StateChanged> for EvalBroker {
     fn handle(&mut self, StateChanged(followed): StateChanged, ctx: &mut Self::Context) {
         let now = clock::now();
         match followed {
-            Followed::Reset(state) => self.broker = Broker::restore(self.settings, state, now),
-            Followed::Step(step) => self.broker.step(&step, now).iter().for_each(metrics::finished),
+            FollowEvent::Reset(state) => self.broker = Broker::restore(self.settings, state, now),
+            FollowEvent::Step(step) => self.broker.step(&step, now).iter().for_each(metrics::finished),
         }
         self.advance(ctx);
     }

@@ -87,7 +87,7 @@ impl Broker {
             }
         }
         let gained = step.sets.iter().flat_map(|set| set.changes.iter().map(|change| (set.index, change)));
-        for (index, change) in gained.filter(|_| !is_planted(Bug::UnblocksNobody)) {
+        for (index, change) in gained.filter(|_| !is_planted(Bug::NeverUnblocks)) {
             let EvalChange::Capacity(unblocked) = eval_change(change) else { continue };
             for eval in self.blocked.unblock(unblocked, index) {
                 self.queue.put(&eval, index, Some(now), now);

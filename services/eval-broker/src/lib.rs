@@ -28,7 +28,7 @@ use bus::Bus;
 use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::{Followed, Replica, Scope, Table};
+use state::{FollowEvent, Replica, Scope, Table};
 use telemetry::clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -102,7 +102,7 @@ pub async fn run(
 /// Restores the broker from the replica and serves workers, until this future is dropped.
 async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
     let mut follower = replica.follow();
-    let (Followed::Reset(state) | Followed::Step(state::Step { after: state, .. })) = follower.next().await;
+    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) = follower.next().await;
     let (writes, to_write) = mpsc::channel(1);
     let broker = Broker::restore(settings, state, clock::now());
     let broker = EvalBroker::new(broker, settings, bus.clone(), lease.epoch, writes).start();

@@ -9,7 +9,7 @@ use bus::{Bus, EchoMonitor, Reconnections};
 use model::change::Change;
 use model::node::NodeStatus;
 use model::{Epoch, Nanos, NodeId, Timestamp};
-use state::{Followed, Follower, Replica, Snapshot, State, Step};
+use state::{FollowEvent, Follower, Replica, Snapshot, State, Step};
 use telemetry::{attribute, clock};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
@@ -39,7 +39,7 @@ pub(crate) struct NodeTracker {
 /// The replica's state has changed.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct StateChanged(Followed);
+struct StateChanged(FollowEvent);
 
 /// The active process received heartbeats of these nodes. The response is the TTL of each, in the same order.
 #[derive(Message)]
@@ -225,8 +225,8 @@ impl Handler<StateChanged> for NodeTracker {
 
     fn handle(&mut self, StateChanged(followed): StateChanged, _: &mut Self::Context) {
         match followed {
-            Followed::Reset(state) => self.heartbeats.restore(nodes_with_timer(&state), clock::now()),
-            Followed::Step(step) => self.step(&step),
+            FollowEvent::Reset(state) => self.heartbeats.restore(nodes_with_timer(&state), clock::now()),
+            FollowEvent::Step(step) => self.step(&step),
         }
     }
 }

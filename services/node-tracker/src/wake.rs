@@ -7,7 +7,7 @@ use std::time::Duration;
 use bus::Bus;
 use model::change::Change;
 use model::{AllocId, NodeId};
-use state::{Followed, Follower, NodeRef, State, Step};
+use state::{FollowEvent, Follower, NodeRef, State, Step};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 use wire::Subject;
@@ -26,10 +26,10 @@ const WAKES_PER_TURN: usize = 64;
 /// Wakes agents for every change of their work from now on.
 pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
     loop {
-        let followed = follower.next_all().await;
+        let followed = follower.next_merged().await;
         let wakes: Box<dyn Iterator<Item = (NodeId, Wake)> + Send> = match &followed {
             // After a reset it is unknown what changed, and which nodes the previous tracker woke. So every node is woken.
-            Followed::Reset(state) => {
+            FollowEvent::Reset(state) => {
                 let history = state.history();
                 let wake = move |node: NodeRef<'_>| {
                     let work_index = WorkIndex { history, index: node.work_index() };
@@ -37,7 +37,7 @@ pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
                 };
                 Box::new(state.nodes().map(wake))
             }
-            Followed::Step(step) => Box::new(wakes(step)),
+            FollowEvent::Step(step) => Box::new(wakes(step)),
         };
         let mut woken = 0;
         for (node, mut wake) in wakes {

@@ -178,7 +178,7 @@ impl<A> Applier<A> {
     pub fn receive(&mut self, incoming: Incoming, bytes: usize, address: A, until: Instant) -> Received<A> {
         let id = incoming.id;
         if let Some(waiters) = self.waiting.get_mut(&id)
-            && !is_planted(Bug::ForgetsWhatIsUnderWay)
+            && !is_planted(Bug::ReexecutesPending)
         {
             if waiters.len() < WAITERS_MAX {
                 waiters.push(Waiter { address, until });
@@ -187,7 +187,7 @@ impl<A> Applier<A> {
         }
         match self.request_log.lookup(id) {
             Known::New => {}
-            Known::Committed(_) if is_planted(Bug::ForgetsWhatWasCommitted) => {}
+            Known::Committed(_) if is_planted(Bug::ReexecutesCommitted) => {}
             Known::Committed(index) => return Received::Committed(address, index),
             Known::TooOld => {
                 let message =
@@ -345,7 +345,7 @@ impl<A> Applier<A> {
                 self.queries.extend(writing.queries);
                 Completion::Deposed
             }
-            WriteOutcome::Unknown if is_commit && is_planted(Bug::TakesUnknownForDone) => {
+            WriteOutcome::Unknown if is_commit && is_planted(Bug::AssumesUnknownCommitted) => {
                 self.durable(writing, now, wall)
             }
             WriteOutcome::Unknown if is_commit => {
@@ -407,7 +407,7 @@ impl<A> Applier<A> {
         for (id, judged) in replies {
             let waiters = self.waiting.remove(&id).into_iter().flatten();
             let retry = retry("cannot write to the database");
-            let reply = if is_planted(Bug::SaysWhatWasNotWritten) { judged } else { retry };
+            let reply = if is_planted(Bug::RepliesAfterFailedCommit) { judged } else { retry };
             answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
         self.queries.extend(writing.queries);

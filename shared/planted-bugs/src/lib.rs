@@ -19,49 +19,49 @@ macro_rules! bugs {
 
 bugs! {
     /// The applier sends the outcomes of a batch although its commit failed.
-    SaysWhatWasNotWritten,
+    RepliesAfterFailedCommit,
     /// The applier treats a commit with an unknown outcome as successful.
-    TakesUnknownForDone,
+    AssumesUnknownCommitted,
     /// The applier executes a command again that has already been committed.
-    ForgetsWhatWasCommitted,
+    ReexecutesCommitted,
     /// The applier executes a repeated command again while the first copy is waiting to be committed.
-    ForgetsWhatIsUnderWay,
+    ReexecutesPending,
     /// The applier accepts commands from a deposed singleton.
-    HeedsOldEpochs,
+    AcceptsOldEpochs,
     /// The applier accepts a plan although another plan for the same job was accepted after its snapshot.
-    TakesTwoPlansOfAJob,
+    AcceptsConcurrentPlans,
     /// The applier completes an evaluation by an attempt whose snapshot is older than the evaluation.
-    LetsOldSnapshotsFinish,
+    CompletesFromStaleSnapshot,
     /// The applier completes an evaluation although its plan was accepted only in part.
-    FinishesAfterAPart,
+    CompletesAfterPartialPlan,
     /// The applier does not check that a node has capacity.
     OverfillsNodes,
     /// The applier accepts reports that are older than the recorded state.
-    HeedsOldReports,
+    AcceptsOldReports,
     /// The applier creates no evaluations when a node fails.
-    EvaluatesNobody,
+    SkipsNodeFailureEvals,
     /// The applier ignores a second node failure while an evaluation for the first is pending.
-    ForgetsTheSecondFailure,
+    IgnoresSecondNodeFailure,
     /// The applier does not record that a node gained capacity.
-    ForgetsRoomGained,
+    ForgetsCapacityGained,
     /// A broker that becomes active does not enqueue pending evaluations.
     ForgetsPendingEvals,
     /// The broker never unblocks evaluations that wait for capacity.
-    UnblocksNobody,
+    NeverUnblocks,
     /// The broker ignores capacity that was gained before it learned of a blocked evaluation.
     MissesUnblocks,
     /// The broker does not enqueue an evaluation again after its lease has expired.
-    LosesExpiredHandOuts,
+    LosesExpiredLeases,
     /// A node-tracker that becomes active starts no heartbeat timers.
     ForgetsTimers,
     /// The database accepts a commit of any epoch.
-    CommitsWithoutItsEpoch,
+    SkipsEpochCheck,
     /// The applier answers a read from memory, without confirming the head in the database.
     ReadsFromMemory,
     /// A replica skips change sets that it missed.
-    PassesOverGaps,
+    SkipsMissedChangeSets,
     /// Agents do not receive wakes.
-    LosesWakeUps,
+    LosesWakes,
 }
 
 #[cfg(feature = "planted")]

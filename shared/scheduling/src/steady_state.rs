@@ -24,7 +24,7 @@ pub(crate) fn steady_state(
         return None;
     }
     let is_ready = |slot: u32| pages[slot as usize / PAGE].ready >> (slot as usize % PAGE) & 1 != 0;
-    let counts = attempt.state.settled_counts(job, is_ready)?;
+    let counts = attempt.state.steady_counts(job, is_ready)?;
     let mut findings = Findings::default();
     for (group, count) in job.spec.task_groups.iter().zip(counts) {
         if group.count != count {

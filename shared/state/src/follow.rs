@@ -12,7 +12,7 @@ use tokio::sync::broadcast::{self, error::TryRecvError};
 use crate::replica::Snapshot;
 use crate::tables::State;
 
-/// Number of steps that a follower may lag behind before it gets a [`Followed::Reset`]. At 250 commits a second this is
+/// Number of steps that a follower may lag behind before it gets a [`FollowEvent::Reset`]. At 250 commits a second this is
 /// four seconds. Each queued step keeps the part of its state in memory that the next state does not share. A reset is
 /// expensive if the state is large, so a short lag must not cause one.
 const LAG_MAX: usize = 1024;
@@ -28,12 +28,12 @@ pub struct Step {
     /// The state after the last change set.
     pub after: Snapshot,
     /// The result of [`Self::one_by_one`], computed on the first call.
-    one_by_one: Arc<OnceLock<Vec<OneSet>>>,
+    one_by_one: Arc<OnceLock<Vec<SingleSet>>>,
 }
 
 /// One change set of a step, with the states before and after it.
 #[derive(Debug, Clone)]
-pub struct OneSet {
+pub struct SingleSet {
     /// The state before the change set.
     pub before: Snapshot,
     /// The change set.
@@ -62,7 +62,7 @@ impl Step {
 
     /// The change sets one by one, with the states in between. These are recomputed on the first call, and shared by all
     /// clones of the step.
-    pub fn one_by_one(&self) -> &[OneSet] {
+    pub fn one_by_one(&self) -> &[SingleSet] {
         self.one_by_one.get_or_init(|| {
             let mut last = Arc::clone(&self.before);
             let apply = |set: &Arc<ChangeSet>| {
@@ -74,7 +74,7 @@ impl Step {
                     Arc::new(after)
                 };
                 let before = std::mem::replace(&mut last, Arc::clone(&after));
-                OneSet { before, set: Arc::clone(set), after }
+                SingleSet { before, set: Arc::clone(set), after }
             };
             self.sets.iter().map(apply).collect()
         })
@@ -83,7 +83,7 @@ impl Step {
 
 /// An event for a follower.
 #[derive(Debug, Clone)]
-pub enum Followed {
+pub enum FollowEvent {
     /// The follower must discard what it derived from earlier states and restart from this one. The state was loaded again,
     /// or the follower was too slow.
     Reset(Snapshot),
@@ -97,7 +97,7 @@ pub(crate) struct Newest {
     state: ArcSwap<State>,
     /// Held while a new state is computed, so that no two writers start from the same state, and while a follower starts.
     write_lock: Mutex<()>,
-    followers: broadcast::Sender<Followed>,
+    followers: broadcast::Sender<FollowEvent>,
 }
 
 impl Newest {
@@ -138,7 +138,7 @@ impl WriteGuard<'_> {
     }
 
     /// Sends an event to all followers. The caller has already stored the state that the event contains.
-    pub(crate) fn send(&self, event: Followed) {
+    pub(crate) fn send(&self, event: FollowEvent) {
         // Fails only if there are no followers.
         let _ = self.newest.followers.send(event);
     }
@@ -149,7 +149,7 @@ impl WriteGuard<'_> {
 pub struct Follower {
     newest: Arc<Newest>,
     /// `None` before the first event.
-    events: Option<broadcast::Receiver<Followed>>,
+    events: Option<broadcast::Receiver<FollowEvent>>,
 }
 
 impl Follower {
@@ -157,9 +157,9 @@ impl Follower {
         Self { newest, events: None }
     }
 
-    /// Waits for the next event. The stream never ends; a follower that lags too far behind gets a [`Followed::Reset`].
+    /// Waits for the next event. The stream never ends; a follower that lags too far behind gets a [`FollowEvent::Reset`].
     /// Cancelling the future loses no event.
-    pub async fn next(&mut self) -> Followed {
+    pub async fn next(&mut self) -> FollowEvent {
         if let Some(events) = &mut self.events
             && let Ok(event) = events.recv().await
         {
@@ -169,25 +169,25 @@ impl Follower {
     }
 
     /// Waits like [`Self::next`], and merges all steps that have arrived by then into one.
-    pub async fn next_all(&mut self) -> Followed {
-        let Followed::Step(first) = self.next().await else { return self.restart() };
+    pub async fn next_merged(&mut self) -> FollowEvent {
+        let FollowEvent::Step(first) = self.next().await else { return self.restart() };
         let mut later = Vec::new();
         while let Some(events) = &mut self.events {
             match events.try_recv() {
-                Ok(Followed::Step(step)) => later.push(step),
+                Ok(FollowEvent::Step(step)) => later.push(step),
                 Err(TryRecvError::Empty) => break,
-                Ok(Followed::Reset(_)) | Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
+                Ok(FollowEvent::Reset(_)) | Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
                     return self.restart();
                 }
             }
         }
-        Followed::Step(first.merge(&later))
+        FollowEvent::Step(first.merge(&later))
     }
 
     /// Discards all pending events and restarts from the newest state.
-    fn restart(&mut self) -> Followed {
+    fn restart(&mut self) -> FollowEvent {
         let guard = self.newest.write();
         self.events = Some(self.newest.followers.subscribe());
-        Followed::Reset(guard.snapshot())
+        FollowEvent::Reset(guard.snapshot())
     }
 }

@@ -28,7 +28,7 @@ mod watch;
 
 pub use allocs::AllocRef;
 pub use error::Inconsistent;
-pub use follow::{Followed, Follower, OneSet, Step};
+pub use follow::{FollowEvent, Follower, SingleSet, Step};
 pub use names::Names;
 pub use nodes::{Expected, NodePage, NodePorts, NodeRef, PAGE, Registered, Usage, View};
 pub use replica::{Replica, Snapshot};

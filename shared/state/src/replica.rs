@@ -6,7 +6,7 @@ use model::Index;
 use model::change::ChangeSet;
 
 use crate::error::Inconsistent;
-use crate::follow::{Followed, Follower, Newest, Step, WriteGuard};
+use crate::follow::{FollowEvent, Follower, Newest, Step, WriteGuard};
 use crate::scope::Scope;
 use crate::tables::State;
 use crate::watch::{Watch, WatchKey, Watches};
@@ -107,7 +107,7 @@ impl Replica {
         self.watches.watch(keys.into_iter().collect())
     }
 
-    /// Follows all changes from now on, in order. The first event is [`Followed::Reset`] with the newest state.
+    /// Follows all changes from now on, in order. The first event is [`FollowEvent::Reset`] with the newest state.
     pub fn follow(&self) -> Follower {
         Follower::new(Arc::clone(&self.newest))
     }
@@ -130,7 +130,7 @@ impl Replica {
         guard.store(Arc::clone(&state));
         self.watches.wake_until(state.index());
         self.watches.wake_all();
-        guard.send(Followed::Reset(state));
+        guard.send(FollowEvent::Reset(state));
     }
 
     fn publish(&self, guard: &WriteGuard<'_>, before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) {
@@ -143,7 +143,7 @@ impl Replica {
             sets.iter().for_each(|set| self.watches.wake(set, &before, &after));
         }
         if guard.is_followed() {
-            guard.send(Followed::Step(Step::new(before, sets, after)));
+            guard.send(FollowEvent::Step(Step::new(before, sets, after)));
         }
     }
 }

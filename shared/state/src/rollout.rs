@@ -27,7 +27,7 @@ impl State {
     ///
     /// Allocations that are terminal on both sides are not counted. For a batch job they lead to `None`, because such an
     /// allocation may have done its work. `is_ready` returns whether the node in a slot is ready.
-    pub fn settled_counts(&self, job: &Job, is_ready: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
+    pub fn steady_counts(&self, job: &Job, is_ready: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
         let groups = &job.spec.task_groups;
         let mut counts = vec![0u32; groups.len()];
         // Consecutive allocations usually share their common part, and so have the same version and group.
@@ -72,7 +72,7 @@ impl State {
             let (page, bit) = (slot as usize / PAGE, slot as usize % PAGE);
             self.node_page(page).is_some_and(|page| page.ready >> bit & 1 != 0)
         };
-        let Some(counts) = self.settled_counts(job, is_ready) else { return Rollout::Open };
+        let Some(counts) = self.steady_counts(job, is_ready) else { return Rollout::Open };
         let mut is_healthy = true;
         for (group, count) in job.spec.task_groups.iter().zip(counts) {
             let Some(progress) = deployment.groups.get(&group.name) else { return Rollout::Open };

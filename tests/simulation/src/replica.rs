@@ -52,7 +52,7 @@ impl Replica {
             Body::Changes(range) => {
                 let Some(at) = self.at else { return Update::Nothing };
                 let is_gap = *range.start() > at.0 + 1;
-                if is_gap && !planted_bugs::is_planted(planted_bugs::Bug::PassesOverGaps) {
+                if is_gap && !planted_bugs::is_planted(planted_bugs::Bug::SkipsMissedChangeSets) {
                     self.read(ctx);
                     return Update::Nothing;
                 }
@@ -66,7 +66,7 @@ impl Replica {
             Body::Head(head) => {
                 self.head = self.head.max(head.index);
                 let is_behind = self.at.is_none_or(|at| at < head.index);
-                if is_behind && !planted_bugs::is_planted(planted_bugs::Bug::PassesOverGaps) {
+                if is_behind && !planted_bugs::is_planted(planted_bugs::Bug::SkipsMissedChangeSets) {
                     self.read(ctx);
                 }
                 Update::Nothing

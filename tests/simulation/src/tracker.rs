@@ -131,7 +131,7 @@ impl TrackerProcess {
             let announced = self.announced.entry(node.id()).or_default();
             if node.work_index() > *announced {
                 *announced = node.work_index();
-                if !planted_bugs::is_planted(planted_bugs::Bug::LosesWakeUps) {
+                if !planted_bugs::is_planted(planted_bugs::Bug::LosesWakes) {
                     ctx.publish(Subject::Wake(node.id()), Body::Wake(work_index(&step.after, node)));
                 }
             }
@@ -207,7 +207,7 @@ impl TrackerProcess {
             let missed = server.last_missed_heartbeat_index;
             let waits = server.status == NodeStatus::Initializing
                 && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
-            let loses_wake_ups = planted_bugs::is_planted(planted_bugs::Bug::LosesWakeUps);
+            let loses_wake_ups = planted_bugs::is_planted(planted_bugs::Bug::LosesWakes);
             NodeResponse {
                 status: server.status,
                 ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or_default(),

@@ -1,5 +1,5 @@
 //! Plays many histories. `SEEDS=100000` plays that many, starting at `FROM`; `SEED=7` plays only that one;
-//! `BUG=LosesWakeUps` plants only that bug.
+//! `BUG=LosesWakes` plants only that bug.
 #![allow(clippy::print_stdout, reason = "a long run prints its statistics")]
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -264,7 +264,7 @@ fn assert_kinds(state: &State, naive: &Naive) {
 
 /// Compares one bit of a page with the node in that slot, or `None` if the slot is free.
 fn assert_page_bit(state: &State, page: &NodePage, bit: usize, node: Option<&Node>) {
-    let sets = [page.known, page.ready, page.down, page.disconnected, page.draining, page.garbled_ports];
+    let sets = [page.known, page.ready, page.down, page.disconnected, page.draining, page.invalid_ports];
     let bits = sets.map(|set| set >> bit & 1 == 1);
     let capacity = page.capacity(bit);
     let (id, max_allocs) = (page.ids[bit], page.max_allocs[bit]);

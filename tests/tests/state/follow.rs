@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use model::change::ChangeSet;
 use model::{HistoryId, Index};
-use state::{Followed, Follower, Replica, Scope, State};
+use state::{FollowEvent, Follower, Replica, Scope, State};
 use tests::build;
 
 /// More change sets than a follower may be behind.
@@ -27,18 +27,18 @@ fn received(follower: &mut Follower) -> Vec<String> {
     received_by(follower, async |follower| follower.next().await)
 }
 
-/// The same with `next_all`, which joins everything that has arrived.
+/// The same with `next_merged`, which joins everything that has arrived.
 fn received_together(follower: &mut Follower) -> Vec<String> {
-    received_by(follower, async |follower| follower.next_all().await)
+    received_by(follower, async |follower| follower.next_merged().await)
 }
 
-fn received_by(follower: &mut Follower, next: impl AsyncFn(&mut Follower) -> Followed) -> Vec<String> {
+fn received_by(follower: &mut Follower, next: impl AsyncFn(&mut Follower) -> FollowEvent) -> Vec<String> {
     let mut context = Context::from_waker(Waker::noop());
     let mut received = Vec::new();
     while let Poll::Ready(followed) = Box::pin(next(follower)).as_mut().poll(&mut context) {
         received.push(match followed {
-            Followed::Reset(state) => format!("reset {}", state.index()),
-            Followed::Step(step) => {
+            FollowEvent::Reset(state) => format!("reset {}", state.index()),
+            FollowEvent::Step(step) => {
                 let one_by_one = step.one_by_one();
                 assert_eq!(one_by_one.len(), step.sets.len());
                 for one in one_by_one {

@@ -18,7 +18,7 @@ use actix_web::web::Bytes;
 use futures::stream;
 use model::Index;
 use serde::Serialize;
-use state::{Followed, Follower, OneSet};
+use state::{FollowEvent, Follower, SingleSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,7 @@ struct Events {
 pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> BodyStream {
     let mut follower = api.replica.follow();
     let mut begin = b"{}\n".to_vec();
-    if let Followed::Reset(now) = follower.next().await
+    if let FollowEvent::Reset(now) = follower.next().await
         && from.is_set()
     {
         for one in api.recent_changes.between(from, now.index()).await {
@@ -65,7 +65,7 @@ pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> BodyStream
 struct EventStream {
     follower: Follower,
     /// Received change sets whose events are not sent yet.
-    pending: VecDeque<OneSet>,
+    pending: VecDeque<SingleSet>,
     topics: Topics,
     next_heartbeat: Instant,
     stop: CancellationToken,
@@ -82,8 +82,8 @@ impl EventStream {
             }
             tokio::select! {
                 followed = self.follower.next() => match followed {
-                    Followed::Reset(_) => return None,
-                    Followed::Step(step) => self.pending.extend(step.one_by_one().iter().cloned()),
+                    FollowEvent::Reset(_) => return None,
+                    FollowEvent::Step(step) => self.pending.extend(step.one_by_one().iter().cloned()),
                 },
                 () = sleep_until(self.next_heartbeat) => {
                     self.next_heartbeat += HEARTBEAT;
@@ -96,7 +96,7 @@ impl EventStream {
 }
 
 /// The matching events of a change set as a line of JSON; `None` if there are none.
-fn line(one: &OneSet, topics: &Topics) -> Option<Vec<u8>> {
+fn line(one: &SingleSet, topics: &Topics) -> Option<Vec<u8>> {
     let events = shape::events(one, topics);
     if events.is_empty() {
         return None;

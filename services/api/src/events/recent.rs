@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Index;
 use model::change::Change;
-use state::{Followed, OneSet, Replica, Step};
+use state::{FollowEvent, SingleSet, Replica, Step};
 use tokio::sync::watch;
 
 /// Number of change sets that are kept, the reference's default. The change sets of one step stay together.
@@ -73,11 +73,11 @@ impl RecentChanges {
         let mut follower = replica.follow();
         loop {
             let index = match follower.next().await {
-                Followed::Reset(state) => {
+                FollowEvent::Reset(state) => {
                     *self.window() = Window::default();
                     state.index()
                 }
-                Followed::Step(step) => {
+                FollowEvent::Step(step) => {
                     let index = step.after.index();
                     self.window().push(step);
                     index
@@ -88,7 +88,7 @@ impl RecentChanges {
     }
 
     /// The kept change sets from `first` to `last`. Waits until `last` has been received.
-    pub(super) async fn between(&self, first: Index, last: Index) -> Vec<OneSet> {
+    pub(super) async fn between(&self, first: Index, last: Index) -> Vec<SingleSet> {
         // Fails if nothing follows the replica any more, when the process ends.
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= last).await;
         let steps: Vec<Step> = self.window().steps.iter().map(|(_, step)| step.clone()).collect();

@@ -7,7 +7,7 @@ use model::change::{Cause, Change};
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 use serde::Serialize;
 use serde_json::{Value, json};
-use state::OneSet;
+use state::SingleSet;
 
 use super::topics::Topics;
 use crate::routes::shapes;
@@ -37,7 +37,7 @@ pub(super) struct Event {
 }
 
 /// The events of a change set that match `topics`, in the order of the changes, one for each object.
-pub(super) fn events(step: &OneSet, topics: &Topics) -> Vec<Event> {
+pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
     let kind = kind(step.set.cause);
     let mut builder = EventBuilder { step, topics, events: Vec::new(), added: BTreeSet::new() };
     for change in &step.set.changes {
@@ -111,7 +111,7 @@ fn kind(cause: Cause) -> &'static str {
 }
 
 struct EventBuilder<'a> {
-    step: &'a OneSet,
+    step: &'a SingleSet,
     topics: &'a Topics,
     events: Vec<Event>,
     added: BTreeSet<(&'static str, String)>,

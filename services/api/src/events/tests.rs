@@ -6,7 +6,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
 use model::{EvalId, Index, JobKey};
-use state::OneSet;
+use state::SingleSet;
 
 use super::shape::events;
 use super::topics::Topics;
@@ -18,7 +18,7 @@ fn topics(query: &str) -> Topics {
 }
 
 /// A step with these changes to a state that contains the job `web`.
-fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> OneSet {
+fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> SingleSet {
     let key = JobKey::new("default", "web");
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
     let job = Job { spec: spec.into(), create_index: Index(2), ..Job::default() };
@@ -26,10 +26,10 @@ fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> OneSet {
     let set = ChangeSet { cause, ..scene::set(3, changes(&key)) };
     let mut after = before.clone();
     after.apply(&set).unwrap();
-    OneSet { before: before.into(), set: set.into(), after: after.into() }
+    SingleSet { before: before.into(), set: set.into(), after: after.into() }
 }
 
-fn registered() -> OneSet {
+fn registered() -> SingleSet {
     step(Cause::JobRegistered, |key| {
         let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
         let job = Job { spec: spec.into(), create_index: Index(2), version: 1, ..Job::default() };
@@ -39,7 +39,7 @@ fn registered() -> OneSet {
     })
 }
 
-fn described(step: &OneSet, query: &str) -> Vec<String> {
+fn described(step: &SingleSet, query: &str) -> Vec<String> {
     let events = events(step, &topics(query));
     events.iter().map(|event| format!("{} {} {}", event.topic, event.kind, event.key)).collect()
 }

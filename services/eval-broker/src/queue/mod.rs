@@ -300,7 +300,7 @@ impl EvalQueue {
             let QueueState::Unacked(lease) = self.entries[&id].state else {
                 unreachable!("`unacked` contains leased evaluations only")
             };
-            if is_planted(Bug::LosesExpiredHandOuts) {
+            if is_planted(Bug::LosesExpiredLeases) {
                 self.remove(id);
                 continue;
             }

@@ -74,7 +74,7 @@ impl Work<'_> {
     ) -> Result<(), Refusal> {
         let mut waiting = Vec::new();
         for (job, AffectedJob { kind, priority, node }) in affected {
-            if is_planted(Bug::EvaluatesNobody) {
+            if is_planted(Bug::SkipsNodeFailureEvals) {
                 continue;
             }
             if let Some(eval) = self.waiting_node_eval(&job) {
@@ -86,7 +86,7 @@ impl Work<'_> {
                 (eval.node_id, eval.node_modify_index) = (Some(node), index);
             })?;
         }
-        if waiting.is_empty() || is_planted(Bug::ForgetsTheSecondFailure) {
+        if waiting.is_empty() || is_planted(Bug::IgnoresSecondNodeFailure) {
             return Ok(());
         }
         self.apply(Change::EvalsChanged(EvalsChanged { ids: waiting, ..EvalsChanged::default() }))

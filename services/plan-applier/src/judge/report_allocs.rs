@@ -166,7 +166,7 @@ impl ReportBatch {
 /// Whether a report may change an allocation of its node. An ended allocation does not start again, and only the servers
 /// can say that an allocation is lost or unknown.
 fn is_applicable(alloc: AllocRef<'_>, node: NodeId, number: ReportNumber, report: &AllocReport) -> bool {
-    if is_planted(Bug::HeedsOldReports) {
+    if is_planted(Bug::AcceptsOldReports) {
         return alloc.node_id() == node;
     }
     let from_agent = match report.status {

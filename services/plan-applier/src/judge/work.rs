@@ -97,7 +97,7 @@ impl<'a> Work<'a> {
     /// Refuses a command from a process that is no longer the active one of its service (design §5).
     pub(super) fn check_epoch(&self, service: Singleton, epoch: Epoch) -> Result<(), Refusal> {
         let current = self.state.lease(service).map(|lease| lease.epoch);
-        if current == Some(epoch) || is_planted(Bug::HeedsOldEpochs) {
+        if current == Some(epoch) || is_planted(Bug::AcceptsOldEpochs) {
             return Ok(());
         }
         let message = format!("epoch {epoch} of the {service} is not the current one");
@@ -135,7 +135,7 @@ impl<'a> Work<'a> {
     /// Records that a node has more capacity, for which evaluations may be blocked.
     pub(super) fn unblock_node(&mut self, node: NodeId) {
         let Some(class) = self.state.node(node).map(class_of) else { return };
-        if is_planted(Bug::ForgetsRoomGained) {
+        if is_planted(Bug::ForgetsCapacityGained) {
             return;
         }
         self.unblocked_nodes.insert(node);

@@ -10,7 +10,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
 use model::node::NodeServerSide;
 use model::{Epoch, HistoryId, Index, NodeId, ProcessId, RequestId, Text, Timestamp};
-use state::{Followed, Replica, Scope, State, Table, WatchKey};
+use state::{FollowEvent, Replica, Scope, State, Table, WatchKey};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use wire::envelope::CHANGE_SET_BYTES_MAX;
@@ -264,8 +264,8 @@ async fn under_load_what_comes_within_a_while_is_one_step() {
     let feed = Feed::with_batch_delay(MemoryLog::new(), Duration::from_secs(2)).await;
     let mut follower = feed.replica.follow();
     let mut reached = async || match soon(follower.next()).await {
-        Followed::Step(step) => step.after.index(),
-        Followed::Reset(state) => state.index(),
+        FollowEvent::Step(step) => step.after.index(),
+        FollowEvent::Reset(state) => state.index(),
     };
     assert_eq!(reached().await, Index(0));
     feed.commit_many(20);

@@ -140,7 +140,7 @@ pub(super) fn fast_metrics<'a>(
             }
         }
         let exhausted = feasible & !candidates.fitting[number];
-        for bit in bits(exhausted | feasible & (page.special | page.garbled_ports)) {
+        for bit in bits(exhausted | feasible & (page.special | page.invalid_ports)) {
             let slot = (number * PAGE + bit) as u32;
             let class = class(bit, slot);
             if let Err(Exhausted(dimension)) = world.room.offer(slot, &candidates.ask, params.id) {

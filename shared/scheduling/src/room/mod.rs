@@ -229,7 +229,7 @@ impl<'a> Room<'a> {
     /// What a node can give an allocation, or the resource that is exhausted.
     pub(crate) fn offer(&self, slot: u32, ask: &Ask<'_>, id: AllocId) -> Result<Offer, Exhausted> {
         let (page, bit) = locate(slot);
-        let is_simple = (self.pages[page].garbled_ports | self.pages[page].special) >> bit & 1 == 0;
+        let is_simple = (self.pages[page].invalid_ports | self.pages[page].special) >> bit & 1 == 0;
         if ask.is_plain() && !self.discrete.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
             // The common case. It does not read the node's registration, which is probably not in the cache.
             return match self.shortage(slot, ask.demand) {

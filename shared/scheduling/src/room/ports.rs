@@ -36,7 +36,7 @@ pub(crate) struct NoPorts(pub(crate) String);
 /// Whether a node's lists of reserved ports can be parsed. If not, nothing is placed on the node.
 pub(super) fn has_readable_lists(node: NodeRef<'_>) -> bool {
     let (page, bit) = node.page();
-    page.garbled_ports >> bit & 1 == 0
+    page.invalid_ports >> bit & 1 == 0
 }
 
 impl PortUsage {

@@ -50,7 +50,7 @@ pub struct NodePage {
     /// Nodes that have allocations with ports, devices or cores.
     pub special: u64,
     /// Nodes with an invalid list of reserved ports.
-    pub garbled_ports: u64,
+    pub invalid_ports: u64,
     /// Resources of allocations that are not client-terminal, which schedulers count.
     pub held: Usage,
     /// Resources of allocations that are neither client-terminal nor server-terminal, which the applier counts.
@@ -112,7 +112,7 @@ impl Default for NodePage {
             disconnected: 0,
             draining: 0,
             special: 0,
-            garbled_ports: 0,
+            invalid_ports: 0,
             held: Usage::default(),
             live: Usage::default(),
             work: [Index::ZERO; PAGE],
@@ -158,7 +158,7 @@ impl NodePage {
         self.known |= 1 << bit;
         self.set_state(bit, node);
         let mut lists = node.spec.reserved_port_lists();
-        set_bit(&mut self.garbled_ports, bit, lists.any(|list| PortRanges::read(list).is_none()));
+        set_bit(&mut self.invalid_ports, bit, lists.any(|list| PortRanges::read(list).is_none()));
         let registered = Arc::make_mut(&mut self.registered);
         registered.max_allocs[bit] = node.spec.max_allocs;
         registered.ids[bit] = node.id;
@@ -193,7 +193,7 @@ impl NodePage {
             &mut self.down,
             &mut self.disconnected,
             &mut self.draining,
-            &mut self.garbled_ports,
+            &mut self.invalid_ports,
         ] {
             set_bit(set, bit, false);
         }

@@ -43,7 +43,7 @@ pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Do
         plan.placements.clear();
     }
     let (snapshot_index, all_at_once) = (plan.snapshot_index, plan.all_at_once);
-    let is_late = snapshot_index < eval.modify_index && !is_planted(Bug::LetsOldSnapshotsFinish);
+    let is_late = snapshot_index < eval.modify_index && !is_planted(Bug::CompletesFromStaleSnapshot);
     let verified = verify::verify(work.state(), &eval.job, &plan);
     let fits = verified.rejected.is_empty();
     let accepted = AcceptedPlan::new(work, &eval.job, plan, &verified);
@@ -59,7 +59,7 @@ pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Do
     let followups = accepted.followups.clone();
     let preempted_jobs = accepted.write(work)?;
     outcome::evaluate_preempted_jobs(work, preempted_jobs)?;
-    let is_part = (!fits && !is_planted(Bug::FinishesAfterAPart)) || is_late;
+    let is_part = (!fits && !is_planted(Bug::CompletesAfterPartialPlan)) || is_late;
     if is_part {
         outcome::write_followups(work, outcome, &followups, snapshot_index)?;
         return Ok(answer(PlanVerdict::Part, work.index(), verified.rejected));
@@ -131,5 +131,5 @@ fn refresh_index(state: &State, plan: &Plan, eval: &Evaluation) -> Option<Index>
     let is_deleted = versions(plan).any(|version| state.job_version(version).is_none());
     let deleted = job.filter(|_| is_deleted).map(|job| job.job_modify_index);
     let indexes = [Some(state.plan_index(&eval.job)), registered, deleted].into_iter().flatten();
-    indexes.max().filter(|index| *index > plan.snapshot_index && !is_planted(Bug::TakesTwoPlansOfAJob))
+    indexes.max().filter(|index| *index > plan.snapshot_index && !is_planted(Bug::AcceptsConcurrentPlans))
 }

@@ -88,7 +88,7 @@ impl Reporter {
             tokio::select! {
                 told = inbox.recv() => match told {
                     Some(told) => self.reports.take(told),
-                    None => return,
+                    None => return self.send_rest(sending).await,
                 },
                 sent = async { sending.as_mut().expect("there is one").await }, if sending.is_some() => {
                     sending = None;
@@ -106,6 +106,18 @@ impl Reporter {
             if sending.is_none() && *self.context.contacted.borrow() {
                 sending = self.next(is_tick);
             }
+        }
+    }
+
+    /// Sends what is left to tell. What fails is not tried again: the next run of the agent tells it.
+    async fn send_rest(mut self, sending: Option<Sending>) {
+        if let Some(sending) = sending {
+            self.sent(sending.await).await;
+        }
+        while !self.is_failing && *self.context.contacted.borrow() && self.reports.urgency().is_some() {
+            let batch = self.reports.batch();
+            let sent = self.send(self.report(batch)).await;
+            self.sent(sent).await;
         }
     }
 

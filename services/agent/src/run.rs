@@ -11,7 +11,7 @@ use model::{NodeId, Text};
 use telemetry::clock;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
@@ -39,6 +39,9 @@ const FINGERPRINT_EVERY: Duration = Duration::from_secs(60);
 const ORDERS_MAX: usize = 16;
 /// How many states wait for the reporter; allocations wait for room.
 const TOLD_MAX: usize = 1_024;
+
+/// How long the last report may take when the agent ends.
+const LAST_REPORT_WITHIN: Duration = Duration::from_secs(2);
 
 /// The id of the node that an agent with these settings is on. If it is the first time, the id is the one that the agent's
 /// credentials were `issued_for`, or a new one.
@@ -124,6 +127,7 @@ async fn work(
 
     // Ends with this function, whatever the way.
     let mut services = JoinSet::new();
+    let mut reporting = JoinSet::new();
     tokio::pin!(connecting);
     let connected = loop {
         tokio::select! {
@@ -142,7 +146,7 @@ async fn work(
             reports,
             Arc::clone(&all_reported),
         );
-        services.spawn(reporter.run(inbox, standing.subscribe()));
+        reporting.spawn(reporter.run(inbox, standing.subscribe()));
         let wakes = bus.serve(Subject::AgentWake(identity.node).to_string()).await?;
         let (to_follow, news) = Follow::news();
         services.spawn(Follow::listen(wakes, standing.clone(), to_follow));
@@ -181,6 +185,10 @@ async fn work(
     services.shutdown().await;
     drop(orders);
     allocs.await?;
+    // Nobody tells the reporter anything any more: it sends what it knows, and ends.
+    if timeout(LAST_REPORT_WITHIN, reporting.join_all()).await.is_err() {
+        tracing::warn!("ended without having reported how the last allocations fare");
+    }
     tracing::info!("agent ended");
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! What goes wrong between this process and NATS, in words that say what to do: refused credentials, certificates that
 //! cannot be trusted, subjects that are not permitted.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,8 +12,11 @@ use telemetry::metrics::catalogue::BUS_PERMISSION_VIOLATIONS;
 
 use crate::identity::Identity;
 
-/// All violations are counted, but no more than one in this time is logged.
-const VIOLATIONS_LOGGED_EVERY: Duration = Duration::from_secs(1);
+/// All violations are counted, but the same one is logged once in this time.
+const VIOLATION_LOGGED_EVERY: Duration = Duration::from_secs(60);
+
+/// So many different violations are logged in that time.
+const VIOLATIONS_LOGGED_MAX: usize = 64;
 
 /// Keeps account of what goes wrong, so that it is logged once and with its reason.
 #[derive(Debug)]
@@ -25,8 +30,23 @@ pub(crate) struct Trouble {
 struct State {
     /// The reason that was logged.
     logged: Option<String>,
-    /// When a violation was logged.
-    violation_logged: Option<Instant>,
+    /// When each violation was logged.
+    violations: HashMap<(&'static str, String), Instant>,
+}
+
+impl State {
+    /// Whether a violation is to be logged now; then it counts as logged.
+    fn is_due(&mut self, action: &'static str, subject: &str, now: Instant) -> bool {
+        self.violations.retain(|_, logged| now.duration_since(*logged) < VIOLATION_LOGGED_EVERY);
+        if self.violations.len() >= VIOLATIONS_LOGGED_MAX {
+            return false;
+        }
+        let Entry::Vacant(violation) = self.violations.entry((action, subject.to_owned())) else {
+            return false;
+        };
+        violation.insert(now);
+        true
+    }
 }
 
 impl Trouble {
@@ -58,15 +78,7 @@ impl Trouble {
         let Violation { action, subject } = violation;
         BUS_PERMISSION_VIOLATIONS.add_with(1, &[action]);
         let now = clock::monotonic();
-        let is_due = self.with(|state| {
-            let is_due =
-                state.violation_logged.is_none_or(|last| now.duration_since(last) >= VIOLATIONS_LOGGED_EVERY);
-            if is_due {
-                state.violation_logged = Some(now);
-            }
-            is_due
-        });
-        if is_due {
+        if self.with(|state| state.is_due(action, subject, now)) {
             let user = self.identity.to_string();
             tracing::warn!(
                 action,
@@ -144,6 +156,19 @@ mod tests {
             Some(Violation { action: "subscribe", subject: "feed.>" })
         );
         assert_eq!(read("nats: Maximum Payload Violation"), None);
+    }
+
+    #[test]
+    fn each_violation_is_logged_and_none_without_end() {
+        let mut state = State::default();
+        let now = clock::monotonic();
+        assert!(state.is_due("publish", "feed.changes", now));
+        assert!(state.is_due("subscribe", "feed.changes", now), "another at the same moment");
+        assert!(!state.is_due("publish", "feed.changes", now + VIOLATION_LOGGED_EVERY / 2));
+        assert!(state.is_due("publish", "feed.changes", now + VIOLATION_LOGGED_EVERY));
+        let logged =
+            (0..1000).filter(|number| state.is_due("publish", &format!("wake.{number}"), now)).count();
+        assert!(logged < VIOLATIONS_LOGGED_MAX, "{logged}");
     }
 
     #[test]

@@ -70,6 +70,17 @@ fn binary_of(usual: &str) -> String {
     std::env::var("BINARY").unwrap_or_else(|_| usual.to_owned())
 }
 
+/// What one process of a cluster costs, with those that it started.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// As it was started; `PostgreSQL` and `NATS` are servers.
+    pub name: String,
+    /// How much of a processor it has used so far.
+    pub processor_time: Duration,
+    /// What it takes of the memory now, in bytes; memory that processes share counts once.
+    pub memory: u64,
+}
+
 /// A running cluster.
 pub struct Benched {
     /// Its NATS.
@@ -264,6 +275,23 @@ impl Benched {
     pub fn memory(&self) -> [u64; 2] {
         let each = self.services().map(costs::memory);
         each.reduce(|[now, most], [its, its_most]| [now + its, most + its_most]).unwrap_or_default()
+    }
+
+    /// What each process has used and takes: services, PostgreSQL and NATS, but no nodes.
+    ///
+    /// # Panics
+    /// If one of them does not run.
+    pub fn processes(&self) -> Vec<Process> {
+        let services = self.processes.iter().filter(|(name, _)| *name != NODES);
+        let services = services.map(|(name, child)| (name.as_str(), child.id()));
+        let servers = [("PostgreSQL", self.postgres.pid()), ("NATS", self.nats.pid())];
+        let servers = servers.map(|(name, pid)| (name, pid.expect("it runs")));
+        let process = |(name, pid): (&str, u32)| Process {
+            name: name.to_owned(),
+            processor_time: costs::processor_time_of_tree(pid),
+            memory: costs::memory_of_tree(pid),
+        };
+        services.chain(servers).map(process).collect()
     }
 
     fn services(&self) -> impl Iterator<Item = u32> {

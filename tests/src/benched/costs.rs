@@ -24,17 +24,36 @@ pub fn processor_time(pid: u32) -> Duration {
 /// # Panics
 /// If there is no such process.
 pub fn processor_time_of_tree(pid: u32) -> Duration {
+    ticks(tree(pid).values().flat_map(|stat| &stat[WITH_ENDED]).sum())
+}
+
+/// How much of the memory a process has now with all that it started, in bytes. What several of them share counts once.
+///
+/// # Panics
+/// If there is no such process, or its memory may not be looked at.
+pub fn memory_of_tree(pid: u32) -> u64 {
+    let share = |pid: &u32| {
+        // One may end meanwhile.
+        let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    };
+    let kib: u64 = tree(pid).keys().filter_map(share).sum();
+    assert!(kib > 0, "memory of process {pid} may be looked at");
+    kib * 1024
+}
+
+/// The numbers of a process, and of all that it started, by their ids.
+fn tree(pid: u32) -> BTreeMap<u32, Vec<u64>> {
     let all = std::fs::read_dir("/proc").expect("Linux says what runs");
     let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     // One may end while they are read.
     let stats: BTreeMap<u32, Vec<u64>> = pids.filter_map(|pid| Some((pid, stat(pid)?))).collect();
-    let is_of_tree = |of: &u32| {
-        let parent = |pid: &u32| stats.get(pid).and_then(|stat| u32::try_from(stat[PARENT]).ok());
-        std::iter::successors(Some(*of), parent).any(|ancestor| ancestor == pid)
-    };
     assert!(stats.contains_key(&pid), "the process runs");
-    let of_tree = stats.iter().filter(|(of, _)| is_of_tree(of));
-    ticks(of_tree.flat_map(|(_, stat)| &stat[WITH_ENDED]).sum())
+    let parent = |pid: &u32| stats.get(pid).and_then(|stat| u32::try_from(stat[PARENT]).ok());
+    let is_of_tree = |of: &u32| std::iter::successors(Some(*of), parent).any(|ancestor| ancestor == pid);
+    let of_tree: Vec<u32> = stats.keys().copied().filter(is_of_tree).collect();
+    stats.into_iter().filter(|(of, _)| of_tree.contains(of)).collect()
 }
 
 /// How much of the memory a process has now, and has had at most, in bytes.
@@ -76,6 +95,7 @@ mod tests {
         let ended = Command::new("sh").args(["-c", script]).status();
         assert!(ended.expect("there is a shell").success());
         assert!(processor_time_of_tree(own) > before.1, "the shell took some time");
+        assert!(memory_of_tree(own) > 0);
         let [now, most] = memory(own);
         assert!(0 < now && now <= most);
     }

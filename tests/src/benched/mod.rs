@@ -19,7 +19,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use self::cluster::Benched;
+pub use self::cluster::{Benched, Process};
 pub use self::observer::Observer;
 pub use self::registrar::{Kind, Registrar};
 pub use self::remote::Remote;

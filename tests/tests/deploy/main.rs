@@ -30,9 +30,6 @@ const OTHER_VARIABLES: [&str; 8] = [
     "POD_NODE_NAME",
 ];
 
-/// Settings of the binary that the manifests use and that are being built; each leaves this list with what reads it.
-const COMING: [&str; 2] = ["DROVER_NATS_CA", "DROVER_NATS_NODE_KEY"];
-
 /// Manifests that are applied together.
 const SETS: &[&[&str]] = &[&["10-servers.yaml", "20-agents.yaml"], &["everything/drover.yaml"]];
 
@@ -93,9 +90,7 @@ fn services_know_their_variables() {
             for variable in elements(at(pods.container(), "/env")) {
                 let name = text(at(variable, "/name"));
                 assert!(names.insert(name), "{role}: {name} is set twice");
-                let is_known = OTHER_VARIABLES.contains(&name)
-                    || COMING.contains(&name)
-                    || help.contains(&format!("[env: {name}"));
+                let is_known = OTHER_VARIABLES.contains(&name) || help.contains(&format!("[env: {name}"));
                 assert!(is_known, "drover {role} does not read {name}; its help names what it reads");
             }
         }

@@ -151,3 +151,21 @@ async fn processes_end_while_nats_and_postgresql_hang() {
     }
     drop((paused, load));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_ends_its_tasks_says_so_before_it_ends() {
+    let stops = [("DROVER_STOP_TASKS_ON_EXIT", "true".to_owned())];
+    let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();
+    let mut cluster = Cluster::start_of(BINARY, &stops, &names).await;
+    cluster.api.put("/v1/jobs", &jobs::service("one", "sleep 600")).await;
+    let alloc = cluster.until_alloc("one", "running").await;
+    let (status, time) = cluster.end(AGENT).await;
+    assert!(status.success() && time < ENDED_WITHIN, "{status:?} {time:?}\n{}", cluster.last_words());
+    let path = format!("/v1/allocation/{}", text(&alloc, "ID"));
+    cluster
+        .until("the servers know that the task has ended", async |cluster| {
+            let alloc = cluster.api.try_get(&path).await.ok()?;
+            (alloc.pointer("/TaskStates/task/State")? == "dead").then_some(())
+        })
+        .await;
+}

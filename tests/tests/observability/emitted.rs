@@ -32,6 +32,11 @@ pub(crate) fn faults(expression: &str) -> Vec<String> {
     faults
 }
 
+/// Whether processes emit a metric of this name, or a series of one.
+pub(crate) fn is_emitted(name: &str) -> bool {
+    find(name).is_some() || find(&format!("{name}_bucket")).is_some()
+}
+
 /// The metric of which a series has this name, and the labels that its form adds.
 fn find(series: &str) -> Option<(&'static Meta, &'static [&'static str])> {
     catalogue::all().map(Metric::meta).find_map(|meta| {

@@ -6,5 +6,6 @@ mod chart;
 mod dashboards;
 mod documented;
 mod emitted;
+mod operations;
 mod promql;
 mod rules;

@@ -12,7 +12,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::cluster::{self, Parsed, Servers, Setup};
-use crate::configuration::{self, Loaded, Millis, Settings};
+use crate::configuration::{self, Loaded, Millis, Nats, Postgres, Settings};
 use crate::health::{self, Parts};
 use crate::{dev, process, services};
 
@@ -73,8 +73,8 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if !args.dev {
-        settings.nats_url = settings.nats_url.take().or(variable("DROVER_NATS_URL"));
-        settings.postgres_url = settings.postgres_url.take().or(variable("DROVER_DATABASE_URL"));
+        settings.nats.url = settings.nats.url.take().or(variable("DROVER_NATS_URL"));
+        settings.postgres.url = settings.postgres.url.take().or(variable("DROVER_DATABASE_URL"));
     }
     if let Some(level) = &settings.log_level {
         args.telemetry.level = level.to_lowercase();
@@ -127,17 +127,21 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
     let is_server = settings.server.enabled.unwrap_or(is_dev);
     let is_client = settings.client.enabled.unwrap_or(is_dev);
     let dir = dir.ok_or_else(|| anyhow!("Must specify data directory: data_dir = \"...\""))?;
-    let nats = match &settings.nats_url {
-        Some(url) => {
-            let mut flags = vec!["--nats-url", url.as_str()];
-            if let Some(file) = &settings.nats_credentials {
-                flags.extend(["--nats-credentials", file]);
-            }
-            Some(Parsed::<bus::Args>::try_of(&flags).context("cannot use nats")?)
-        }
-        None => None,
-    };
-    let database = settings.postgres_url.as_ref().map(|url| Parsed::of(&["--database-url", url]));
+    let Nats { url, ca, credentials, node_key } = &settings.nats;
+    let nats_flags = url.is_some().then(|| {
+        flags(&[
+            ("--nats-url", url),
+            ("--nats-ca", ca),
+            ("--nats-credentials", credentials),
+            ("--nats-node-key", node_key),
+        ])
+    });
+    let nats = nats_flags.map(|flags| Parsed::<bus::Args>::try_of(&flags).context("cannot use nats"));
+    let nats = nats.transpose()?;
+    let Postgres { url, password_file } = &settings.postgres;
+    let database_flags =
+        url.is_some().then(|| flags(&[("--database-url", url), ("--database-password-file", password_file)]));
+    let database = database_flags.map(|flags| Parsed::of(&flags));
     let servers = is_server.then(|| servers(settings)).transpose()?;
     let agent = is_client.then(|| match (is_dev, &servers) {
         (true, Some(servers)) => dev::agent_args(&dir, &servers.api),
@@ -146,6 +150,11 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
     let agent = agent.map(|args| agent_args(settings, args)).transpose()?;
     let is_advertised = settings.http_advertised.is_some();
     Ok(Setup { dir, nats, database, servers, agent, is_advertised, is_dev })
+}
+
+/// The command line that sets those that have a value.
+fn flags<'a>(values: &[(&'a str, &'a Option<String>)]) -> Vec<&'a str> {
+    values.iter().filter_map(|(flag, value)| Some([*flag, value.as_deref()?])).flatten().collect()
 }
 
 fn servers(settings: &Settings) -> anyhow::Result<Servers> {

@@ -3,7 +3,7 @@
 use agent::PortRange;
 use model::job::JobType;
 
-use super::settings::{Client, Millis, Settings};
+use super::settings::{Client, Millis, Nats, Settings};
 
 /// The range of ports for tasks where nobody sets another (http-api C.4).
 const DYNAMIC_PORTS: PortRange = PortRange { first: 20_000, last: 32_000 };
@@ -22,13 +22,20 @@ pub(crate) fn missing(settings: &Settings, is_dev: bool) -> Option<&'static str>
 /// What an agent with these settings still needs from elsewhere: the addresses of the servers that it uses.
 pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'static str> {
     let is_server = settings.server.enabled.unwrap_or(is_dev);
-    let has_nats = settings.nats_url.is_some();
+    let has_nats = settings.nats.url.is_some();
     if !is_server && !has_nats {
         return Some(
             "a client without a server needs the address of NATS: nats { url = \"nats://...\" } or DROVER_NATS_URL",
         );
     }
-    let is_half = is_server && has_nats != settings.postgres_url.is_some();
+    let Nats { url, ca, credentials, node_key } = &settings.nats;
+    if url.is_none() && (ca.is_some() || credentials.is_some() || node_key.is_some()) {
+        return Some("nats has settings, but no address: set url in it or DROVER_NATS_URL");
+    }
+    if settings.postgres.url.is_none() && settings.postgres.password_file.is_some() {
+        return Some("postgres has a password, but no address: set url in it or DROVER_DATABASE_URL");
+    }
+    let is_half = is_server && has_nats != settings.postgres.url.is_some();
     is_half.then_some("a server needs the addresses of NATS and of PostgreSQL, or neither for private ones")
 }
 

@@ -289,11 +289,16 @@ const LIMITS: &[Key] = &[
     within("rpc_max_conns_per_client", WHOLE),
 ];
 
-const NATS: &[Key] = &[used("credentials", Fit::Text), used("url", Fit::Text)];
+const NATS: &[Key] = &[
+    used("ca", Fit::Text),
+    used("credentials", Fit::Text),
+    used("node_key", Fit::Text),
+    used("url", Fit::Text),
+];
 
 const PORTS: &[Key] = &[used("http", SMALL), idle("rpc", SMALL, ONE_PORT), idle("serf", SMALL, ONE_PORT)];
 
-const POSTGRES: &[Key] = &[used("url", Fit::Text)];
+const POSTGRES: &[Key] = &[used("password_file", Fit::Text), used("url", Fit::Text)];
 
 /// Plugins that are drivers here.
 const PLUGINS: &[Key] = &[used("raw_exec", Fit::Block(RAW_EXEC))];

@@ -19,7 +19,7 @@ use hcl1::{Position, Syntax};
 
 pub(crate) use checks::{addresses_missing, dynamic_ports, missing, unfit};
 use reader::Block;
-pub(crate) use settings::{Millis, Settings};
+pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
 /// What files say, and what there is to say about them.
 #[derive(Debug, Default)]

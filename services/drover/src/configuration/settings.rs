@@ -21,9 +21,25 @@ pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) client: Client,
     pub(crate) raw_exec: RawExec,
-    pub(crate) nats_url: Option<String>,
-    pub(crate) nats_credentials: Option<String>,
-    pub(crate) postgres_url: Option<String>,
+    pub(crate) nats: Nats,
+    pub(crate) postgres: Postgres,
+}
+
+/// The block `nats`. Files are paths.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Nats {
+    pub(crate) url: Option<String>,
+    pub(crate) ca: Option<String>,
+    pub(crate) credentials: Option<String>,
+    pub(crate) node_key: Option<String>,
+}
+
+/// The block `postgres`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Postgres {
+    pub(crate) url: Option<String>,
+    /// A path.
+    pub(crate) password_file: Option<String>,
 }
 
 /// The block `server`.
@@ -106,10 +122,26 @@ impl Settings {
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
             raw_exec: RawExec::of(top.block("plugin").block("raw_exec").block("config")),
-            nats_url: top.block("nats").get("url"),
-            nats_credentials: top.block("nats").get("credentials"),
-            postgres_url: top.block("postgres").get("url"),
+            nats: Nats::of(top.block("nats")),
+            postgres: Postgres::of(top.block("postgres")),
         }
+    }
+}
+
+impl Nats {
+    fn of(nats: &Block) -> Self {
+        Self {
+            url: nats.get("url"),
+            ca: nats.get("ca"),
+            credentials: nats.get("credentials"),
+            node_key: nats.get("node_key"),
+        }
+    }
+}
+
+impl Postgres {
+    fn of(postgres: &Block) -> Self {
+        Self { url: postgres.get("url"), password_file: postgres.get("password_file") }
     }
 }
 

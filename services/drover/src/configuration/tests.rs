@@ -27,7 +27,8 @@ fn a_file_as_people_write_it() {
         "data_dir = \"/d\"\nports { http = 0 }\nserver {\n  enabled = true\n  bootstrap_expect = 1\n  \
          heartbeat_grace = \"1500ms\"\n  enabled_schedulers = [\"batch\"]\n  max_heartbeats_per_second = 2.5\n}\n\
          client {\n  enabled = true\n  meta = { rack = \"r7\", weight = 3 Case = true }\n  reserved { cpu = 500 }\n}\n\
-         plugin \"raw_exec\" { config { enabled = true } }\nnats { url = \"nats://one\" }\n",
+         plugin \"raw_exec\" { config { enabled = true } }\nnats { url = \"nats://one\" node_key = \"/k\" }\n\
+         postgres { url = \"postgres://two\" password_file = \"/p\" }\n",
     );
     let meta = [("rack", "r7"), ("weight", "3"), ("Case", "true")];
     let expected = Settings {
@@ -47,7 +48,8 @@ fn a_file_as_people_write_it() {
             ..Client::default()
         },
         raw_exec: RawExec { enabled: Some(true), ..RawExec::default() },
-        nats_url: Some("nats://one".to_owned()),
+        nats: Nats { url: Some("nats://one".to_owned()), node_key: Some("/k".to_owned()), ..Nats::default() },
+        postgres: Postgres { url: Some("postgres://two".to_owned()), password_file: Some("/p".to_owned()) },
         ..Settings::default()
     };
     assert_eq!(settings, expected);

@@ -80,7 +80,9 @@ pub(super) fn server(
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, first.as_str());
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    // NATS servers are clients of each other on the routes of a cluster.
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     params.use_authority_key_identifier_extension = true;
     let issuer = Issuer::from_ca_cert_pem(authority, key_pair(authority_key)?);
     let issuer = issuer.context("cannot use the authority's certificate")?;

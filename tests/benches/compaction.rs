@@ -9,7 +9,7 @@
 //! All algorithms get the same machines and jobs in the same order.
 //!
 //! `align` and `binpack` are the real scheduler on a real state. The sampled `binpack` exists only in this file: it
-//! computes the same score for the first log2 n nodes with room in a random order (`spec/scheduling.md` to
+//! computes the same score for the first log2 n nodes with room in a random order (`docs/rules/scheduling.md` to
 //!
 //!
 //! No algorithm needs fewer machines than the lower bound, whichever 0.2 % of the tasks it leaves out. For any weights

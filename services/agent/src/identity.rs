@@ -1,4 +1,4 @@
-//! The agent's identity: the node's id and secret, which are created once, and the number of the boot (A-1.2, design §6).
+//! The agent's identity: the node's id and secret, which are created once, and the number of the boot (A-1.2, `docs/architecture/agents.md`).
 
 use std::io;
 

@@ -123,7 +123,7 @@ impl Reporter {
     }
 
     /// Queues a report of all live allocations, which the servers have requested. The last message of it carries the
-    /// request's index (design §6).
+    /// request's index (`docs/architecture/agents.md`).
     fn queue_all(&mut self, since: Index) {
         let mut all = self.reports.all();
         if all.is_empty() {

@@ -168,7 +168,7 @@ impl Reports {
         if batches.is_empty() { Vec::new() } else { batches.swap_remove(0) }
     }
 
-    /// Reports of all allocations that are not terminal (design §6).
+    /// Reports of all allocations that are not terminal (`docs/architecture/agents.md`).
     pub(crate) fn all(&mut self) -> Vec<Vec<AllocReport>> {
         let live = self.allocs.iter().filter(|(_, entry)| !entry.state.status.is_terminal());
         self.reports(live.map(|(id, _)| *id).collect())

@@ -1,4 +1,4 @@
-//! The HTTP API: implements Nomad's HTTP interface (`spec/http-api.md`) with this process's replica and the applier's
+//! The HTTP API: implements Nomad's HTTP interface (`docs/rules/http-api.md`) with this process's replica and the applier's
 //! commands.
 //!
 //! `routes` holds the table of all routes and their handlers. `http` holds what the handlers share: parameters,

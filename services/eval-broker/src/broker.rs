@@ -4,7 +4,7 @@
 //! Pure: change sets, requests and times go in; answers and commands come out. It is level-triggered: after any change
 //! of an evaluation, it moves the evaluation to where its state requires, so a broker that has just taken over manages
 //! the same evaluations as one that ran before. A broker that stops loses only leases and superseded evaluations that
-//! are not yet written; the applier makes that safe (design §6).
+//! are not yet written; the applier makes that safe (`docs/architecture/evaluations.md`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The heartbeat timers of all nodes (`spec/nodes-and-deployments.md` N-4). They are kept in memory only: a heartbeat costs
+//! The heartbeat timers of all nodes (`docs/rules/nodes-and-deployments.md` N-4). They are kept in memory only: a heartbeat costs
 //! no write.
 //!
 //! Standbys receive every heartbeat, too, so that a process that takes over knows which nodes are silent.
@@ -9,7 +9,7 @@ use model::{Nanos, NodeId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 
 /// Timers that expire within this time are reported in one command, because nodes that fail together are handled together
-/// (design §10).
+/// (`docs/architecture/commit-path.md`0).
 const EXPIRY_WINDOW: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
 /// The pause before a node whose missed heartbeat could not be reported is reported again.
 const REPORT_RETRY: Nanos = Nanos::SECOND;

@@ -1,4 +1,4 @@
-//! Tracks nodes: answers registrations, heartbeats, requests for work and reports (`spec/nodes-and-deployments.md` N-1 to
+//! Tracks nodes: answers registrations, heartbeats, requests for work and reports (`docs/rules/nodes-and-deployments.md` N-1 to
 //! N-8).
 //!
 //! One process at a time is active, under a lease that the plan applier grants. It keeps no state of its own that must

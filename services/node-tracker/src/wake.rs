@@ -1,5 +1,5 @@
 //! Wakes agents whose work has changed. A wake includes the changes if they are small. A lost wake costs one heartbeat
-//! interval: the heartbeat's answer carries the same work index (design §6).
+//! interval: the heartbeat's answer carries the same work index (`docs/architecture/agents.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The work of a node: the allocations that it should run, as messages to its agent (`spec/nodes-and-deployments.md` N-6).
+//! The work of a node: the allocations that it should run, as messages to its agent (`docs/rules/nodes-and-deployments.md` N-6).
 //! A message contains each job and each common share once, however many allocations use them.
 
 use std::collections::HashMap;

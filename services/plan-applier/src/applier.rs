@@ -1,4 +1,4 @@
-//! [`Applier`]: decides what the active applier judges, writes and answers, and in which order (design §§4 to 6). Pure:
+//! [`Applier`]: decides what the active applier judges, writes and answers, and in which order (`docs/architecture/commit-path.md`). Pure:
 //! requests, outcomes of writes and times go in; writes and answers come out.
 //!
 //! While one batch is written, the next is judged on the overlay. Nothing is answered before the state that it was judged
@@ -349,7 +349,7 @@ impl<A> Applier<A> {
                 self.durable(writing, now, wall)
             }
             WriteOutcome::Unknown if is_commit => {
-                // Nothing is answered before the outcome is known (design §5).
+                // Nothing is answered before the outcome is known (`docs/architecture/commit-path.md`).
                 writing.is_in_progress = false;
                 self.writing = Some(writing);
                 self.not_before = Some(now + RETRY);

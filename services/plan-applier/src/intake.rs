@@ -1,6 +1,6 @@
 //! [`Intake`]: receives the requests to the active applier: commands, and requests that need no write. Only the active
 //! applier subscribes, and never in a queue group, in which a stopped member would swallow its share of the messages
-//! (design §5).
+//! (`docs/architecture/commit-path.md`).
 
 use bus::{Bus, Request, Requests};
 use tokio::sync::mpsc;

@@ -1,4 +1,4 @@
-//! [`Leases`]: which holders of the singletons' leases are alive (design §5). Safety depends on the epochs only; liveness
+//! [`Leases`]: which holders of the singletons' leases are alive (`docs/architecture/leases.md`). Safety depends on the epochs only; liveness
 //! only prevents needless takeovers.
 
 use std::collections::BTreeMap;

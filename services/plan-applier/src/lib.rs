@@ -1,5 +1,5 @@
 //! The plan applier: the only process that writes the state. It turns commands into change sets, commits many change sets
-//! in one transaction, and only then publishes them and answers the commands (design §§1, 4 to 6).
+//! in one transaction, and only then publishes them and answers the commands (`docs/architecture/commit-path.md`).
 //!
 //! [`judge`] decides without I/O what a command does. [`applier`] decides when results are written and answered. [`active`]
 //! runs both while this process is the active applier; [`standby`] runs before that. The crate `store` writes commits to

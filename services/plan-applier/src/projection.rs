@@ -1,4 +1,4 @@
-//! Keeps the object tables up to date with the log while this applier is active (design §4, *Projection*).
+//! Keeps the object tables up to date with the log while this applier is active (`docs/architecture/log.md`).
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! [`Queue`]: commands that wait to be judged, and the selection of those for the next batch (design §4, *Commit*).
+//! [`Queue`]: commands that wait to be judged, and the selection of those for the next batch (`docs/architecture/commit-path.md`).
 //!
 //! There are three classes: commands of the node-tracker, plans by priority, and the rest. Commands of one class keep the
 //! order of their arrival, except for plans. All commands about one node, or from one singleton, are in one class, so their

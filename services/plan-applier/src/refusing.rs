@@ -1,5 +1,5 @@
 //! Refuses all requests while the database may lack acknowledged writes: nothing is written to it before an operator
-//! accepts it (design §5). The refusals contain the reason.
+//! accepts it (`docs/architecture/log.md`). The refusals contain the reason.
 
 use std::time::Duration;
 

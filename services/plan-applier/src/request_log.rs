@@ -1,5 +1,5 @@
 //! The request log: which commands were committed recently, so that a repeated command is answered instead of executed
-//! again (design §6).
+//! again (`docs/architecture/commit-path.md`).
 //!
 //! Only commands that changed something are recorded. A refused command, or one with nothing to do, can safely be judged
 //! again. The answers themselves are in the log of change sets.

@@ -1,4 +1,4 @@
-//! A standby applier: waiting for the lease, and catching up with the log (design §5).
+//! A standby applier: waiting for the lease, and catching up with the log (`docs/architecture/leases.md`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Maintains the log while this applier is active: creates new partitions ahead of the commits, and drops old ones behind
-//! the projection (design §4, *Trimming*). The crate `store` decides which, and does it without blocking other
+//! the projection (`docs/architecture/log.md`). The crate `store` decides which, and does it without blocking other
 //! transactions.
 
 use std::sync::Arc;

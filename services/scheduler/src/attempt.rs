@@ -163,7 +163,7 @@ mod tests {
         let mut attempts = Attempts::new(Index(41));
         assert_eq!(attempts.answered(&verdict(PlanVerdict::Nothing, 50)), schedule(50, 1));
         assert_eq!(attempts.answered(&verdict(PlanVerdict::Nothing, 50)), schedule(50, 2));
-        assert_eq!(attempts.answered(&verdict(PlanVerdict::Stale, 52)), schedule(52, 2)); // design §6
+        assert_eq!(attempts.answered(&verdict(PlanVerdict::Stale, 52)), schedule(52, 2)); // `docs/architecture/evaluations.md`
         assert_eq!(attempts.answered(&verdict(PlanVerdict::Part, 60)), schedule(60, 0));
         assert_eq!(attempts.answered(&verdict(PlanVerdict::Nothing, 55)), schedule(60, 1));
     }

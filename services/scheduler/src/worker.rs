@@ -281,7 +281,7 @@ fn live_eval(state: &State, id: EvalId) -> Option<Arc<Evaluation>> {
 }
 
 /// The time at which an evaluation is processed. It is not before the evaluation's own time, so that a worker with a
-/// slow clock does not find something not yet due; nothing would wake the evaluation again (design §4).
+/// slow clock does not find something not yet due; nothing would wake the evaluation again (`docs/architecture/evaluations.md`).
 fn now_for(state: &State, eval: &Evaluation, own: Timestamp) -> Timestamp {
     own.max(state.at()).max(eval.wait_until)
 }

@@ -1,4 +1,4 @@
-//! Follows the change feed to keep the replica of a process up to date (design §4).
+//! Follows the change feed to keep the replica of a process up to date (`docs/architecture/feed.md`).
 //!
 //! Change sets arrive over NATS, which may lose any of them. Missing change sets are read from the log. If the log does
 //! not have them any more, the state is loaded anew. An applier in the same process updates the replica faster

@@ -1,5 +1,5 @@
 //! Parser for version 1 of HCL and for the same structure in JSON. HCL 1 is the grammar of agent configuration files, ACL
-//! policies, and namespace, node pool and quota files (`spec/agent.md` A-33).
+//! policies, and namespace, node pool and quota files (`docs/rules/agent.md` A-33).
 //!
 //! The crate parses text into a tree of keys and values, each with its position. It does not interpret keys: duplicate keys
 //! stay in the tree, and the letter case of keys is kept. Parsing takes time and memory proportional to the input, never

@@ -1,4 +1,4 @@
-//! Tests of the grammar by example (`spec/agent.md` A-33): texts and their trees, and messages for texts that are not valid
+//! Tests of the grammar by example (`docs/rules/agent.md` A-33): texts and their trees, and messages for texts that are not valid
 //! HCL or JSON.
 
 use hcl1::{BYTES_MAX, Body, DEPTH_MAX, Error, Kind, Syntax, VALUES_MAX, Value};

@@ -1,7 +1,7 @@
 //! Parser for job files: converts HCL2 text or JSON to the API's form of a job.
 //!
 //! The crate contains the syntax, the evaluation of expressions and the schema of blocks. `model` fills in defaults, and `api`
-//! validates jobs. `spec/jobspec.md` describes the language; section numbers in comments refer to that page.
+//! validates jobs. `docs/rules/jobspec.md` describes the language; section numbers in comments refer to that page.
 //!
 //! Pure: the caller reads files, and random values are derived from a seed.
 

@@ -1,4 +1,4 @@
-//! Values of expressions, and conversions between their kinds (`spec/jobspec.md` §8).
+//! Values of expressions, and conversions between their kinds (`docs/rules/jobspec.md` §8).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Change sets: the effects of one command on the state, as the log stores them and replicas apply them.
 //!
 //! A change set contains results. A replica stores them and updates its lookup tables, but never computes consequences, so
-//! that processes of different versions cannot diverge (design §1). A change holds the new value of one object, or the new
+//! that processes of different versions cannot diverge (`docs/architecture/commit-path.md`). A change holds the new value of one object, or the new
 //! values of some fields if many objects change in the same way. Whole objects contain their indexes and timestamps. The
 //! shorter forms take the index and timestamp of the change set.
 
@@ -50,7 +50,7 @@ pub struct ChangeSet {
 }
 
 string_enum! {
-    /// The kind of command that caused a change set. Events in event streams are named after it (`spec/http-api.md` §26).
+    /// The kind of command that caused a change set. Events in event streams are named after it (`docs/rules/http-api.md` §26).
     Cause, "cause" {
         /// A job was registered.
         JobRegistered => "JobRegistered",
@@ -117,7 +117,7 @@ pub enum Change {
     /// An evaluation was created or replaced.
     Eval(Arc<Evaluation>),
     /// A scheduler's outcome for an evaluation. It is stored like any other evaluation, but only this change ends the
-    /// broker's lease. The evaluation's snapshot index is that of the attempt (design §6).
+    /// broker's lease. The evaluation's snapshot index is that of the attempt (`docs/architecture/evaluations.md`).
     EvalOutcome(Arc<Evaluation>),
     /// A scheduler's plan for a job was accepted, in whole or in part. No plan from an older snapshot is accepted after
     /// it, and the next attempt on the evaluation needs a snapshot that includes it.
@@ -215,7 +215,7 @@ pub struct EvalsChanged {
     /// The evaluations.
     pub ids: Vec<EvalId>,
     /// New status and its description. `None` if only the modify index rises, so that the worker of an evaluation uses a
-    /// newer snapshot (design §10).
+    /// newer snapshot (`docs/architecture/commit-path.md`0).
     pub status: Option<(EvalStatus, Text)>,
     /// The evaluation that follows them.
     pub next_eval: Option<EvalId>,

@@ -14,7 +14,7 @@ string_enum! {
         Binpack => "binpack",
         /// Prefers the emptiest node.
         Spread => "spread",
-        /// Prefers the node whose free resources are most similar in proportion to the request (design §8).
+        /// Prefers the node whose free resources are most similar in proportion to the request (`docs/architecture/scheduling.md`).
         Align => "align",
     }
 }
@@ -34,7 +34,7 @@ pub struct SchedulerConfig {
     /// Whether the broker stops leasing evaluations to workers.
     pub pause_eval_broker: bool,
     /// The number of nodes that the reference implementation samples. It is only stored and returned: the scheduler
-    /// evaluates every node (design §8).
+    /// evaluates every node (`docs/architecture/scheduling.md`).
     pub node_limit: u64,
     /// Index of the change set that created it.
     pub create_index: Index,
@@ -102,7 +102,7 @@ pub struct Namespace {
 }
 
 string_enum! {
-    /// A service of which one process is active at a time. The plan applier grants the lease (design §5).
+    /// A service of which one process is active at a time. The plan applier grants the lease (`docs/architecture/leases.md`).
     Singleton, "service" {
         /// The service that queues evaluations.
         EvalBroker => "eval-broker",

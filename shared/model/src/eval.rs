@@ -14,7 +14,7 @@ use crate::{
 };
 
 string_enum! {
-    /// Status of an evaluation (`spec/scheduling.md` ).
+    /// Status of an evaluation (`docs/rules/scheduling.md` ).
     EvalStatus, "evaluation status" {
         /// The evaluation waits for a scheduler.
         Pending => "pending",
@@ -273,7 +273,7 @@ pub struct PlanAnnotations {
 /// Number of allocations of a group, by kind of change.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names are the API's (`spec/http-api.md` A.9)")]
+#[allow(missing_docs, reason = "the names are the API's (`docs/rules/http-api.md` A.9)")]
 pub struct DesiredUpdates {
     pub ignore: u64,
     pub place: u64,

@@ -94,9 +94,9 @@ uuid_ids! {
     /// Id of a deployment.
     DeploymentId, "deployment";
     /// Id of a command: a UUIDv7 generated from cluster time. A command that is repeated under the same id has no second
-    /// effect (design §6).
+    /// effect (`docs/architecture/commit-path.md`).
     RequestId, "request";
-    /// Id of one history of the log. When an operator accepts lost writes, a new history begins (design §4).
+    /// Id of one history of the log. When an operator accepts lost writes, a new history begins (`docs/architecture/log.md`).
     HistoryId, "history";
     /// Id of one running process of a service, for leases and announcements.
     ProcessId, "process";
@@ -182,7 +182,7 @@ impl Index {
     }
 }
 
-/// The number of times that a lease has changed hands. A command with an older epoch is refused (design §5).
+/// The number of times that a lease has changed hands. A command with an older epoch is refused (`docs/architecture/leases.md`).
 #[derive(
     Debug,
     Clone,

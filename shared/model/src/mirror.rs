@@ -37,7 +37,7 @@ pub(crate) trait Member<A>: Sized {
     fn write(&self) -> Option<A>;
 }
 
-/// Converts a member of an object that omits zeros (`spec/http-api.md` §8.5).
+/// Converts a member of an object that omits zeros (`docs/rules/http-api.md` §8.5).
 pub(crate) fn write_unless_zero<A, M: Member<A> + Default + PartialEq>(member: &M) -> Option<A> {
     if *member == M::default() { None } else { member.write() }
 }

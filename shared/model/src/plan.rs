@@ -1,7 +1,7 @@
 //! Plans, which schedulers propose and the plan applier verifies.
 //!
 //! A plan contains field changes and new placements, never whole objects, so that it does not overwrite changes that were
-//! made after the scheduler's snapshot (design §6).
+//! made after the scheduler's snapshot (`docs/architecture/evaluations.md`).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::deployment::{Deployment, DeploymentUpdate};
 use crate::eval::Evaluation;
 use crate::{AllocId, EvalId, Index, JobVersionKey, NodeId, Text};
 
-/// A scheduler's proposal for one job (`spec/scheduling.md` ).
+/// A scheduler's proposal for one job (`docs/rules/scheduling.md` ).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The evaluation that the plan was computed for.
@@ -275,7 +275,7 @@ pub enum Update {
     RescheduleFailed,
 }
 
-/// The scheduler's outcome of one attempt on an evaluation. It is sent in the same command as the plan (design §6).
+/// The scheduler's outcome of one attempt on an evaluation. It is sent in the same command as the plan (`docs/architecture/evaluations.md`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The evaluation after the attempt: status, descriptions, queued counts, failed groups, related ids.

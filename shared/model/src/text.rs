@@ -82,7 +82,7 @@ where
     deserializer.deserialize_str(ParseVisitor(what, parse))
 }
 
-/// Declares an enumeration whose values are strings in the API (`spec/http-api.md` Appendix B).
+/// Declares an enumeration whose values are strings in the API (`docs/rules/http-api.md` Appendix B).
 ///
 /// `as_str`, `Display`, `FromStr` and serde all use the same string, so that logs, tables, messages and API responses
 /// agree.

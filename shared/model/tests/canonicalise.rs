@@ -1,4 +1,4 @@
-//! Tests of the defaults by job type and of the merging of blocks (`spec/jobspec.md` §11, §12).
+//! Tests of the defaults by job type and of the merging of blocks (`docs/rules/jobspec.md` §11, §12).
 
 use api_types::*;
 use model::{RegistrationDefaults, canonicalise, canonicalise_for_registration};
@@ -243,7 +243,7 @@ fn checks_inherit_from_their_service() {
     );
 }
 
-/// The example of `spec/jobspec.md` §11, as the parser returns it.
+/// The example of `docs/rules/jobspec.md` §11, as the parser returns it.
 #[test]
 fn the_parsers_example() {
     let port = |label: &str, value| Port { label: text(label), value: Some(value), ..Port::default() };

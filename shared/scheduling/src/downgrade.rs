@@ -1,5 +1,5 @@
 //! Chooses the older job version that replaces failed, lost or migrating allocations while canaries are tried
-//! (`spec/scheduling.md` ).
+//! (`docs/rules/scheduling.md` ).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Dry runs: what registering a job would change (`spec/scheduling.md` §10.1). Nothing is written to the cluster.
+//! Dry runs: what registering a job would change (`docs/rules/scheduling.md` §10.1). Nothing is written to the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The scheduler of service and batch jobs: one attempt, from reconciliation to placement (`spec/scheduling.md` §7).
+//! The scheduler of service and batch jobs: one attempt, from reconciliation to placement (`docs/rules/scheduling.md` §7).
 
 use std::collections::{BTreeMap, BTreeSet};
 

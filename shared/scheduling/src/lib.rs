@@ -46,9 +46,9 @@ pub struct Attempt<'a> {
     pub state: &'a State,
     /// The evaluation.
     pub eval: &'a Evaluation,
-    /// The latest of the worker's clock, the snapshot's time and the evaluation's `wait_until` (design §4, *Time*).
+    /// The latest of the worker's clock, the snapshot's time and the evaluation's `wait_until` (`docs/architecture/evaluations.md`).
     pub now: Timestamp,
-    /// Number of attempts without progress since the last attempt that made progress (`spec/scheduling.md`,
+    /// Number of attempts without progress since the last attempt that made progress (`docs/rules/scheduling.md`,
     /// When it reaches the limit of the job's type, the proposal is an empty plan with a failed outcome, and a
     /// blocked evaluation for what could not be placed. Attempts that were refused as stale do not count.
     pub attempts_without_progress: u8,

@@ -1,4 +1,4 @@
-//! Placement metrics of failed groups (`spec/scheduling.md` §6.8).
+//! Placement metrics of failed groups (`docs/rules/scheduling.md` §6.8).
 
 use model::alloc::AllocMetric;
 use model::job::TaskGroup;

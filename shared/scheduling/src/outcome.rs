@@ -1,5 +1,5 @@
 //! The outcome of an attempt: the evaluation's new status, and the blocked evaluations for what could not be placed
-//! (`spec/scheduling.md` §1.6, R-7.1 to ).
+//! (`docs/rules/scheduling.md` §1.6, R-7.1 to ).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! Places the groups of a service or batch job: chooses a node for each placement that reconciliation wants, and
-//! decides what happens to the predecessors (`spec/scheduling.md` §7.12).
+//! decides what happens to the predecessors (`docs/rules/scheduling.md` §7.12).
 
 use model::alloc::{AllocMetric, AllocatedResources, RescheduleTracker};
 use model::job::{Job, TaskGroup};

@@ -1,5 +1,5 @@
 //! Application of change sets: stores the changed objects and maintains the indexes, without computing consequences
-//! (design §1).
+//! (`docs/architecture/state.md`).
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use crate::watch::{Watch, WatchKey, Watches};
 /// An immutable view of the state at one index.
 pub type Snapshot = Arc<State>;
 
-/// A copy of the state that follows the log, shared by all services of a process (design §4).
+/// A copy of the state that follows the log, shared by all services of a process (`docs/architecture/state.md`).
 ///
 /// Several writers may apply change sets concurrently. Readers never wait for writers, and writers never wait for readers.
 #[derive(Debug)]

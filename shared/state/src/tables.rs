@@ -67,7 +67,7 @@ impl Table {
     ];
 }
 
-/// Something that can gain capacity, by name (`spec/scheduling.md` ).
+/// Something that can gain capacity, by name (`docs/rules/scheduling.md` ).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnblockKey {
     /// Nodes of a computed class.
@@ -167,7 +167,7 @@ impl State {
         self.scope
     }
 
-    /// The history that its indexes belong to. Indexes of different histories are not comparable (design §4).
+    /// The history that its indexes belong to. Indexes of different histories are not comparable (`docs/architecture/log.md`).
     pub fn history(&self) -> HistoryId {
         self.history
     }
@@ -284,7 +284,7 @@ impl State {
     }
 
     /// The last index at which a scheduler's plan for the job was accepted, in whole or in part. The applier refuses later
-    /// plans from older snapshots (design §6). 0 if there was none.
+    /// plans from older snapshots (`docs/architecture/evaluations.md`). 0 if there was none.
     pub fn plan_index(&self, job: &JobKey) -> Index {
         self.jobs.plan_index(job)
     }

@@ -44,7 +44,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
 ///
 /// Epoch, index and fence are conditions on the single row that is updated. A statement that waited for another transaction
 /// evaluates them again on the row that the other transaction left. Conditions on any other table would be evaluated on the
-/// snapshot from before the wait (design §5).
+/// snapshot from before the wait (`docs/architecture/leases.md`).
 pub(crate) async fn append(
     connection: &mut PgConnection,
     guard: AppendGuard,

@@ -2,7 +2,7 @@
 //! they are no longer needed.
 //!
 //! A statement that alters the log's parent table would queue behind any open transaction that has read it, and every
-//! commit would queue behind that statement (design §4). So a partition is created as a plain table and attached; later it
+//! commit would queue behind that statement (`docs/architecture/log.md`). So a partition is created as a plain table and attached; later it
 //! is detached `concurrently` and then dropped. Each statement waits for a lock only as long as its connection allows, and
 //! is tried again later. [`trimming`](crate::trimming) decides which partitions are due.
 

@@ -146,7 +146,7 @@ impl Server {
         }
     }
 
-    /// Fails if the server does not have, or may not have, everything that was acknowledged (design §5).
+    /// Fails if the server does not have, or may not have, everything that was acknowledged (`docs/architecture/log.md`).
     async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
         // Read before the query, because an index that is observed during the query may be newer than its result.
         let observed = *self.observed.lock().unwrap_or_else(PoisonError::into_inner);

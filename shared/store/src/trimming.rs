@@ -1,4 +1,4 @@
-//! How much of the log is kept, and when its current partition is closed (design §4, *Trimming*). Pure: partitions and
+//! How much of the log is kept, and when its current partition is closed (`docs/architecture/log.md`). Pure: partitions and
 //! limits go in, a decision comes out.
 //!
 //! A partition is due when the object tables contain all of it and its newest change set is older than the limit. If the
@@ -9,7 +9,7 @@ use model::{Index, Nanos, Timestamp};
 
 use crate::partitions::{AHEAD, Attachment, Part};
 
-/// The log always goes back at least this far: the request log is read from it, and so is the end of a load (design §6).
+/// The log always goes back at least this far: the request log is read from it, and so is the end of a load (`docs/architecture/commit-path.md`).
 pub const LOG_KEEP_MIN: Nanos = Nanos::from_mins(10);
 /// About how many partitions hold the log that is kept: one is closed when it reaches this fraction of the retention time
 /// or of the maximum size. So the log that is kept is close to what was asked for.

@@ -188,7 +188,7 @@ impl Writer {
     /// the outcome is final.
     ///
     /// The transaction also writes the head: its own commit proves that what it found is on a synchronous standby as well
-    /// (design §5).
+    /// (`docs/architecture/commit-path.md`).
     ///
     /// # Errors
     /// [`Error::Deposed`] if another applier took over, which then owns the log. After any other error the outcome is still

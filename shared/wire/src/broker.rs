@@ -1,6 +1,6 @@
 //! Messages between scheduler workers and the evaluation broker.
 //!
-//! There is no ack message: the broker sees in the feed that an evaluation is finished (design §6). Tokens only avoid
+//! There is no ack message: the broker sees in the feed that an evaluation is finished (`docs/architecture/evaluations.md`). Tokens only avoid
 //! wasted work; the applier prevents two workers from placing the same allocations.
 
 use model::job::JobType;

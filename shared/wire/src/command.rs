@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::envelope::kinds;
 use crate::node::AllocReport;
 
-/// Duration of a lease that is not renewed (design §5).
+/// Duration of a lease that is not renewed (`docs/architecture/leases.md`).
 pub const LEASE: Duration = Duration::from_secs(3);
 
 /// A request to change the cluster's state. The response is [`Answer`].
@@ -167,7 +167,7 @@ pub struct Transition {
     pub trigger: EvalTrigger,
 }
 
-/// A scheduler's plan with the outcome of its evaluation, as one command (design §6).
+/// A scheduler's plan with the outcome of its evaluation, as one command (`docs/architecture/evaluations.md`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubmitPlan {
     /// The proposed plan. An empty plan counts as a plan.
@@ -214,7 +214,7 @@ pub struct EvalUpdate {
     pub unless_changed_since: Option<Index>,
 }
 
-/// Maximum number of evaluations in one [`DeleteEvals`] (`spec/scheduling.md` §12, *ids per delete request*).
+/// Maximum number of evaluations in one [`DeleteEvals`] (`docs/rules/scheduling.md` §12, *ids per delete request*).
 pub const EVALS_DELETED_MAX: usize = 7_281;
 
 /// Deletes evaluations in any status. Refused unless the broker is paused (http-api §15).
@@ -275,7 +275,7 @@ pub struct NodeReport {
     pub node: NodeId,
     /// Boot number of its agent.
     pub boot: u32,
-    /// Set if the report covers all non-terminal allocations of the node (design §6).
+    /// Set if the report covers all non-terminal allocations of the node (`docs/architecture/agents.md`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_since: Option<Index>,
     /// Reports of the allocations.
@@ -440,7 +440,7 @@ pub struct AddRootKey {
     pub key: RootKey,
 }
 
-/// Requests the lease of a singleton service for a process (design §5).
+/// Requests the lease of a singleton service for a process (`docs/architecture/leases.md`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeLease {
     /// The service.
@@ -535,7 +535,7 @@ pub enum PlanVerdict {
     Part,
     /// Nothing: the plan was verified, and no part of it fitted. Counts as an attempt.
     Nothing,
-    /// Nothing: the plan was not verified, because its snapshot was too old. Does not count as an attempt (design §6).
+    /// Nothing: the plan was not verified, because its snapshot was too old. Does not count as an attempt (`docs/architecture/evaluations.md`).
     Stale,
 }
 

@@ -17,7 +17,7 @@ pub const HEADER_DEADLINE_MS: &str = "Drover-Deadline-Ms";
 /// Header: the W3C trace context.
 pub const HEADER_TRACE: &str = "traceparent";
 
-/// Maximum size of a command's body, in bytes (design §4). NATS accepts it only if the server's `max_payload`, 1 MiB by
+/// Maximum size of a command's body, in bytes (`docs/architecture/commit-path.md`). NATS accepts it only if the server's `max_payload`, 1 MiB by
 /// default, is raised. Servers for Drover have to be configured so.
 pub const COMMAND_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of a change set in the feed, in bytes. For a larger one, the feed carries only its index, and replicas

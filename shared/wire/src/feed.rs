@@ -11,7 +11,7 @@ use crate::envelope::kinds;
 /// ([`CHANGES_BYTES_MAX`](crate::envelope::CHANGES_BYTES_MAX)); further messages hold the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// The history of the log that they belong to. A replica of another history reloads (design §4).
+    /// The history of the log that they belong to. A replica of another history reloads (`docs/architecture/log.md`).
     pub history: HistoryId,
     /// Index of the first change set.
     pub first: Index,

@@ -1,7 +1,7 @@
 //! Messages between the API and an agent about the files and logs of its allocations, on
 //! [`Subject::AgentFiles`](crate::Subject::AgentFiles).
 //!
-//! Files are pulled: every request gives the start and the maximum number of bytes, and gets one response (design §6).
+//! Files are pulled: every request gives the start and the maximum number of bytes, and gets one response (`docs/architecture/agents.md`).
 //! A reader that follows a file or a log sends another request from the end of the last response, with a time to wait
 //! for new data.
 //!

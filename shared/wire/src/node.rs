@@ -1,4 +1,4 @@
-//! Messages between agents and the node-tracker. Agents receive desired state, not instructions (design §6).
+//! Messages between agents and the node-tracker. Agents receive desired state, not instructions (`docs/architecture/agents.md`).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::envelope::kinds;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkIndex {
     /// The history that the index belongs to. An agent may have seen indexes of a database that was since restored to
-    /// an earlier state; these indexes are not valid in the new history (design §4).
+    /// an earlier state; these indexes are not valid in the new history (`docs/architecture/log.md`).
     pub history: HistoryId,
     /// The index.
     pub index: Index,
@@ -76,7 +76,7 @@ pub struct NodeResponse {
     /// Index of the node's work. An agent whose work is older requests it.
     pub work_index: WorkIndex,
     /// Set for a node that is not ready yet after it was missing. Until it is ready, the agent reports all its
-    /// non-terminal allocations, with this index (design §6).
+    /// non-terminal allocations, with this index (`docs/architecture/agents.md`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_all: Option<Index>,
 }

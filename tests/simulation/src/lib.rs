@@ -1,5 +1,5 @@
 //! A simulation of a whole cluster: the real cores of the plan applier, the broker, the workers and the node-tracker
-//! run on a simulated network, database and clock (design §9). One seed determines one history. In a history messages
+//! run on a simulated network, database and clock (`docs/architecture/testing.md`). One seed determines one history. In a history messages
 //! are lost, duplicated, delayed and reordered; processes are killed, stopped and resumed; clocks differ; and the
 //! outcome of a commit can be unknown.
 //!

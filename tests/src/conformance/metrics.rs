@@ -25,7 +25,7 @@ const MEMBERS: [&str; 10] = [
 
 /// Returns the differences between the metrics of placements that otherwise agree, in pairs.
 ///
-/// The order in which allocations are placed is open (`spec/scheduling.md` §0), and the metrics of a node depend on
+/// The order in which allocations are placed is open (`docs/rules/scheduling.md` §0), and the metrics of a node depend on
 /// what was placed on it before. So the metrics of a group's allocations on one node need only agree in some order. If
 /// several groups are placed, scores that depend on earlier placements are not compared.
 pub(super) fn of_placements(path: &str, expected: &[Value], got: &[Value]) -> Vec<String> {

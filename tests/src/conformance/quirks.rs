@@ -6,7 +6,7 @@ use crate::recorded::Case;
 /// The parts of a case that may differ because of one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exemption {
-    /// The rule of `spec/scheduling.md`.
+    /// The rule of `docs/rules/scheduling.md`.
     pub rule: &'static str,
     /// Whether other nodes and preempted allocations are accepted. The case is then compared as one with
     /// `compare.nodes` `any`.

@@ -339,7 +339,7 @@ fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
     }
 }
 
-/// Whether an allocation counts in a view (`spec/scheduling.md` ).
+/// Whether an allocation counts in a view (`docs/rules/scheduling.md` ).
 fn counts(alloc: &Allocation, view: View) -> bool {
     let held = !alloc.client_status.is_terminal();
     match view {

@@ -1,4 +1,4 @@
-//! Files, logs, stats and task commands of allocations, requested from the agent of their node (design §6).
+//! Files, logs, stats and task commands of allocations, requested from the agent of their node (`docs/architecture/agents.md`).
 //!
 //! The next piece of a file is requested only after the client has taken the previous one, so nothing accumulates. Refusals
 //! of the agent become HTTP errors here. The agent decides which files may be read.

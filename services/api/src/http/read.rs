@@ -1,4 +1,4 @@
-//! Reads: their consistency (design §4, *Reading what was written*) and blocking queries (http-api §5).
+//! Reads: their consistency (`docs/architecture/http-api.md`) and blocking queries (http-api §5).
 //!
 //! A default read requests the head from the applier and waits until the replica has reached its index. Reads that arrive
 //! while a request is in flight share the next one. So the head is always confirmed after the read arrived: its index

@@ -1,4 +1,4 @@
-//! Route that plans a job without registering it (http-api §11.3, `spec/scheduling.md` §10). Nothing is written: the
+//! Route that plans a job without registering it (http-api §11.3, `docs/rules/scheduling.md` §10). Nothing is written: the
 //! scheduler's core runs here on a copy of the state.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `drover config validate`: checks configuration files of the agent (`spec/cli.md` §14, `spec/agent.md` A-33).
+//! `drover config validate`: checks configuration files of the agent (`docs/rules/cli.md` §14, `docs/rules/agent.md` A-33).
 
 use std::io::Write as _;
 use std::path::PathBuf;

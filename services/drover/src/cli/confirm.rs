@@ -1,4 +1,4 @@
-//! Confirmation prompts (`spec/cli.md` 1.6).
+//! Confirmation prompts (`docs/rules/cli.md` 1.6).
 
 use std::io::{BufRead as _, Write as _};
 

@@ -1,4 +1,4 @@
-//! Parsing of flags with one dash or two (`spec/cli.md` 1.1), and the flags that all commands share (1.2).
+//! Parsing of flags with one dash or two (`docs/rules/cli.md` 1.1), and the flags that all commands share (1.2).
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! Ids, times and sizes in human notation (`spec/cli.md` §2).
+//! Ids, times and sizes in human notation (`docs/rules/cli.md` §2).
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! The command line for users and their scripts: commands that use a cluster's HTTP API only (`spec/cli.md`). Scripts depend
+//! The command line for users and their scripts: commands that use a cluster's HTTP API only (`docs/rules/cli.md`). Scripts depend
 //! on their names, flags, columns and exit codes.
 
 pub(crate) mod agent_info;

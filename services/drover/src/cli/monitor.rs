@@ -1,4 +1,4 @@
-//! The lines that are printed while an evaluation and its allocations are followed (`spec/cli.md`, *job run*). Pure: takes
+//! The lines that are printed while an evaluation and its allocations are followed (`docs/rules/cli.md`, *job run*). Pure: takes
 //! successive snapshots, and returns lines, what to wait for next, and finally an exit code. [`super::follow`] fetches the
 //! snapshots.
 

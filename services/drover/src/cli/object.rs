@@ -1,4 +1,4 @@
-//! Output for programs: the API's object as JSON, or formatted by a Go template (`spec/cli.md` 1.5).
+//! Output for programs: the API's object as JSON, or formatted by a Go template (`docs/rules/cli.md` 1.5).
 
 use anyhow::Context as _;
 use gotmpl::{Template, to_value};

@@ -1,4 +1,4 @@
-//! Standard output and standard error, with colours on terminals (`spec/cli.md` §2).
+//! Standard output and standard error, with colours on terminals (`docs/rules/cli.md` §2).
 
 use std::io::{IsTerminal as _, Write as _};
 

@@ -1,4 +1,4 @@
-//! The output of a command, as lines: tables, blocks of keys and values, titles (`spec/cli.md` §2). Pure;
+//! The output of a command, as lines: tables, blocks of keys and values, titles (`docs/rules/cli.md` §2). Pure;
 //! [`super::output`] writes it.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Lookup of objects by prefixes of their ids (`spec/cli.md` 1.4).
+//! Lookup of objects by prefixes of their ids (`docs/rules/cli.md` 1.4).
 
 use serde::de::DeserializeOwned;
 

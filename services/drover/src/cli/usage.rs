@@ -1,4 +1,4 @@
-//! Messages and exit codes for invalid arguments (`spec/cli.md` §3): help if a command is missing or unknown, and *not built
+//! Messages and exit codes for invalid arguments (`docs/rules/cli.md` §3): help if a command is missing or unknown, and *not built
 //! yet* if Nomad has the command and Drover does not.
 
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::args::Cli;
 /// The exit code for unknown commands.
 const EXIT_UNKNOWN_COMMAND: u8 = 127;
 
-/// The commands of `spec/cli.md` §15 that are missing here, one group per line, with their aliases at the end.
+/// The commands of `docs/rules/cli.md` §15 that are missing here, one group per line, with their aliases at the end.
 const DOCUMENTED: &str = "
 acl auth-method create|delete|info|list|update
 acl binding-rule create|delete|info|list|update

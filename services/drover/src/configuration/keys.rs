@@ -1,5 +1,5 @@
 //! All keys of the reference's agent configuration, and Drover's own: the type of their values, and their support here
-//! (`spec/http-api.md` C.2 to C.5). A key that is in no list is unknown.
+//! (`docs/rules/http-api.md` C.2 to C.5). A key that is in no list is unknown.
 
 use super::value_type::{COUNT, SMALL, Type, WHOLE};
 

@@ -1,4 +1,4 @@
-//! The agent's configuration files (`spec/agent.md` A-33, `spec/http-api.md` C.2 to C.5): this module finds and parses them,
+//! The agent's configuration files (`docs/rules/agent.md` A-33, `docs/rules/http-api.md` C.2 to C.5): this module finds and parses them,
 //! checks their keys, and merges them into [`Settings`].
 //!
 //! A known key is a setting, has no effect here for a stated reason, or is not built yet. An unknown key or an invalid value

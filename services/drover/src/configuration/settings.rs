@@ -1,4 +1,4 @@
-//! The settings that configuration files can contain (`spec/http-api.md` C.2 to C.5).
+//! The settings that configuration files can contain (`docs/rules/http-api.md` C.2 to C.5).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Settings of the garbage collection: how old objects must be (spec/scheduling.md §12.2).
+//! Settings of the garbage collection: how old objects must be (docs/rules/scheduling.md §12.2).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Judging: verifies a command against the state and computes its changes, including all consequences, at the command's own
-//! index (design §1).
+//! index (`docs/architecture/commit-path.md`).
 //!
 //! Pure: the time, the index and the liveness of lease holders come from the caller. The caller also decides the order of
 //! commands, what is durable, and when senders are answered. There is a file for each kind of command. Shared consequences
@@ -61,7 +61,7 @@ pub struct Inputs<'a> {
     pub request_id: RequestId,
     /// The trace that the command belongs to. Evaluations that the command creates continue it.
     pub trace: Option<TraceContext>,
-    /// Whether the holder of a lease is alive (design §5).
+    /// Whether the holder of a lease is alive (`docs/architecture/leases.md`).
     pub is_live: &'a dyn Fn(&Lease) -> bool,
 }
 

@@ -1,6 +1,6 @@
 //! Applies nodes' reports about the status of their allocations (N-7).
 //!
-//! Lost, repeated and reordered reports cost only time: a report that is older than the known state is ignored (design §6).
+//! Lost, repeated and reordered reports cost only time: a report that is older than the known state is ignored (`docs/architecture/agents.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

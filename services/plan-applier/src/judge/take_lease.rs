@@ -1,4 +1,4 @@
-//! Grants a singleton's lease to a process (design §5).
+//! Grants a singleton's lease to a process (`docs/architecture/leases.md`).
 
 use model::Epoch;
 use model::change::Change;

@@ -94,7 +94,7 @@ impl<'a> Work<'a> {
         applied.map_err(|error| refusal(RefusalKind::Invalid, error.to_string()))
     }
 
-    /// Refuses a command from a process that is no longer the active one of its service (design §5).
+    /// Refuses a command from a process that is no longer the active one of its service (`docs/architecture/leases.md`).
     pub(super) fn check_epoch(&self, service: Singleton, epoch: Epoch) -> Result<(), Refusal> {
         let current = self.state.lease(service).map(|lease| lease.epoch);
         if current == Some(epoch) || is_planted(Bug::AcceptsOldEpochs) {

@@ -1,5 +1,5 @@
 //! Converts blocks to the job. One small function per block reads all of its attributes and inner blocks
-//! (`spec/jobspec.md` §9). Anything in the file that no function reads is an error.
+//! (`docs/rules/jobspec.md` §9). Anything in the file that no function reads is an error.
 
 mod block;
 mod connect;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::string_enum;
 use crate::{Nanos, NodeId, Text};
 
-/// Metrics of one placement pass (`spec/scheduling.md` ), stored once per group and plan.
+/// Metrics of one placement pass (`docs/rules/scheduling.md` ), stored once per group and plan.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AllocMetric {
@@ -81,11 +81,11 @@ pub struct TaskShortage {
 }
 
 string_enum! {
-    /// A component of a node's score (`spec/scheduling.md` §§6.4 to 6.6).
+    /// A component of a node's score (`docs/rules/scheduling.md` §§6.4 to 6.6).
     Scorer, "scorer" {
         /// How full, or how empty, the node becomes.
         Binpack => "binpack",
-        /// How similar the free resources are to the request in proportion (design §8).
+        /// How similar the free resources are to the request in proportion (`docs/architecture/scheduling.md`).
         Align => "align",
         /// Whether devices have preferred attributes.
         Devices => "devices",

@@ -42,7 +42,7 @@ string_enum! {
 }
 
 impl DesiredStatus {
-    /// Whether the allocation should no longer run (`spec/scheduling.md` §0, *server-terminal*).
+    /// Whether the allocation should no longer run (`docs/rules/scheduling.md` §0, *server-terminal*).
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Stop | Self::Evict)
     }
@@ -67,7 +67,7 @@ string_enum! {
 }
 
 impl ClientStatus {
-    /// Whether the allocation no longer runs on its node (`spec/scheduling.md` §0, *client-terminal*).
+    /// Whether the allocation no longer runs on its node (`docs/rules/scheduling.md` §0, *client-terminal*).
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed | Self::Lost)
     }
@@ -207,7 +207,7 @@ pub struct AllocExtra {
     pub network: Option<Arc<NetworkStatus>>,
 }
 
-/// The number of an agent's report. It rises with each report, also across restarts of the agent (design §6).
+/// The number of an agent's report. It rises with each report, also across restarts of the agent (`docs/architecture/agents.md`).
 ///
 /// The upper half is the boot number of the agent. The lower half counts the reports of the allocation during that boot.
 /// 0 means no report.

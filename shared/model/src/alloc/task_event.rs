@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::text::quoted;
 use crate::{Nanos, Text, Timestamp};
 
-/// An event in the life of a task (`spec/agent.md` ).
+/// An event in the life of a task (`docs/rules/agent.md` ).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskEvent {
     /// When it happened.

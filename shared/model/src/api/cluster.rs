@@ -58,7 +58,7 @@ mirror! {
     }
 }
 
-// Quotas and the configuration of pools, Vault and Consul are not part of the domain (`spec/http-api.md` §19).
+// Quotas and the configuration of pools, Vault and Consul are not part of the domain (`docs/rules/http-api.md` §19).
 mirror! {
     Namespace = Namespace {
         name: "Name",

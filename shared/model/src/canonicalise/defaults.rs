@@ -23,9 +23,9 @@ pub(super) const CPU_MHZ: i64 = 100;
 pub(super) const MEMORY_MB: i64 = 300;
 /// Number of instances of a device (N-18.13).
 pub(super) const DEVICES: u64 = 1;
-/// NUMA affinity (`spec/jobspec.md` §9.2).
+/// NUMA affinity (`docs/rules/jobspec.md` §9.2).
 pub(super) const NUMA_AFFINITY: &str = "none";
-/// Host network of a port (`spec/jobspec.md` §9.3).
+/// Host network of a port (`docs/rules/jobspec.md` §9.3).
 pub(super) const HOST_NETWORK: &str = "default";
 /// Time between the kill signal and forced termination of a task (N-18.9).
 pub(super) const KILL_TIMEOUT: Nanos = Nanos::from_secs(5);
@@ -51,11 +51,11 @@ pub(super) const DOWNLOADS: &str = "local/";
 /// Name of the Consul or Vault cluster in the node's configuration (N-18.12).
 pub(super) const CLUSTER: &str = "default";
 
-/// Path of the socket directory of a CSI plugin (`spec/jobspec.md` §9.2).
+/// Path of the socket directory of a CSI plugin (`docs/rules/jobspec.md` §9.2).
 pub(super) const CSI_MOUNT_DIR: &str = "/csi";
-/// Path where a CSI plugin stages volumes (`spec/jobspec.md` §9.2).
+/// Path where a CSI plugin stages volumes (`docs/rules/jobspec.md` §9.2).
 pub(super) const CSI_STAGE_DIR: &str = "/local/csi";
-/// Time within which a CSI plugin must respond (`spec/jobspec.md` §9.2).
+/// Time within which a CSI plugin must respond (`docs/rules/jobspec.md` §9.2).
 pub(super) const CSI_HEALTH_TIMEOUT: Nanos = Nanos::from_secs(30);
 
 /// Operand of a constraint or an affinity (N-18.13).
@@ -72,7 +72,7 @@ pub(super) const TIME_ZONE: &str = "UTC";
 pub(super) const PAYLOAD: &str = "optional";
 /// Type of a group's scaling policy (N-18.13).
 pub(super) const SCALING_TYPE: &str = "horizontal";
-/// Number of allocations of a group in a region of a multi-region job (`spec/jobspec.md` §9.1).
+/// Number of allocations of a group in a region of a multi-region job (`docs/rules/jobspec.md` §9.1).
 pub(super) const REGION_COUNT: i64 = 1;
 
 /// Provider of a service (N-18.13).
@@ -81,16 +81,16 @@ pub(super) const SERVICE_PROVIDER: &str = "consul";
 pub(super) const ADDRESS_MODE: &str = "auto";
 /// How checks affect a deployment (N-18.13).
 pub(super) const ON_UPDATE: &str = "require_healthy";
-/// Weight of a service while its checks pass or warn (`spec/jobspec.md` §12).
+/// Weight of a service while its checks pass or warn (`docs/rules/jobspec.md` §12).
 pub(super) const SERVICE_WEIGHT: i64 = 1;
 /// Time after a start during which failures of a check do not count (N-18.13).
 pub(super) const CHECK_GRACE: Nanos = Nanos::from_secs(1);
-/// How long a gateway waits for a connection (`spec/jobspec.md` §9.3).
+/// How long a gateway waits for a connection (`docs/rules/jobspec.md` §9.3).
 pub(super) const CONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 
-/// Name of the default workload identity of a task (`spec/jobspec.md` §12).
+/// Name of the default workload identity of a task (`docs/rules/jobspec.md` §12).
 pub(super) const IDENTITY: &str = "default";
-/// Audience of the default workload identity (`spec/jobspec.md` §12).
+/// Audience of the default workload identity (`docs/rules/jobspec.md` §12).
 pub(super) const IDENTITY_AUDIENCE: &str = "nomadproject.io";
 
 /// Ephemeral disk of a group (N-18.7).
@@ -171,7 +171,7 @@ impl<T> Block<T> {
     }
 }
 
-/// The blocks whose defaults depend on the type of the job (N-18.3 to N-18.6, `spec/jobspec.md` §12).
+/// The blocks whose defaults depend on the type of the job (N-18.3 to N-18.6, `docs/rules/jobspec.md` §12).
 pub(super) struct Policies {
     pub(super) restart: Block<RestartPolicy>,
     pub(super) reschedule: Block<ReschedulePolicy>,

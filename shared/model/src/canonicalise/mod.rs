@@ -1,6 +1,6 @@
 //! Default values of jobs.
 //!
-//! [`canonicalise`] fills in the defaults of a job of the API, as the parse route does on request (`spec/jobspec.md` §11,
+//! [`canonicalise`] fills in the defaults of a job of the API, as the parse route does on request (`docs/rules/jobspec.md` §11,
 //! §12). [`canonicalise_for_registration`] also applies the changes that the server makes at admission. Both work in place
 //! and are idempotent. The default values are in `defaults`, the rules in the other files. Nothing here validates a job:
 //! invalid values are left unchanged.

@@ -1,4 +1,4 @@
-//! Changes that the server makes at admission, which are visible when the job is read (`spec/jobspec.md` §12).
+//! Changes that the server makes at admission, which are visible when the job is read (`docs/rules/jobspec.md` §12).
 //!
 //! Constraints, tasks and ports that Consul, Vault and Connect imply are not added. Ids of scaling policies are assigned
 //! elsewhere; they are taken from the stored job or new (N-17.13).

@@ -1,4 +1,4 @@
-//! Human-readable differences between two versions of a job (`spec/scheduling.md` §10.3).
+//! Human-readable differences between two versions of a job (`docs/rules/scheduling.md` §10.3).
 //!
 //! The differences are computed from jobs of the API. [`shapes`] lists the fields and blocks that are compared, and
 //! [`tree`] compares them. [`annotate`] adds the results of a dry run of the scheduler.

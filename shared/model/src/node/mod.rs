@@ -117,7 +117,7 @@ impl fmt::Debug for Secret {
 pub struct NodeSpec {
     /// Secret that proves that a later registration comes from the same agent (N-2.6).
     pub secret_id: Secret,
-    /// Number of times that the agent has started, counted on its disk. Reports of another boot are dropped (design §6).
+    /// Number of times that the agent has started, counted on its disk. Reports of another boot are dropped (`docs/architecture/agents.md`).
     pub boot: u32,
     /// Its name, usually the host name.
     pub name: Text,

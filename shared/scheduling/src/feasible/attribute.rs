@@ -1,4 +1,4 @@
-//! Typed values: device attributes, and the literals of constraints on them (`spec/scheduling.md` ).
+//! Typed values: device attributes, and the literals of constraints on them (`docs/rules/scheduling.md` ).
 
 use std::cmp::Ordering;
 

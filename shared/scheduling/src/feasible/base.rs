@@ -1,4 +1,4 @@
-//! The base set of a job: ready nodes of the job's pool and datacenters (`spec/scheduling.md` ).
+//! The base set of a job: ready nodes of the job's pool and datacenters (`docs/rules/scheduling.md` ).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The properties that a node must have for a job or a group, as an ordered list of checks. The first check that fails
-//! gives the reason (`spec/scheduling.md` ).
+//! gives the reason (`docs/rules/scheduling.md` ).
 
 use model::Text;
 use model::job::{NetworkResource, Port, TaskGroup};

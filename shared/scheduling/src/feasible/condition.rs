@@ -1,4 +1,4 @@
-//! A condition on a node: two operands and an operator (`spec/scheduling.md` ).
+//! A condition on a node: two operands and an operator (`docs/rules/scheduling.md` ).
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};

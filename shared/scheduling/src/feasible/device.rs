@@ -1,4 +1,4 @@
-//! Device requests: which device groups of a node match them, regardless of other allocations (`spec/scheduling.md`
+//! Device requests: which device groups of a node match them, regardless of other allocations (`docs/rules/scheduling.md`
 //!
 
 use std::cmp::Ordering;

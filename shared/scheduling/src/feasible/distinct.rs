@@ -1,4 +1,4 @@
-//! Rules among a job's own allocations: `distinct_hosts` and `distinct_property` (`spec/scheduling.md` §5.4).
+//! Rules among a job's own allocations: `distinct_hosts` and `distinct_property` (`docs/rules/scheduling.md` §5.4).
 
 use model::Text;
 use model::job::{Constraint, Job, Operand, TaskGroup};

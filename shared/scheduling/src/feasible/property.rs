@@ -1,4 +1,4 @@
-//! Counts how often each value of a node property is used by a job or one of its groups (`spec/scheduling.md`,
+//! Counts how often each value of a node property is used by a job or one of its groups (`docs/rules/scheduling.md`,
 //! Used by `distinct_property` and spreads.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Versions in constraints: lenient parsing, and two sets of comparison rules (`spec/scheduling.md` ).
+//! Versions in constraints: lenient parsing, and two sets of comparison rules (`docs/rules/scheduling.md` ).
 
 use std::cmp::Ordering;
 

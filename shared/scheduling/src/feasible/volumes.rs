@@ -1,4 +1,4 @@
-//! Volumes that a group requests: which nodes have them, and whether they can be claimed (`spec/scheduling.md` §§5.7,
+//! Volumes that a group requests: which nodes have them, and whether they can be claimed (`docs/rules/scheduling.md` §§5.7,
 //! 5.8). Never cached by class, because claims and other allocations matter, too.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! A pass over all nodes that records complete metrics: which nodes were filtered and why, which amounts were
-//! exhausted, and the five best nodes (`spec/scheduling.md` §6.8). It finds the same best node as the fast path of
+//! exhausted, and the five best nodes (`docs/rules/scheduling.md` §6.8). It finds the same best node as the fast path of
 //! [`super`].
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Victims that free CPU, memory and disk (`spec/scheduling.md` §9.2).
+//! Victims that free CPU, memory and disk (`docs/rules/scheduling.md` §9.2).
 
 use model::alloc::Demand;
 use state::AllocRef;

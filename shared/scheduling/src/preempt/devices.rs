@@ -1,4 +1,4 @@
-//! Victims that free devices (`spec/scheduling.md` §9.4).
+//! Victims that free devices (`docs/rules/scheduling.md` §9.4).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

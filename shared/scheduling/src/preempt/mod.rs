@@ -1,4 +1,4 @@
-//! Preemption: which allocations of lower-priority jobs are stopped to free resources on a node (`spec/scheduling.md`
+//! Preemption: which allocations of lower-priority jobs are stopped to free resources on a node (`docs/rules/scheduling.md`
 //! §9).
 //!
 //! Shortages are resolved one by one in the order in which a placement meets them: ports, devices, and last CPU, memory

@@ -1,4 +1,4 @@
-//! Victims that free ports and bandwidth (`spec/scheduling.md` §9.3).
+//! Victims that free ports and bandwidth (`docs/rules/scheduling.md` §9.3).
 
 use std::collections::BTreeMap;
 

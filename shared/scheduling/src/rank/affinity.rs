@@ -1,4 +1,4 @@
-//! Node affinities: how desirable a node is (`spec/scheduling.md` ).
+//! Node affinities: how desirable a node is (`docs/rules/scheduling.md` ).
 
 use model::job::{Affinity, JobSpec, TaskGroup};
 use state::NodeRef;

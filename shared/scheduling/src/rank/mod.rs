@@ -1,4 +1,4 @@
-//! Ranking: scores of feasible nodes for a group (`spec/scheduling.md` §§6.4 to 6.6, design §8).
+//! Ranking: scores of feasible nodes for a group (`docs/rules/scheduling.md` §§6.4 to 6.6, `docs/architecture/scheduling.md`).
 //!
 //! The score of a node is the mean of several scores. All of them except the spread's depend only on the node: on its
 //! free resources, on the number of the group's allocations on it, and on its attributes. So a placement changes these
@@ -25,7 +25,7 @@ pub(crate) use spread::{Level, Spreads};
 const FITNESS_MAX: f64 = 18.0;
 /// Constant of the bin-packing fitness, `FULL - total`.
 const FULL: f64 = 20.0;
-/// Scores are compared as multiples of 1 / `STEPS`, so scores that differ by less are equal (design §8).
+/// Scores are compared as multiples of 1 / `STEPS`, so scores that differ by less are equal (`docs/architecture/scheduling.md`).
 const STEPS: f64 = 1e12;
 /// Up to this many nodes of a page are scored one by one.
 const FEW_NODES: u32 = 8;

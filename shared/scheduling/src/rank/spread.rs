@@ -1,5 +1,5 @@
 //! Spreads: scores of nodes by how evenly a group is distributed over the values of an attribute, or by how close it is
-//! to given targets (`spec/scheduling.md` §6.6).
+//! to given targets (`docs/rules/scheduling.md` §6.6).
 //!
 //! The boost of a node depends on the node's value and on the counts of the values in use. Values with equal counts
 //! have the same boost. Therefore nodes are grouped by *tuple* (one value of each spread), and tuples by *level* (the

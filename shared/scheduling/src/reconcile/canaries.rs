@@ -1,5 +1,5 @@
 //! Canaries of a group: those that are no longer needed, those that exist, and those that are missing
-//! (`spec/scheduling.md` ).
+//! (`docs/rules/scheduling.md` ).
 
 use std::collections::BTreeSet;
 

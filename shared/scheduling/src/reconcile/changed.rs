@@ -1,5 +1,5 @@
 //! Decides whether two versions of a group differ in a way that running tasks cannot adopt without a restart
-//! (`spec/scheduling.md` ).
+//! (`docs/rules/scheduling.md` ).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Classifies allocations by their own status and the status of their nodes (`spec/scheduling.md` to
+//! Classifies allocations by their own status and the status of their nodes (`docs/rules/scheduling.md` to
 //!
 
 use model::alloc::{AllocState, ClientStatus, DesiredStatus};

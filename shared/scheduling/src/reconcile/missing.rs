@@ -1,5 +1,5 @@
 //! Determines what has to be placed: successors of failed, lost and migrating allocations, and new allocations up to
-//! the count (`spec/scheduling.md` ).
+//! the count (`docs/rules/scheduling.md` ).
 
 use model::alloc::ClientStatus;
 use state::AllocRef;

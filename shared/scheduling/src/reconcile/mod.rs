@@ -1,5 +1,5 @@
 //! Reconciliation: which allocations of a group are kept, stopped, updated, replaced or rescheduled
-//! (`spec/scheduling.md` §§7.3 to 7.11).
+//! (`docs/rules/scheduling.md` §§7.3 to 7.11).
 //!
 //! It decides what should be placed, not where. `sets` sorts a group's allocations into sets by status and node
 //! (`classify`, `reschedule`, `reconnect`), `surplus` selects allocations above the count, `update` finds allocations
@@ -258,7 +258,7 @@ fn is_done(entry: &rollout::GroupEntry) -> bool {
             && (group.desired_canaries == 0 || group.promoted)
 }
 
-/// The index in an allocation's name, 0 if the name has none (`spec/scheduling.md` §0).
+/// The index in an allocation's name, 0 if the name has none (`docs/rules/scheduling.md` §0).
 pub(crate) fn number(alloc: AllocRef<'_>) -> u32 {
     alloc.name_index().unwrap_or(0)
 }

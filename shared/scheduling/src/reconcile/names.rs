@@ -1,4 +1,4 @@
-//! Indexes in the names of a group's allocations: which are in use, and which come next (`spec/scheduling.md` §7.9).
+//! Indexes in the names of a group's allocations: which are in use, and which come next (`docs/rules/scheduling.md` §7.9).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Reconnecting allocations: whether the original or its replacement is kept (`spec/scheduling.md` ).
+//! Reconnecting allocations: whether the original or its replacement is kept (`docs/rules/scheduling.md` ).
 //! Also lost allocations whose replacement is delayed.
 
 use std::collections::BTreeMap;

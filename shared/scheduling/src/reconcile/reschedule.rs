@@ -1,4 +1,4 @@
-//! Rescheduling: whether and when a failed allocation is replaced (`spec/scheduling.md` §7.8).
+//! Rescheduling: whether and when a failed allocation is replaced (`docs/rules/scheduling.md` §7.8).
 
 use model::alloc::{ClientStatus, DesiredStatus, RescheduleEvent, RescheduleOutcome, RescheduleTracker};
 use model::job::{DelayFunction, ReschedulePolicy};
@@ -220,7 +220,7 @@ fn failure_time(alloc: AllocRef<'_>) -> Timestamp {
     if last.is_set() { last } else { alloc.modify_time() }
 }
 
-/// Whether there are task states, and all of them are successful (`spec/scheduling.md` §0).
+/// Whether there are task states, and all of them are successful (`docs/rules/scheduling.md` §0).
 pub(crate) fn ran_successfully(alloc: AllocRef<'_>) -> bool {
     let states = alloc.task_states().unpack().unwrap_or_default();
     !states.is_empty() && states.iter().all(|state| state.successful())

@@ -1,5 +1,5 @@
 //! The deployment of the job's current version: which deployment it is, its groups, when it is created and completed
-//! (`spec/scheduling.md` §7.3, R-7.17, R-7.88 to ).
+//! (`docs/rules/scheduling.md` §7.3, R-7.17, R-7.88 to ).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sorts a group's allocations into sets by what has to be done with them (`spec/scheduling.md` ).
+//! Sorts a group's allocations into sets by what has to be done with them (`docs/rules/scheduling.md` ).
 
 use std::collections::BTreeSet;
 

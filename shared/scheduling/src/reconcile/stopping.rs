@@ -1,5 +1,5 @@
 //! Stops that need no reconciliation: all allocations of a stopped job, removed groups, and allocations that were
-//! stopping on nodes that are gone (`spec/scheduling.md` ).
+//! stopping on nodes that are gone (`docs/rules/scheduling.md` ).
 
 use model::alloc::ClientStatus;
 use state::{AllocRef, NodePage};

@@ -1,4 +1,4 @@
-//! Selects allocations above the count, and stops them (`spec/scheduling.md` ).
+//! Selects allocations above the count, and stops them (`docs/rules/scheduling.md` ).
 
 use model::alloc::{ClientStatus, DesiredStatus};
 use model::job::Job;

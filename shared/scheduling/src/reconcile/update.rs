@@ -1,4 +1,4 @@
-//! Finds allocations that have to be updated, and limits how many are replaced at once (`spec/scheduling.md` §7.10,
+//! Finds allocations that have to be updated, and limits how many are replaced at once (`docs/rules/scheduling.md` §7.10,
 //!
 
 use std::sync::Arc;

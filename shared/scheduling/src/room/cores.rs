@@ -1,4 +1,4 @@
-//! Cores that are reserved for tasks (`spec/scheduling.md` ).
+//! Cores that are reserved for tasks (`docs/rules/scheduling.md` ).
 
 use model::node::NodeSpec;
 use state::AllocRef;

@@ -1,4 +1,4 @@
-//! Devices that are reserved for tasks: which instances are free (`spec/scheduling.md` ).
+//! Devices that are reserved for tasks: which instances are free (`docs/rules/scheduling.md` ).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Resources in use on each node after the plan's changes so far: amounts, ports, cores and devices, and the
 //! allocations that hold them.
 //!
-//! The initial state is the snapshot's *held* usage (`spec/scheduling.md` ): allocations that the servers
+//! The initial state is the snapshot's *held* usage (`docs/rules/scheduling.md` ): allocations that the servers
 //! have stopped count until their node reports that they ended. Allocations that this plan stops or preempts do not
 //! count.
 

@@ -1,4 +1,4 @@
-//! Offers: what a node can give an allocation of a group, built step by step, and whether it fits (`spec/scheduling.md`
+//! Offers: what a node can give an allocation of a group, built step by step, and whether it fits (`docs/rules/scheduling.md`
 //!
 
 use std::borrow::Cow;

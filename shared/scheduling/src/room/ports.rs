@@ -1,4 +1,4 @@
-//! Ports of one node: those in use, and those that an allocation gets (`spec/scheduling.md` §6.2).
+//! Ports of one node: those in use, and those that an allocation gets (`docs/rules/scheduling.md` §6.2).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! Canaries of a system job: a share of the nodes gets the new version first (`spec/scheduling.md` ).
+//! Canaries of a system job: a share of the nodes gets the new version first (`docs/rules/scheduling.md` ).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Decides which outdated or reconnecting allocations can be updated in place (`spec/scheduling.md` ).
+//! Decides which outdated or reconnecting allocations can be updated in place (`docs/rules/scheduling.md` ).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Selects what is placed now: what is missing, and as many updates as are allowed at once (`spec/scheduling.md`
+//! Selects what is placed now: what is missing, and as many updates as are allowed at once (`docs/rules/scheduling.md`
 //! to ).
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! The scheduler of jobs that run on every feasible node, permanently (system) or until they complete (sysbatch): one
-//! attempt (`spec/scheduling.md` §8).
+//! attempt (`docs/rules/scheduling.md` §8).
 //!
 //! `nodes` compares required and existing allocations node by node, `in_place` decides which allocations can be updated
 //! in place, `intents` selects what is placed now, `placing` places it, `canaries` withholds most updates while

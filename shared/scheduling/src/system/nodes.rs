@@ -1,4 +1,4 @@
-//! Compares, node by node, the allocations that a job requires with those that exist (`spec/scheduling.md` to
+//! Compares, node by node, the allocations that a job requires with those that exist (`docs/rules/scheduling.md` to
 //!
 
 use std::collections::{BTreeMap, BTreeSet};

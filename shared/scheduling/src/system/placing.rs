@@ -1,4 +1,4 @@
-//! Places each allocation of a system job on its node if the node can take it (`spec/scheduling.md` §8.4).
+//! Places each allocation of a system job on its node if the node can take it (`docs/rules/scheduling.md` §8.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The deployment of a system job (`spec/scheduling.md` §8.5).
+//! The deployment of a system job (`docs/rules/scheduling.md` §8.5).
 
 use model::deployment::{DeploymentGroup, DeploymentStatus};
 use model::job::JobType;

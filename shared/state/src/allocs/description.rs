@@ -6,7 +6,7 @@ use model::Text;
 /// never leave the process, so the order may change.
 const DESCRIPTIONS: &[&str] = &[
     "",
-    // Desired descriptions (`spec/scheduling.md` ).
+    // Desired descriptions (`docs/rules/scheduling.md` ).
     "alloc not needed due to job update",
     "alloc not needed due to disconnected client reconnect",
     "alloc is being migrated",
@@ -14,7 +14,7 @@ const DESCRIPTIONS: &[&str] = &[
     "alloc is lost since its node is down",
     "alloc not needed as node is tainted",
     "alloc was rescheduled because it failed",
-    // Client descriptions (R-7.7, `spec/agent.md` ).
+    // Client descriptions (R-7.7, `docs/rules/agent.md` ).
     "alloc is unknown since its node is disconnected",
     "No tasks have started",
     "Tasks are running",

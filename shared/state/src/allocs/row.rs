@@ -75,7 +75,7 @@ pub(crate) struct AllocRow {
 }
 
 const _: () =
-    assert!(size_of::<AllocRow>() <= 144, "a million rows must stay within the memory of design §10");
+    assert!(size_of::<AllocRow>() <= 144, "a million rows must stay within the memory of docs/architecture/commit-path.md0");
 
 impl AllocRow {
     /// A new allocation: row `row` of `placements`, on the node in slot `node`.

@@ -1,7 +1,7 @@
 //! The kind of a node: everything that affects feasibility, except what is unique to the node.
 //!
 //! The computed class is not sufficient, because it does not include the health of drivers and the networks
-//! (`spec/scheduling.md` ). Two nodes of one class may differ in these, so that the result for one of them must
+//! (`docs/rules/scheduling.md` ). Two nodes of one class may differ in these, so that the result for one of them must
 //! not be used for the other.
 
 use std::fmt::Write as _;

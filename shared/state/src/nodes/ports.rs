@@ -5,7 +5,7 @@ use model::Text;
 /// Which allocations of a node count, for resources and for ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// Allocations that are not client-terminal: what schedulers count (`spec/scheduling.md` ).
+    /// Allocations that are not client-terminal: what schedulers count (`docs/rules/scheduling.md` ).
     Held,
     /// Allocations that are neither client-terminal nor server-terminal: what the applier counts.
     Live,

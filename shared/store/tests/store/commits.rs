@@ -78,7 +78,7 @@ async fn who_never_was_the_applier_writes_nothing() {
     assert!(matches!(error, Error::Deposed { epoch: Epoch(0) }), "{error}");
 }
 
-/// The case that design §5 measured: the update waits, and evaluates its conditions again on the row that the other
+/// The case that `docs/decisions/0004-epoch-in-the-head-row.md` measured: the update waits, and evaluates its conditions again on the row that the other
 /// transaction left.
 #[tokio::test]
 async fn a_commit_that_waits_while_its_applier_is_deposed_does_not_get_through() {

@@ -1,4 +1,4 @@
-//! The lines that are printed while a deployment is followed (`spec/cli.md`, *job run*). Pure: takes successive snapshots,
+//! The lines that are printed while a deployment is followed (`docs/rules/cli.md`, *job run*). Pure: takes successive snapshots,
 //! and returns lines, and finally an exit code.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Reads job files for commands: from a path, standard input or a URL, with values for their variables, in HCL or in the
-//! API's JSON (`spec/cli.md` §4).
+//! API's JSON (`docs/rules/cli.md` §4).
 
 mod disk;
 mod report;
@@ -139,7 +139,7 @@ impl JobFile {
             let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
             variable_values.push(Variables::File { name: file.clone(), text });
         }
-        // A value without `=` is ignored (`spec/jobspec.md` §5).
+        // A value without `=` is ignored (`docs/rules/jobspec.md` §5).
         for (name, value) in self.variables.iter().filter_map(|variable| variable.split_once('=')) {
             variable_values.push(Variables::Flag { name: name.to_owned(), value: value.to_owned() });
         }

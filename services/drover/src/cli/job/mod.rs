@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Validate(validate::Args),
 }
 
-/// Finds the job with this id, or the only job with this prefix (`spec/cli.md` 1.4).
+/// Finds the job with this id, or the only job with this prefix (`docs/rules/cli.md` 1.4).
 pub(super) async fn resolve(client: &Client, name: &str) -> anyhow::Result<ResolvedJob> {
     let mut found: Vec<JobListStub> = client.get("/v1/jobs", &[("prefix", name)]).await?;
     if let Some(exact) = found.iter().position(|job| job.id.as_deref() == Some(name)) {

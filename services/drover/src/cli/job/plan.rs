@@ -1,6 +1,6 @@
 //! `drover job plan`: shows what registering a job would change, without changing it.
 //!
-//! Scripts depend on the exit codes (`spec/cli.md` §3): 0 if no allocation changes, 1 if some do, 255 for errors.
+//! Scripts depend on the exit codes (`docs/rules/cli.md` §3): 0 if no allocation changes, 1 if some do, 255 for errors.
 
 mod show;
 

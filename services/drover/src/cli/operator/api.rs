@@ -1,6 +1,6 @@
 //! `drover operator api`: sends an arbitrary request, with the address, token and other settings that all commands use.
 //!
-//! Prints the response whatever its status. The exit code only shows whether there was a response (`spec/cli.md` §3).
+//! Prints the response whatever its status. The exit code only shows whether there was a response (`docs/rules/cli.md` §3).
 
 use std::fmt::Write as _;
 use std::io::Read as _;

@@ -1,5 +1,5 @@
 //! The accepted part of a plan: placements on nodes that can take them, and field changes, which keep everything that is
-//! newer than the plan (design §6).
+//! newer than the plan (`docs/architecture/evaluations.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

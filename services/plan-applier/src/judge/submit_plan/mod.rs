@@ -1,4 +1,4 @@
-//! Applies a scheduler's plan and the outcome of its evaluation (design §6, R-3.14 and following).
+//! Applies a scheduler's plan and the outcome of its evaluation (`docs/architecture/evaluations.md`, R-3.14 and following).
 //!
 //! Every attempt is judged by the snapshot that it was made from. This file decides which attempts count at all; `verify`
 //! decides which nodes can take what is planned for them; `accepted` computes the accepted part of a plan; `outcome` writes

@@ -39,7 +39,7 @@ pub(super) fn evaluate_preempted_jobs(work: &mut Work<'_>, jobs: BTreeSet<JobKey
     Ok(())
 }
 
-/// For a partly accepted plan, creates the follow-up evaluations that its allocations refer to (design §6).
+/// For a partly accepted plan, creates the follow-up evaluations that its allocations refer to (`docs/architecture/evaluations.md`).
 pub(super) fn write_followups(
     work: &mut Work<'_>,
     outcome: Outcome,

@@ -32,7 +32,7 @@ fn a_cluster_begins_with_its_built_in_objects_once() {
 
 #[test]
 fn a_lease_changes_hands_when_its_holder_is_silent() {
-    // A lease is granted to another process, with the next epoch, once its holder is not alive (design §5).
+    // A lease is granted to another process, with the next epoch, once its holder is not alive (`docs/architecture/leases.md`).
     let mut scene = Scene::new();
     let take = |number| TakeLease { service: Singleton::EvalBroker, process: process(number), gone: None };
     let done = scene.done(Command::TakeLease(take(1)));

@@ -222,7 +222,7 @@ fn nodes_that_fail_together_make_one_evaluation_for_each_job() {
 
 #[test]
 fn a_later_failure_raises_the_evaluation_that_still_waits() {
-    // A pending evaluation of an earlier failure is raised to the new index instead of creating another one (design §10).
+    // A pending evaluation of an earlier failure is raised to the new index instead of creating another one (`docs/architecture/commit-path.md`0).
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -380,7 +380,7 @@ fn the_jobs_of_a_node_are_looked_at_on_request() {
 
 #[test]
 fn only_the_active_tracker_speaks_of_nodes() {
-    // Commands with an old epoch are refused (design §5).
+    // Commands with an old epoch are refused (`docs/architecture/leases.md`).
     let mut scene = Scene::new();
     let node = scene.node();
     let epoch = model::Epoch(0);

@@ -1,4 +1,4 @@
-//! Strict reconnect (N-3, design §6): a node that was disconnected becomes ready only after it has reported the status of
+//! Strict reconnect (N-3, `docs/architecture/agents.md`): a node that was disconnected becomes ready only after it has reported the status of
 //! all its allocations since it was missed.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn all(node: NodeId, since: Index, allocs: Vec<AllocReport>) -> NodeReport {
 
 #[test]
 fn the_timeline_of_a_reconnect() {
-    // The timeline of N-3.15. An ordinary report does not count as complete (design §6), so that of step 1 leaves the
+    // The timeline of N-3.15. An ordinary report does not count as complete (`docs/architecture/agents.md`), so that of step 1 leaves the
     // second index unchanged.
     use NodeStatus::{Disconnected, Initializing, Ready};
     let never = Index::ZERO;

@@ -95,7 +95,7 @@ fn a_report_and_an_expiry_may_meet_in_one_batch() {
 
 #[test]
 fn older_reports_are_dropped() {
-    // Reports of another boot, or with an older sequence number, are dropped (design §6).
+    // Reports of another boot, or with an older sequence number, are dropped (`docs/architecture/agents.md`).
     let mut scene = Scene::new();
     let (node, _, alloc) = running(&mut scene);
     let report = AllocReport { count: 1, ..scene.alloc_report(alloc, ClientStatus::Pending) };
@@ -127,7 +127,7 @@ fn of_two_reports_in_one_command_both_count_in_their_order() {
 
 #[test]
 fn what_has_ended_does_not_begin_again() {
-    // A terminal client status never becomes non-terminal (design §6).
+    // A terminal client status never becomes non-terminal (`docs/architecture/agents.md`).
     let mut scene = Scene::new();
     let (node, _, alloc) = running(&mut scene);
     scene.report(node, &[alloc], ClientStatus::Complete);

@@ -34,7 +34,7 @@ fn a_worker_of_another_version_places_nothing() {
 
 #[test]
 fn an_empty_plan_is_an_attempt_and_finishes_its_evaluation() {
-    // An empty plan counts as an attempt, and its outcome is written (design §6, R-1.21).
+    // An empty plan counts as an attempt, and its outcome is written (`docs/architecture/evaluations.md`, R-1.21).
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -56,7 +56,7 @@ fn an_empty_plan_is_an_attempt_and_finishes_its_evaluation() {
 
 #[test]
 fn of_two_workers_on_one_job_the_second_starts_over() {
-    // An attempt is stale if another one for the same job was accepted after its snapshot (design §6).
+    // An attempt is stale if another one for the same job was accepted after its snapshot (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -75,7 +75,7 @@ fn of_two_workers_on_one_job_the_second_starts_over() {
 
 #[test]
 fn an_evaluation_that_is_over_takes_no_more_plans() {
-    // A terminal or deleted evaluation refuses plans permanently (design §6).
+    // A terminal or deleted evaluation refuses plans permanently (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -235,7 +235,7 @@ fn a_version_that_was_forgotten_meanwhile_starts_the_attempt_over() {
 
 #[test]
 fn a_plan_for_a_job_that_was_purged_and_registered_again_is_refused_for_good() {
-    // A plan for another incarnation of the job is refused permanently (design §6).
+    // A plan for another incarnation of the job is refused permanently (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -281,7 +281,7 @@ fn an_outcome_comes_with_what_follows_it() {
 #[test]
 fn success_cancels_what_waited_for_room() {
     // A complete evaluation without failed groups cancels the job's blocked evaluations whose snapshot is not newer
-    // (R-1.19, design §6).
+    // (R-1.19, `docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -317,7 +317,7 @@ fn waiting_again_is_an_outcome_too() {
 
 #[test]
 fn taken_in_part_a_plan_brings_the_evaluations_that_allocations_wait_for() {
-    // A partly accepted plan creates only the follow-up evaluations that its accepted part names (design §6).
+    // A partly accepted plan creates only the follow-up evaluations that its accepted part names (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let [full, free] = [scene.node(), scene.node()];
     let job = scene.register(service("web"));

@@ -69,7 +69,7 @@ fn a_stop_says_why_and_what_became_of_it() {
 
 #[test]
 fn what_ended_meanwhile_stays_as_it_ended() {
-    // A plan does not change the client status of an allocation that has ended since its snapshot (design §6).
+    // A plan does not change the client status of an allocation that has ended since its snapshot (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let (node, _, allocs, mut plan) = running(&mut scene, 1);
     scene.report(node, &allocs, ClientStatus::Failed);
@@ -82,7 +82,7 @@ fn what_ended_meanwhile_stays_as_it_ended() {
 
 #[test]
 fn what_the_servers_stopped_is_not_resurrected_but_may_be_lost() {
-    // An allocation that was stopped keeps its desired status, but may become lost (design §6, R-7.6).
+    // An allocation that was stopped keeps its desired status, but may become lost (`docs/architecture/evaluations.md`, R-7.6).
     let mut scene = Scene::new();
     let (_, job, allocs, mut plan) = running(&mut scene, 1);
     plan.stops = vec![stops(&allocs)];
@@ -236,7 +236,7 @@ fn a_deployment_counts_what_was_placed_for_it() {
 
 #[test]
 fn of_a_deployment_that_exists_the_newest_holds() {
-    // Counters, status and promotion of an existing deployment are kept (R-3.35, design §6).
+    // Counters, status and promotion of an existing deployment are kept (R-3.35, `docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let (node, job, _, mut plan) = running(&mut scene, 1);
     let begun = deployment(&plan);

@@ -160,7 +160,7 @@ fn nodes_that_fit_are_taken_without_those_that_do_not() {
 
 #[test]
 fn what_is_replaced_elsewhere_goes_also_from_a_node_that_is_refused() {
-    // A job never has more live allocations than its count (design §9).
+    // A job never has more live allocations than its count (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let [full, free] = [scene.node(), scene.node()];
     let job = scene.register(service("web"));

@@ -9,7 +9,7 @@ use model::{Nanos, NodeId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 
 /// Timers that expire within this time are reported in one command, because nodes that fail together are handled together
-/// (`docs/architecture/commit-path.md`0).
+/// (`docs/architecture/agents.md`).
 const EXPIRY_WINDOW: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
 /// The pause before a node whose missed heartbeat could not be reported is reported again.
 const REPORT_RETRY: Nanos = Nanos::SECOND;

@@ -215,7 +215,7 @@ pub struct EvalsChanged {
     /// The evaluations.
     pub ids: Vec<EvalId>,
     /// New status and its description. `None` if only the modify index rises, so that the worker of an evaluation uses a
-    /// newer snapshot (`docs/architecture/commit-path.md`0).
+    /// newer snapshot (`docs/architecture/agents.md`).
     pub status: Option<(EvalStatus, Text)>,
     /// The evaluation that follows them.
     pub next_eval: Option<EvalId>,

@@ -23,7 +23,7 @@ pub struct Registrar {
 /// The operation on the jobs after they are placed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Their allocations run, and nodes report nothing else of them (`docs/architecture/commit-path.md`0).
+    /// Their allocations run, and nodes report nothing else of them (`docs/architecture/agents.md`).
     #[default]
     Plain,
     /// Each job also has a deployment, for which nodes report ten seconds later that its allocations are healthy.

@@ -67,7 +67,7 @@ fn add_affected(affected: &mut BTreeMap<JobKey, AffectedJob>, job: &Job, node: N
 
 impl Work<'_> {
     /// Creates evaluations of affected jobs. A pending evaluation with the same trigger is raised to this index instead of
-    /// creating another one (`docs/architecture/commit-path.md`0).
+    /// creating another one (`docs/architecture/agents.md`).
     pub(super) fn evaluate_affected(
         &mut self,
         affected: BTreeMap<JobKey, AffectedJob>,

@@ -222,7 +222,7 @@ fn nodes_that_fail_together_make_one_evaluation_for_each_job() {
 
 #[test]
 fn a_later_failure_raises_the_evaluation_that_still_waits() {
-    // A pending evaluation of an earlier failure is raised to the new index instead of creating another one (`docs/architecture/commit-path.md`0).
+    // A pending evaluation of an earlier failure is raised to the new index instead of creating another one (`docs/architecture/agents.md`).
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node(), scene.node()];
     let job = scene.register(service("web"));

@@ -87,7 +87,8 @@ pub async fn run(
 /// Starts a watcher from the replica's state, and runs it until it stops or this future is dropped.
 async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
     let mut follower = replica.follow();
-    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) = follower.next().await;
+    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) =
+        follower.next().await;
     let (writes, write_receiver) = mpsc::channel(1);
     let watcher = Watcher::restore(settings, state, clock::now());
     let watcher = DeploymentWatcher::new(watcher, settings, lease.epoch, writes).start();

@@ -102,7 +102,8 @@ pub async fn run(
 /// Restores the broker from the replica and serves workers, until this future is dropped.
 async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
     let mut follower = replica.follow();
-    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) = follower.next().await;
+    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) =
+        follower.next().await;
     let (writes, to_write) = mpsc::channel(1);
     let broker = Broker::restore(settings, state, clock::now());
     let broker = EvalBroker::new(broker, settings, bus.clone(), lease.epoch, writes).start();

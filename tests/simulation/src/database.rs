@@ -65,8 +65,8 @@ impl Database {
                 DbReply::Taken(self.head)
             }
             Statement::Commit { epoch, from, rows } => {
-                let may_write = epoch == self.head.epoch
-                    || planted_bugs::is_planted(planted_bugs::Bug::SkipsEpochCheck);
+                let may_write =
+                    epoch == self.head.epoch || planted_bugs::is_planted(planted_bugs::Bug::SkipsEpochCheck);
                 if !may_write || from != self.head.index {
                     return DbReply::Deposed;
                 }

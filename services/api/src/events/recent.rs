@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Index;
 use model::change::Change;
-use state::{FollowEvent, SingleSet, Replica, Step};
+use state::{FollowEvent, Replica, SingleSet, Step};
 use tokio::sync::watch;
 
 /// Number of change sets that are kept, the reference's default. The change sets of one step stay together.

@@ -74,8 +74,10 @@ pub(crate) struct AllocRow {
     health: PackedHealth,
 }
 
-const _: () =
-    assert!(size_of::<AllocRow>() <= 144, "a million rows must stay within the memory of docs/architecture/commit-path.md0");
+const _: () = assert!(
+    size_of::<AllocRow>() <= 144,
+    "a million rows must stay within the memory of docs/architecture/commit-path.md0"
+);
 
 impl AllocRow {
     /// A new allocation: row `row` of `placements`, on the node in slot `node`.

@@ -114,7 +114,7 @@ impl DeploymentWatcher {
             // The channel has room: the core emits one command at a time.
             let span = self.span(&write);
             if self.writes.try_send((write, span)).is_err() {
-                self.watcher.commands_failed(now);
+                self.watcher.not_written(now);
             }
         }
         let due = self.watcher.poll_timeout();
@@ -189,7 +189,7 @@ impl Handler<Written> for DeploymentWatcher {
     fn handle(&mut self, Written(index): Written, ctx: &mut Self::Context) {
         match index {
             Some(index) => self.watcher.written(index),
-            None => self.watcher.commands_failed(clock::now()),
+            None => self.watcher.not_written(clock::now()),
         }
         self.advance(ctx);
     }

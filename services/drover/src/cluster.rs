@@ -239,7 +239,7 @@ async fn run_services(
 
 /// Waits until the plan applier answers. Requests before that would fail, and be retried only after a longer pause.
 async fn applier_answers(bus: &Bus) {
-    let probe = || bus.request::<AskHead, Head>(Subject::Probe, &AskHead {}, PROBE_TIMEOUT);
+    let probe = || bus.request::<GetHead, Head>(Subject::Probe, &GetHead {}, PROBE_TIMEOUT);
     while probe().await.is_err() {
         tokio::time::sleep(PROBE_INTERVAL).await;
     }

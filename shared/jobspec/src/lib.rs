@@ -82,7 +82,7 @@ pub struct FunctionInputs {
 impl fmt::Debug for FunctionInputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FunctionInputs { seed, files } = self;
-        f.debug_struct("Surroundings").field("seed", seed).field("files", &files.is_some()).finish()
+        f.debug_struct("FunctionInputs").field("seed", seed).field("files", &files.is_some()).finish()
     }
 }
 

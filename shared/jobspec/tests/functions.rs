@@ -80,7 +80,7 @@ fn functions_give_what_they_should() {
 fn chance_follows_from_the_seed() {
     let id = |seed: [u8; 16]| {
         let mut options = Options::default();
-        options.surroundings.seed = seed;
+        options.function_inputs.seed = seed;
         parse("job \"e\" {\n name = \"${uuidv4()}${uuidv4()}\"\n}", &options).unwrap().name.unwrap()
     };
     assert_eq!(id([1; 16]), id([1; 16]));

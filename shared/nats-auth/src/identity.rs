@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use wire::Role;
 use wire::permissions::{Permissions, Purpose, permissions};
 
-use crate::claims::{Claims, NODE_TAG, allow};
+use crate::claims::{Claims, allow};
 use crate::creds::Credentials;
 use crate::error::Error;
 use crate::key::{Key, KeyKind, Random};

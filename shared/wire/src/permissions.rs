@@ -83,7 +83,7 @@ table! {
     Changes => one_way(&[Role::PlanApplier], &Role::SERVICES);
     Head => one_way(&[Role::PlanApplier], &Role::SERVICES);
     Dequeue => request(&[Role::Scheduler], &[Role::EvalBroker]);
-    EvalLeaseRequest => request(&[Role::Scheduler], &[Role::EvalBroker]);
+    EvalLease => request(&[Role::Scheduler], &[Role::EvalBroker]);
     NodeRegister(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeHeartbeat(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeWork(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);

@@ -107,7 +107,7 @@ impl AgentProcess {
 
     fn apply_work(&mut self, work: &Work, ctx: &mut Ctx<'_>) {
         self.has_work = true;
-        self.fetched_index.hear(work.index);
+        self.fetched_index.advance_to(work.index);
         self.work_index.advance_to(work.index);
         let is_listed = |id: &AllocId| work.allocs.iter().any(|(listed, _)| listed == id);
         self.disk.allocs.retain(|id, _| is_listed(id));

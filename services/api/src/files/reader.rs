@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use actix_web::web::Bytes;
 use bus::RequestError;
 use futures::stream;
 use model::Text;
@@ -222,6 +221,8 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::web::Bytes;
+
     use super::*;
 
     fn chunk(offset: u64, data: &'static [u8], size: u64) -> Chunk {

@@ -94,13 +94,13 @@ fn nothing_is_said_before_what_it_was_judged_on_is_durable() {
     assert!(scene.next_write().is_none(), "one write at a time");
     let Completion::Durable { rows, sets, answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
     assert_eq!((rows.len(), sets.len()), (1, 1));
-    assert!(matches!(answers[..], [(1, Reply::Answer(Answer::Done(_)))]), "{said:?}");
+    assert!(matches!(answers[..], [(1, Reply::Answer(Answer::Done(_)))]), "{answers:?}");
 
     // A refusal is answered after a check of the epoch that began after it was judged.
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     let Completion::Durable { rows, answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
     assert!(rows.is_empty());
-    assert!(matches!(answers[..], [(2, Reply::Refuse(_))]), "{said:?}");
+    assert!(matches!(answers[..], [(2, Reply::Refuse(_))]), "{answers:?}");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_failed_commit_takes_all_with_it_that_was_judged_on_it() {
     // The lease is free, because its commit failed. The first sender repeats its command.
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
     let answers = scene.replies();
-    assert!(matches!(answers[..], [(2, Reply::Answer(Answer::Done(_))), (3, Reply::Head(_))]), "{said:?}");
+    assert!(matches!(answers[..], [(2, Reply::Answer(Answer::Done(_))), (3, Reply::Head(_))]), "{answers:?}");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn under_load_commits_are_some_time_apart_and_questions_do_not_wait() {
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     assert_eq!(scene.applier.poll_timeout(), None, "one write at a time");
     let Completion::Durable { rows, answers, .. } = scene.written(WriteOutcome::Done) else { panic!() };
-    assert!(rows.is_empty() && matches!(answers[..], [(2, Reply::Head(_))]), "{said:?}");
+    assert!(rows.is_empty() && matches!(answers[..], [(2, Reply::Head(_))]), "{answers:?}");
 
     // The waiting batch does not depend on a check that fails.
     scene.applier.ask(Query::Head, 2, scene.now + TIMEOUT);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use model::change::ChangeSet;
 use model::{Epoch, Index, RequestId, Timestamp};
 use sqlx::postgres::PgConnection;

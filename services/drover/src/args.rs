@@ -1,11 +1,11 @@
-//! The command line of the binary: commands and the arguments of services.
+//! The command line of the binary: its commands, with the arguments of each.
 
 use crate::cli::{
     agent_info, agent_monitor, alloc, completion, config, deployment, eval, fmt, health, job, man, node,
     server, status, system,
 };
-use crate::health::{self as endpoint, Parts};
-use crate::{agent_command, dev, operator, process, sim_nodes};
+use crate::services::Service;
+use crate::{agent_command, dev, operator, sim_nodes};
 
 /// Drover runs jobs on many machines and keeps them running.
 #[derive(Debug, clap::Parser)]
@@ -148,36 +148,4 @@ pub(crate) enum Command {
     Executor(agent::executor::Args),
     /// Simulates many nodes in one process, for benchmarks
     SimNodes(sim_nodes::Args),
-}
-
-/// How a service connects to NATS and the database, and how it reports logs, metrics and health.
-#[derive(Debug, Clone, clap::Args)]
-#[group(skip)]
-pub(crate) struct Infra {
-    #[command(flatten)]
-    pub(crate) telemetry: telemetry::Args,
-    #[command(flatten)]
-    pub(crate) health: endpoint::Args,
-    #[command(flatten)]
-    pub(crate) bus: bus::Args,
-    #[command(flatten)]
-    pub(crate) store: store::Args,
-}
-
-impl Infra {
-    /// The settings of the process of the service `name`.
-    pub(crate) fn process(&self, name: &'static str, parts: Parts) -> process::Settings {
-        let Self { telemetry, health, .. } = self.clone();
-        process::Settings { name, parts, stops_children: false, telemetry, health }
-    }
-}
-
-/// The arguments of one service: its own and those that all services share.
-#[derive(Debug, clap::Args)]
-#[group(skip)]
-pub(crate) struct Service<A: clap::Args> {
-    #[command(flatten)]
-    pub(crate) infra: Infra,
-    #[command(flatten)]
-    pub(crate) own: A,
 }

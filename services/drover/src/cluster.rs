@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use wire::feed::{GetHead, Head};
 use wire::{Role, Subject};
 
-use crate::agent_command::reachable;
+use crate::address::reachable;
 use crate::health::{Parts, probe};
 use crate::process::{Cluster, Process};
 use crate::services;

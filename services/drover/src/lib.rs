@@ -1,5 +1,6 @@
 //! The `drover` binary: the services, alone or several in one process, and the command line.
 
+mod address;
 mod agent_command;
 mod allocator;
 mod args;
@@ -132,8 +133,8 @@ fn run(command: Command) -> ExitCode {
         Command::Operator { command } => operator::run(command),
         Command::Health(args) => cli::health::run(&args),
         Command::Config { command: config::Command::Validate(args) } => config::validate(&args),
-        Command::Completion(args) => completion::run(&args),
-        Command::Man(args) => man::run(&args),
+        Command::Completion(args) => completion::run(&args, &mut Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
         Command::Version => cli::version(),
 
         Command::Api(args) => {

@@ -1,4 +1,4 @@
-//! One service in its own process.
+//! One service in its own process: the arguments that all services share, and the start of each service.
 
 use std::time::Duration;
 
@@ -7,10 +7,41 @@ use bus::Bus;
 use state::Scope;
 use wire::Role;
 
-use crate::agent_command::reachable;
-use crate::args::Service;
-use crate::health::probe;
-use crate::process::Process;
+use crate::address::reachable;
+use crate::health::{self, Parts, probe};
+use crate::process::{self, Process};
+
+/// How a service connects to NATS and the database, and how it reports logs, metrics and health.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(crate) struct Infra {
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    pub(crate) health: health::Args,
+    #[command(flatten)]
+    pub(crate) bus: bus::Args,
+    #[command(flatten)]
+    pub(crate) store: store::Args,
+}
+
+impl Infra {
+    /// The settings of the process of the service `name`.
+    pub(crate) fn process(&self, name: &'static str, parts: Parts) -> process::Settings {
+        let Self { telemetry, health, .. } = self.clone();
+        process::Settings { name, parts, stops_children: false, telemetry, health }
+    }
+}
+
+/// The arguments of one service: its own and those that all services share.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Service<A: clap::Args> {
+    #[command(flatten)]
+    pub(crate) infra: Infra,
+    #[command(flatten)]
+    pub(crate) own: A,
+}
 
 /// The plan applier. It creates the database schema, so it starts before the feed, which needs the schema.
 pub(crate) async fn plan_applier(

@@ -3,7 +3,7 @@
 //! unless the configuration files say otherwise.
 
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -250,12 +250,6 @@ fn replace<T: Clone>(value: &mut T, by: &Option<T>) {
     if let Some(by) = by {
         value.clone_from(by);
     }
-}
-
-/// The address at which other processes on this machine reach a listener on `address`.
-pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
-    SocketAddr::new(ip, address.port())
 }
 
 #[cfg(test)]

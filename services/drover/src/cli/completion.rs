@@ -4,10 +4,6 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
-
-use crate::args::Cli;
-
 /// Prints a script that completes commands and flags.
 ///
 /// Load it with `source <(drover completion bash)`, or install it where the shell finds it: as `drover` in
@@ -27,23 +23,23 @@ enum Shell {
     Fish,
 }
 
-/// Prints the script.
-pub(crate) fn run(args: &Args) -> ExitCode {
-    match std::io::stdout().write_all(script(args.shell).as_bytes()) {
+/// Prints the script for `tree`, the whole command line.
+pub(crate) fn run(args: &Args, tree: &mut clap::Command) -> ExitCode {
+    match std::io::stdout().write_all(script(args.shell, tree).as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         // The error cannot be reported: nothing reads the output.
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn script(shell: Shell) -> String {
+fn script(shell: Shell, tree: &mut clap::Command) -> String {
     let generator = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(generator, &mut Cli::command(), "drover", &mut script);
+    clap_complete::generate(generator, tree, "drover", &mut script);
     let script = String::from_utf8(script).expect("names and help texts are UTF-8");
     match shell {
         Shell::Bash => script.lines().map(|line| with_single_dashes(line) + "\n").collect(),
@@ -71,7 +67,14 @@ fn with_single_dashes(line: &str) -> String {
 mod tests {
     use std::process::Command;
 
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::args::Cli;
+
+    fn script(shell: Shell) -> String {
+        super::script(shell, &mut Cli::command())
+    }
 
     /// The completions that bash offers for the last of these words.
     fn completions(words: &[&str]) -> Vec<String> {

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
 
-use crate::args::Cli;
 use crate::process;
 
 /// Writes the manual pages, one per command, as drover.1, drover-job.1, drover-job-run.1 and so on.
@@ -18,17 +16,17 @@ pub(crate) struct Args {
     dir: PathBuf,
 }
 
-/// Writes the pages.
-pub(crate) fn run(args: &Args) -> ExitCode {
-    match write(&args.dir) {
+/// Writes the pages of `tree`, the whole command line.
+pub(crate) fn run(args: &Args, tree: clap::Command) -> ExitCode {
+    match write(&args.dir, tree) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => process::fail(&error),
     }
 }
 
-fn write(dir: &Path) -> anyhow::Result<()> {
+fn write(dir: &Path, tree: clap::Command) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    clap_mangen::generate_to(Cli::command(), dir)
+    clap_mangen::generate_to(tree, dir)
         .with_context(|| format!("cannot write the manual to {}", dir.display()))
 }
 
@@ -36,13 +34,16 @@ fn write(dir: &Path) -> anyhow::Result<()> {
 mod tests {
     use std::process::Command;
 
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::args::Cli;
 
     #[test]
     fn every_command_has_a_page_without_faults() {
         let directory = tempfile::tempdir().unwrap();
         let dir = directory.path().join("man1");
-        write(&dir).unwrap();
+        write(&dir, Cli::command()).unwrap();
         let mut names: Vec<String> =
             dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();

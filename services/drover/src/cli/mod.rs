@@ -29,6 +29,7 @@ mod reasons;
 pub(crate) mod server;
 pub(crate) mod status;
 pub(crate) mod system;
+mod tables;
 pub(crate) mod usage;
 
 use std::io::Write as _;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::page::Page;
 use super::paging::{self, Paging};
 use super::prefix::{Kind, resolve_id};
-use super::{Session, alloc, flags, format};
+use super::{Session, flags, format, tables};
 
 /// Shows nodes, and sets whether they may get new work.
 #[derive(Debug, clap::Subcommand)]
@@ -203,7 +203,7 @@ async fn one(session: &Session, args: &Args, prefix: &str) -> anyhow::Result<()>
         events(&mut page, &node);
         resources(&mut page, &node, &allocs);
         page.title("Allocations");
-        alloc::table(&mut page, &allocs, format::now(), args.show.verbose);
+        tables::allocs(&mut page, &allocs, format::now(), args.show.verbose);
     }
     session.output.page(&page);
     Ok(())

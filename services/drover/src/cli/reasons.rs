@@ -1,6 +1,11 @@
 //! Messages that explain why allocations could not be placed.
 
-use api_types::AllocMetric;
+use api_types::{AllocMetric, Evaluation};
+
+/// Whether an evaluation could not place all allocations.
+pub(crate) fn has_failures(eval: &Evaluation) -> bool {
+    eval.failed_tg_allocs.as_ref().is_some_and(|failed| !failed.is_empty())
+}
 
 /// The reasons why no node was chosen, one sentence each.
 pub(crate) fn reasons(metric: &AllocMetric) -> Vec<String> {

@@ -66,24 +66,3 @@ async fn resolve(client: &Client, prefix: &str) -> anyhow::Result<String> {
     };
     resolve_id(client, &kind, prefix).await
 }
-
-/// A table of the progress of a deployment's groups. It has columns for canaries only if there are canaries.
-pub(crate) fn groups(page: &mut Page, deployment: &Deployment) {
-    let groups: Vec<_> = deployment.task_groups.iter().flatten().collect();
-    let has_canaries = groups.iter().any(|(_, group)| group.desired_canaries.unwrap_or_default() > 0);
-    let mut header = vec!["Task Group"];
-    header.extend(has_canaries.then_some("Promoted"));
-    header.push("Desired");
-    header.extend(has_canaries.then_some("Canaries"));
-    header.extend(["Placed", "Healthy", "Unhealthy", "Progress Deadline"]);
-    let rows = groups.iter().map(|(name, group)| {
-        let mut row = vec![(*name).clone()];
-        row.extend(has_canaries.then(|| group.promoted.unwrap_or_default().to_string()));
-        row.push(format::number(group.desired_total));
-        row.extend(has_canaries.then(|| format::number(group.desired_canaries)));
-        row.extend([group.placed_allocs, group.healthy_allocs, group.unhealthy_allocs].map(format::number));
-        row.push(format::time(group.require_progress_by));
-        row
-    });
-    page.table(&header, rows);
-}

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use api_types::Deployment;
 use serde_json::Value;
 
-use super::{groups, list, resolve};
+use super::{list, resolve};
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format};
+use crate::cli::{Session, flags, format, tables};
 
 /// Shows a deployment, or follows it to its end.
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ fn show(page: &mut Page, deployment: &Deployment, verbose: bool) {
     }
     page.block(&pairs);
     page.title("Deployed");
-    groups(page, deployment);
+    tables::deployment_groups(page, deployment);
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
         show(&mut page, &deployment, false);
         let canaries = DeploymentState { desired_canaries: Some(1), promoted: Some(true), ..group };
         deployment.task_groups = Some([("app".to_owned(), canaries)].into());
-        groups(&mut page, &deployment);
+        tables::deployment_groups(&mut page, &deployment);
         list::table(&mut page, &[deployment], false);
         insta::assert_snapshot!(page, @r"
         ID          = d0000000

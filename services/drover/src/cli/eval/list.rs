@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use api_types::Evaluation;
 use serde_json::Value;
 
-use super::has_failures;
 use crate::cli::page::Page;
 use crate::cli::paging::{self, Paging};
+use crate::cli::reasons::has_failures;
 use crate::cli::{Session, flags, format};
 
 const LIST: &str = "/v1/evaluations";

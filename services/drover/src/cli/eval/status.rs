@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use api_types::{AllocListStub, Evaluation};
 use serde_json::Value;
 
-use super::{has_failures, table};
 use crate::cli::monitor::Until;
 use crate::cli::page::Page;
 use crate::cli::prefix::{Kind, resolve_id};
-use crate::cli::reasons::reasons;
-use crate::cli::{Session, alloc, flags, format};
+use crate::cli::reasons::{has_failures, reasons};
+use crate::cli::{Session, flags, format, tables};
 
 /// Shows an evaluation, and why allocations could not be placed.
 #[derive(Debug, clap::Args)]
@@ -35,7 +34,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         id: |eval: &Evaluation| eval.id.as_ref(),
         table: |evals| {
             let mut page = Page::default();
-            table(&mut page, evals, false);
+            tables::evals(&mut page, evals, false);
             page
         },
     };
@@ -94,7 +93,7 @@ fn page(eval: &Evaluation, allocs: &[AllocListStub], now: i64, verbose: bool) ->
         }
     }
     page.title("Allocations");
-    alloc::table(&mut page, allocs, now, verbose);
+    tables::allocs(&mut page, allocs, now, verbose);
     page
 }
 
@@ -127,7 +126,7 @@ mod tests {
             ..Evaluation::default()
         };
         let mut page = page(&eval, &[], 5_000_000_000, false);
-        table(&mut page, &[eval], false);
+        tables::evals(&mut page, &[eval], false);
         insta::assert_snapshot!(page, @r#"
         ID                 = e0000000
         Create Time        = 4s ago

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
-use crate::cli::{Session, alloc, flags, format};
+use crate::cli::{Session, flags, format, tables};
 
 /// Lists the allocations of a job.
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     }
     let allocs: Vec<AllocListStub> = session.client.get(&path, &query).await?;
     let mut page = Page::default();
-    alloc::table(&mut page, &allocs, format::now(), args.show.verbose);
+    tables::allocs(&mut page, &allocs, format::now(), args.show.verbose);
     session.output.page(&page);
     Ok(ExitCode::SUCCESS)
 }

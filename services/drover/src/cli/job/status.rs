@@ -9,7 +9,7 @@ use super::{ResolvedJob, resolve};
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::reasons::reasons;
-use crate::cli::{Session, alloc, deployment, eval, flags, format};
+use crate::cli::{Session, flags, format, tables};
 
 /// Shows jobs, or one job with its allocations.
 #[derive(Debug, clap::Args)]
@@ -119,7 +119,7 @@ async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Resul
         summarise(&mut page, &summary, is_parent);
         if args.evals {
             page.title("Evaluations");
-            eval::table(&mut page, &evals, args.show.verbose);
+            tables::evals(&mut page, &evals, args.show.verbose);
         }
         placement_failures(&mut page, &evals);
         let latest: Option<Deployment> =
@@ -128,7 +128,7 @@ async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Resul
             latest_deployment(&mut page, latest, args.show.verbose);
         }
         page.title("Allocations");
-        alloc::table(&mut page, &allocs, format::now(), args.show.verbose);
+        tables::allocs(&mut page, &allocs, format::now(), args.show.verbose);
     }
     session.output.page(&page);
     Ok(())
@@ -183,7 +183,7 @@ fn latest_deployment(page: &mut Page, latest: &Deployment, verbose: bool) {
         ("Description", format::text(latest.status_description.as_ref())),
     ]);
     page.title("Deployed");
-    deployment::groups(page, latest);
+    tables::deployment_groups(page, latest);
 }
 
 /// Why the newest blocked evaluation could not place everything.

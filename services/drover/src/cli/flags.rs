@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use anyhow::{bail, ensure};
 
 use super::object::Object;
+use super::output::Colours;
 
 /// The default address of the API.
 const ADDRESS: &str = "http://127.0.0.1:4646";
@@ -28,7 +29,7 @@ pub(crate) struct Api {
     pub(crate) token: Option<String>,
     /// Do not use colours, even on a terminal.
     #[arg(long, env = "NOMAD_CLI_NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
-    pub(crate) no_color: bool,
+    no_color: bool,
     /// Use colours, even if the output is not a terminal.
     #[arg(
         long,
@@ -36,7 +37,7 @@ pub(crate) struct Api {
         value_parser = clap::builder::FalseyValueParser::new(),
         conflicts_with = "no_color"
     )]
-    pub(crate) force_color: bool,
+    force_color: bool,
     #[command(flatten)]
     tls: Tls,
 }
@@ -63,6 +64,15 @@ impl Api {
     /// The address of the API. An empty variable counts as unset.
     pub(crate) fn address(&self) -> &str {
         if self.address.is_empty() { ADDRESS } else { &self.address }
+    }
+
+    /// When the output has colours.
+    pub(crate) fn colours(&self) -> Colours {
+        match self {
+            Self { force_color: true, .. } => Colours::Always,
+            Self { no_color: true, .. } => Colours::Never,
+            Self { .. } => Colours::OnTerminals,
+        }
     }
 
     /// Refuses settings that are not built, and invalid addresses.

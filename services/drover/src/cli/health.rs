@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::output::Output;
+use super::output::{Colours, Output};
 use super::page::{Colour, Page};
 use crate::health::report::Report;
 
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 
 /// Checks the process, and returns the exit code for its health.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let output = Output::for_terminals();
+    let output = Output::new(Colours::OnTerminals);
     let base = match base(&args.addr) {
         Ok(base) => base,
         Err(error) => {

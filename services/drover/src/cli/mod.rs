@@ -49,7 +49,7 @@ pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
     flags: flags::Api,
     command: impl FnOnce(Session) -> F,
 ) -> ExitCode {
-    let output = Output::new(&flags);
+    let output = Output::new(flags.colours());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("the runtime starts");
     let result = runtime.block_on(async {
@@ -64,7 +64,7 @@ pub(crate) fn run_here(
     flags: &flags::Api,
     command: impl FnOnce(Output) -> anyhow::Result<ExitCode>,
 ) -> ExitCode {
-    let output = Output::new(flags);
+    let output = Output::new(flags.colours());
     ended(output, command(output))
 }
 

@@ -2,8 +2,16 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use super::flags::Api;
 use super::page::Page;
+
+/// When output has colours.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Colours {
+    Always,
+    Never,
+    /// If standard output is a terminal, and the environment does not ask for plain text.
+    OnTerminals,
+}
 
 /// Writes results to standard output, and errors to standard error.
 #[derive(Debug, Clone, Copy)]
@@ -15,14 +23,13 @@ const RED: &str = "\x1b[31m";
 const PLAIN: &str = "\x1b[0m";
 
 impl Output {
-    pub(crate) fn new(flags: &Api) -> Self {
-        let terminal = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Self { colours: flags.force_color || (terminal && !flags.no_color) }
-    }
-
-    /// For commands without the API's flags: colours on a terminal only.
-    pub(crate) fn for_terminals() -> Self {
-        Self { colours: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+    pub(crate) fn new(colours: Colours) -> Self {
+        let colours = match colours {
+            Colours::Always => true,
+            Colours::Never => false,
+            Colours::OnTerminals => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        };
+        Self { colours }
     }
 
     pub(crate) fn page(self, page: &Page) {

@@ -1,30 +1,7 @@
 //! All keys of the reference's agent configuration, and Drover's own: the type of their values, and their support here
 //! (`docs/rules/http-api.md` C.2 to C.5). A key that is in no list is unknown.
 
-use super::value_type::{COUNT, SMALL, Type, WHOLE};
-
-/// A key of the configuration.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Key {
-    pub(super) name: &'static str,
-    pub(super) value_type: Type,
-    pub(super) support: Support,
-}
-
-/// How Drover treats a key.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Support {
-    /// It is a setting. The keys in a block have their own support.
-    Used,
-    /// It has no effect, for this reason.
-    NoEffect(&'static str),
-    /// It has no effect while it is false, for this reason. `true` is not built.
-    Off(&'static str),
-    /// It is not built yet.
-    NotBuilt,
-    /// The support of the block around it applies.
-    AsBlock,
-}
+use super::schema::{COUNT, Key, SMALL, Support, Type, WHOLE};
 
 const fn used(name: &'static str, value_type: Type) -> Key {
     Key { name, value_type, support: Support::Used }

@@ -7,10 +7,11 @@
 mod checks;
 mod keys;
 mod reader;
+mod schema;
 mod settings;
 mod size;
 mod sources;
-mod value_type;
+mod values;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

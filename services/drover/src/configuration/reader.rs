@@ -6,9 +6,10 @@ use std::path::Path;
 
 use hcl1::{Body, Item, Kind, Position, Syntax};
 
-use super::keys::{self, Key, Support};
+use super::keys;
+use super::schema::{Key, Support, Type};
 use super::settings::{Bytes, Millis};
-use super::value_type::{self, Mismatch, Scalar, Type};
+use super::values::{self, Mismatch, Scalar};
 use super::{Fault, Finding, Report};
 
 /// The settings in a block, by key.
@@ -209,7 +210,7 @@ impl Reader<'_> {
         item: &Item,
         mut read: impl FnMut(&mut Self, &mut Block, &Body),
     ) -> Option<Setting> {
-        let Some(bodies) = value_type::bodies(&item.value, self.syntax == Syntax::Json) else {
+        let Some(bodies) = values::bodies(&item.value, self.syntax == Syntax::Json) else {
             self.refuse_value(path, item, &Mismatch::Expected("a block"));
             return None;
         };
@@ -222,7 +223,7 @@ impl Reader<'_> {
 
     /// Reads a block of strings. Its keys are arbitrary, and so case-sensitive.
     fn map(&mut self, path: &str, item: &Item, effective: bool) -> Option<Setting> {
-        let Some(bodies) = value_type::bodies(&item.value, self.syntax == Syntax::Json) else {
+        let Some(bodies) = values::bodies(&item.value, self.syntax == Syntax::Json) else {
             self.refuse_value(path, item, &Mismatch::Expected("a block"));
             return None;
         };
@@ -232,7 +233,7 @@ impl Reader<'_> {
             for item in body.items.iter().filter(|item| item.value.kind != Kind::Null) {
                 self.check_once(path, item, item.key.clone(), &mut given);
                 let inner = &joined(path, &item.key);
-                match value_type::text(&item.value) {
+                match values::text(&item.value) {
                     Some(text) => {
                         if effective && path == "client.options" {
                             self.option(inner, item);
@@ -290,7 +291,7 @@ impl Reader<'_> {
     fn refuse_value(&mut self, path: &str, item: &Item, mismatch: &Mismatch) {
         let (syntax, text) = match mismatch {
             Mismatch::Expected(expected) => {
-                let displayed = value_type::displayed(&item.value);
+                let displayed = values::displayed(&item.value);
                 (Some(self.syntax), format!("{path}: must be {expected}, not {displayed}"))
             }
             Mismatch::OutOfRange(first, last, number) => {

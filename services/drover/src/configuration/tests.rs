@@ -1,8 +1,8 @@
 //! Tests of whole files: the settings that they give, and the messages about them.
 
-use super::keys::{self, Key, Support};
+use super::keys;
+use super::schema::{Key, Support, Type};
 use super::settings::{Bytes, Client, RawExec, Server};
-use super::value_type::Type;
 use super::*;
 
 fn read(text: &str) -> Settings {

@@ -1,48 +1,12 @@
-//! The type of value that a key expects, and how values of other types are converted to it.
+//! Values that have been converted to the type that their key expects, and the conversion.
 
 use std::net::IpAddr;
 
 use hcl1::{Body, Kind, Number, NumberKind, Value};
 
-use super::keys::Key;
+use super::schema::Type;
 use super::size;
 use crate::cli::flags;
-
-/// The type of value that a key expects.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Type {
-    Text,
-    Bool,
-    /// A whole number in this range.
-    Whole(i64, i64),
-    Float,
-    /// A duration with a unit.
-    Duration,
-    /// A number of bytes, optionally with a unit.
-    Size,
-    /// An IP address.
-    Address,
-    /// A list of strings.
-    Texts,
-    /// A block of strings with arbitrary keys.
-    Map,
-    /// A block with these keys.
-    Block(&'static [Key]),
-    /// Blocks that each have a label: the known labels, and the keys of blocks with other labels.
-    Named {
-        known: &'static [Key],
-        others: &'static [Key],
-    },
-    /// Any value.
-    Any,
-}
-
-/// Any whole number.
-pub(super) const WHOLE: Type = Type::Whole(i64::MIN, i64::MAX);
-/// A whole number that fits in 32 bits without a sign.
-pub(super) const COUNT: Type = Type::Whole(0, u32::MAX as i64);
-/// A whole number that fits in 16 bits without a sign.
-pub(super) const SMALL: Type = Type::Whole(0, u16::MAX as i64);
 
 /// A value that has been converted to the type of its key. [`super::reader`] reads blocks.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,11 +69,6 @@ impl Type {
             Type::Map | Type::Block(_) | Type::Named { .. } => Err(expected("a block")),
             Type::Any => Ok(Scalar::Text(String::new())),
         }
-    }
-
-    /// Whether the key expects a block.
-    pub(super) fn is_block(self) -> bool {
-        matches!(self, Type::Map | Type::Block(_) | Type::Named { .. })
     }
 }
 
@@ -179,6 +138,7 @@ pub(super) fn displayed(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::schema::{COUNT, SMALL, WHOLE};
     use super::*;
 
     fn fits(value_type: Type, value: &str) -> Result<Scalar, Mismatch> {

@@ -4,6 +4,7 @@
 //! A known key is a setting, has no effect here for a stated reason, or is not built yet. An unknown key or an invalid value
 //! is a [`Fault`]. `drover agent -config` starts only without faults; `drover config validate` prints them.
 
+mod block;
 mod checks;
 mod keys;
 mod reader;
@@ -18,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use hcl1::{Position, Syntax};
 
+use block::Block;
 pub(crate) use checks::{addresses_missing, conflicts, dynamic_ports, missing};
-use reader::Block;
 pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
 /// The settings of configuration files, and the report on them.

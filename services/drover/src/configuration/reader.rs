@@ -1,101 +1,15 @@
-//! Compares a file with the known keys, and extracts the settings.
+//! Compares a file with the known keys, and reads its blocks.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::Path;
 
 use hcl1::{Body, Item, Kind, Position, Syntax};
 
+use super::block::{Block, Setting};
 use super::keys;
 use super::schema::{Key, Support, Type};
-use super::settings::{Bytes, Millis};
 use super::values::{self, Mismatch, Scalar};
 use super::{Fault, Finding, Report};
-
-/// The settings in a block, by key.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Block(BTreeMap<String, Setting>);
-
-#[derive(Debug, PartialEq)]
-enum Setting {
-    Scalar(Scalar),
-    Block(Block),
-    Map(BTreeMap<String, String>),
-}
-
-impl Block {
-    /// Adds the settings of another block. Where both contain a key, the value of `later` applies.
-    pub(super) fn merge(&mut self, later: Self) {
-        for (key, setting) in later.0 {
-            self.set(key, setting);
-        }
-    }
-
-    fn set(&mut self, key: String, setting: Setting) {
-        match (self.0.get_mut(&key), setting) {
-            (Some(Setting::Block(block)), Setting::Block(later)) => block.merge(later),
-            (Some(Setting::Map(map)), Setting::Map(later)) => map.extend(later),
-            (_, setting) => {
-                self.0.insert(key, setting);
-            }
-        }
-    }
-
-    fn scalar(&self, key: &str) -> Option<&Scalar> {
-        match self.0.get(key)? {
-            Setting::Scalar(scalar) => Some(scalar),
-            Setting::Block(_) | Setting::Map(_) => None,
-        }
-    }
-
-    /// The block with that key; an empty one if there is none.
-    pub(super) fn block(&self, key: &str) -> &Self {
-        static EMPTY: Block = Block(BTreeMap::new());
-        match self.0.get(key) {
-            Some(Setting::Block(block)) => block,
-            Some(Setting::Scalar(_) | Setting::Map(_)) | None => &EMPTY,
-        }
-    }
-
-    pub(super) fn map(&self, key: &str) -> BTreeMap<String, String> {
-        match self.0.get(key) {
-            Some(Setting::Map(map)) => map.clone(),
-            Some(Setting::Scalar(_) | Setting::Block(_)) | None => BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn get<T: FromScalar>(&self, key: &str) -> Option<T> {
-        T::from_scalar(self.scalar(key)?)
-    }
-}
-
-/// A type that can be extracted from a scalar. `None` if the scalar is of another type, which the key's [`Type`] excludes.
-pub(super) trait FromScalar: Sized {
-    fn from_scalar(scalar: &Scalar) -> Option<Self>;
-}
-
-macro_rules! from_scalar {
-    ($($type:ty, $pattern:pat => $value:expr;)*) => {$(
-        impl FromScalar for $type {
-            fn from_scalar(scalar: &Scalar) -> Option<Self> {
-                if let $pattern = scalar { $value } else { None }
-            }
-        }
-    )*};
-}
-
-from_scalar! {
-    String, Scalar::Text(text) => Some(text.clone());
-    bool, Scalar::Bool(value) => Some(*value);
-    i64, Scalar::Whole(number) => Some(*number);
-    u32, Scalar::Whole(number) => (*number).try_into().ok();
-    u16, Scalar::Whole(number) => (*number).try_into().ok();
-    f64, Scalar::Float(number) => Some(*number);
-    Millis, Scalar::Duration(nanos) => Some(Millis(u32::try_from(nanos / 1_000_000).unwrap_or(u32::MAX)));
-    Bytes, Scalar::Size(bytes) => Some(Bytes(*bytes));
-    IpAddr, Scalar::Address(address) => Some(*address);
-    Vec<String>, Scalar::Texts(texts) => Some(texts.clone());
-}
 
 /// Reads the body of a file.
 pub(super) fn read(file: &Path, syntax: Syntax, body: &Body, report: &mut Report) -> Block {

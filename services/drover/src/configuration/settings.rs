@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::reader::Block;
+use super::block::{Block, FromScalar};
+use super::values::Scalar;
 
 /// The settings of all files. A setting that no file contains is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,6 +105,19 @@ pub(crate) struct Millis(pub(crate) u32);
 /// A size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) usize);
+
+impl FromScalar for Millis {
+    fn from_scalar(scalar: &Scalar) -> Option<Self> {
+        let Scalar::Duration(nanos) = scalar else { return None };
+        Some(Self(u32::try_from(nanos / 1_000_000).unwrap_or(u32::MAX)))
+    }
+}
+
+impl FromScalar for Bytes {
+    fn from_scalar(scalar: &Scalar) -> Option<Self> {
+        if let Scalar::Size(bytes) = scalar { Some(Self(*bytes)) } else { None }
+    }
+}
 
 impl Settings {
     /// Extracts the settings from the merged files.

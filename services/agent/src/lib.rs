@@ -31,6 +31,7 @@ mod stats;
 mod store;
 mod task;
 mod task_commands;
+mod task_requests;
 #[cfg(test)]
 mod testing;
 mod until;

@@ -155,7 +155,7 @@ async fn run_parts(
         let file_requests = bus.serve(Subject::AgentFiles(identity.node).to_string()).await?;
         services.spawn(files::serve(Arc::clone(&context), file_requests));
         let task_requests = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
-        services.spawn(crate::task_commands::serve(task_requests, commands.clone()));
+        services.spawn(crate::task_requests::serve(task_requests, commands.clone()));
         let stats_requests = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
         let stats =
             Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), contact_state.subscribe()));

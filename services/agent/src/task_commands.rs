@@ -1,16 +1,9 @@
-//! User commands for tasks: restarts and signals. The API requests them, each task's runner carries them
-//! out, and the answer is sent when they are done.
+//! User commands for tasks: restarts and signals, and the tasks that each is for. The runners of
+//! allocations pass them on, and the runners of tasks carry them out.
 
-use bus::{Request, Requests};
-use model::text::quoted;
-use model::{AllocId, Text};
+use model::Text;
 use nix::sys::signal::Signal;
-use tokio::sync::{mpsc, oneshot};
-use wire::tasks::{RestartTasks, SignalTasks, TasksDone};
-use wire::{Refusal, RefusalKind};
-
-use crate::allocs::AllocsCommand;
-use crate::driver::read_signal;
+use tokio::sync::oneshot;
 
 /// The outcome of a command. The error is a text for users.
 pub(crate) type Outcome = Result<(), Text>;
@@ -46,7 +39,8 @@ pub(crate) enum TaskSelector {
 }
 
 impl TaskSelector {
-    fn running(task: Option<Text>) -> Self {
+    /// One task, or all running tasks if none is named.
+    pub(crate) fn running(task: Option<Text>) -> Self {
         task.map_or(Self::Running, Self::Task)
     }
 
@@ -65,72 +59,4 @@ pub(crate) struct TasksCommand {
     pub(crate) selector: TaskSelector,
     pub(crate) action: TaskAction,
     pub(crate) done: oneshot::Sender<Outcome>,
-}
-
-/// Answers requests until the subscription ends.
-pub(crate) async fn serve(mut requests: Requests, commands: mpsc::Sender<AllocsCommand>) {
-    while let Some(request) = requests.next().await {
-        tokio::spawn(answer(request, commands.clone()));
-    }
-}
-
-async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
-    if request.is::<SignalTasks>() {
-        let Some((request, ask)) = request.read::<SignalTasks>().await else { return };
-        let outcome = match read_signal(&ask.signal) {
-            Ok(Some(signal)) => {
-                send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Signal(signal)).await
-            }
-            Ok(None) => Err(invalid("no signal was named")),
-            Err(unknown) => Err(invalid(unknown)),
-        };
-        return reply(request, outcome).await;
-    }
-    let Some((request, ask)) = request.read::<RestartTasks>().await else { return };
-    let outcome = match (&ask.task, ask.all) {
-        (Some(_), true) => Err(invalid("task name cannot be set when restarting all tasks")),
-        (None, true) => {
-            let action = TaskAction::Restart { reason: "User requested all tasks to restart" };
-            send(&commands, ask.alloc, TaskSelector::All, action).await
-        }
-        (task, false) => {
-            let reason = match task {
-                Some(_) => "User requested task to restart",
-                None => "User requested running tasks to restart",
-            };
-            send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Restart { reason }).await
-        }
-    };
-    reply(request, outcome).await;
-}
-
-async fn reply(request: Request, outcome: Result<(), Refusal>) {
-    match outcome {
-        Ok(()) => request.answer(&TasksDone {}).await,
-        Err(refusal) => request.refuse(refusal).await,
-    }
-}
-
-async fn send(
-    commands: &mpsc::Sender<AllocsCommand>,
-    alloc: AllocId,
-    selector: TaskSelector,
-    action: TaskAction,
-) -> Result<(), Refusal> {
-    let (done, outcome) = oneshot::channel();
-    let command = AllocsCommand::Tasks { alloc, command: TasksCommand { selector, action, done } };
-    if commands.send(command).await.is_err() {
-        return Err(invalid("the agent is stopping"));
-    }
-    match outcome.await {
-        Ok(outcome) => outcome.map_err(invalid),
-        Err(_) => Err(Refusal {
-            kind: RefusalKind::NotFound,
-            message: format!("Unknown allocation {}", quoted(&alloc.to_string())).into(),
-        }),
-    }
-}
-
-fn invalid(message: impl Into<Text>) -> Refusal {
-    Refusal { kind: RefusalKind::Invalid, message: message.into() }
 }

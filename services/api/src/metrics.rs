@@ -23,13 +23,21 @@ use wire::metrics::ProcessMetrics;
 use wire::{Role, Subject};
 
 use self::agent_poller::AgentPoller;
-pub(crate) use self::agent_poller::PublishedMetrics;
 use self::cluster::{ClusterMetrics, Line};
 
 /// Time for which metrics computed from the state are reused.
 const COMPUTED_TTL: Duration = Duration::from_secs(5);
 /// Interval of the check for silent processes.
 const SILENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Which metrics of agents are published.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PublishedMetrics {
+    /// Host metrics of nodes.
+    pub(crate) nodes: bool,
+    /// Resource usage of tasks.
+    pub(crate) allocs: bool,
+}
 
 /// Metrics that an API process reports.
 #[derive(Debug)]

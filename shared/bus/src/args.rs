@@ -5,11 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use async_nats::{ConnectOptions, ServerAddr};
-use model::NodeId;
 use percent_encoding::percent_decode_str;
-
-use crate::connection::Error;
-use crate::identity;
 
 /// Settings of the connection to NATS.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,18 +40,6 @@ impl Args {
     /// Settings with these addresses, and no credentials or certificates.
     pub fn new(servers: Vec<Address>) -> Self {
         Self { servers, credentials: None, ca: None, node_key: None }
-    }
-
-    /// The node that the credentials were issued for; `None` if they were issued for a service, if there are no
-    /// credentials, or if the agent signs its own.
-    ///
-    /// # Errors
-    /// If the credentials file cannot be read.
-    pub fn node(&self) -> Result<Option<NodeId>, Error> {
-        match (&self.node_key, &self.credentials) {
-            (None, Some(path)) => Ok(identity::read_credentials(path)?.node()),
-            (Some(_), _) | (None, None) => Ok(None),
-        }
     }
 }
 

@@ -21,7 +21,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::{unconstrained, yield_now};
 
-use crate::connection::{Bus, Error, Reconnections};
+use crate::connection::{Bus, Reconnections};
+use crate::error::Error;
 use crate::serve::{Queue, Request, Requests};
 
 /// Number of times that the connection is driven at each poll: the first detects data, the second reads it, and the

@@ -7,7 +7,7 @@ use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use model::RequestId;
 use telemetry::clock;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 use wire::{DecodeError, Inbox, Refusal, Role, Subject, Wire};
 
 use crate::connection::Bus;
@@ -99,7 +99,7 @@ impl Bus {
         span::record_body_size(&span, call.bytes());
         let deadline = clock::monotonic() + within;
         let answer = self.call(&call, within, deadline).instrument(span.clone()).await;
-        span::record_outcome(&span, &answer);
+        record_outcome(&span, &answer);
         answer
     }
 
@@ -150,4 +150,18 @@ impl Bus {
             RequestErrorKind::InvalidSubject | RequestErrorKind::Other => RequestError::Disconnected,
         })
     }
+}
+
+/// Records the outcome of a request in its span.
+fn record_outcome<A>(span: &Span, outcome: &Result<A, RequestError>) {
+    let Err(error) = outcome else { return };
+    let kind = match error {
+        RequestError::Refused(refusal) => return span::record_refusal(span, refusal),
+        RequestError::NoResponders => "no_responders",
+        RequestError::TimedOut => "timeout",
+        RequestError::Disconnected => "disconnected",
+        RequestError::Unreadable(_) => "unreadable",
+        RequestError::TooLarge { .. } => "too_large",
+    };
+    telemetry::traces::fail(span, kind, &telemetry::chain(error));
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use model::RequestId;
 use telemetry::clock;
 use telemetry::metrics::catalogue::{BUS_COMMAND, BUS_COMMANDS_REPEATED};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 use wire::command::{Answer, Command, Done};
 use wire::envelope::COMMAND_BYTES_MAX;
 use wire::{DecodeError, Refusal, Subject};
@@ -88,7 +88,7 @@ impl Bus {
             Err(CommandError::Unreadable(_) | CommandError::TooLarge { .. }) => "failed",
         };
         BUS_COMMAND.record_with(start.elapsed().as_secs_f64(), &[outcome]);
-        span::record_command_outcome(&span, &result);
+        record_outcome(&span, &result);
         result
     }
 
@@ -139,6 +139,22 @@ impl Bus {
             Err(
                 error @ (RequestError::NoResponders | RequestError::TimedOut | RequestError::Disconnected),
             ) => Err(Retry::Later(error.to_string())),
+        }
+    }
+}
+
+/// Records the outcome of a command in its span.
+fn record_outcome(span: &Span, outcome: &Result<Done, CommandError>) {
+    match outcome {
+        Ok(done) => span::record_index(span, done.index),
+        Err(CommandError::Refused(refusal)) => span::record_refusal(span, refusal),
+        Err(error) => {
+            let kind = match error {
+                CommandError::Refused(_) | CommandError::Unavailable { .. } => "unavailable",
+                CommandError::Unreadable(_) => "unreadable",
+                CommandError::TooLarge { .. } => "too_large",
+            };
+            telemetry::traces::fail(span, kind, &telemetry::chain(error));
         }
     }
 }

@@ -20,8 +20,9 @@ use wire::feed::{Changes, Head};
 use wire::{DecodeError, Subject, Wire};
 
 use crate::backoff::backoff;
-use crate::connection::{Bus, Error};
+use crate::connection::Bus;
 use crate::contact::{Contact, ReceivedHead};
+use crate::error::Error;
 use crate::serve::{Request, Requests};
 
 /// Maximum number of change sets that are applied at once, as one step for the followers of the replica. It splits a long

@@ -13,11 +13,25 @@ use nats_auth::{Credentials, NodeKey};
 use telemetry::clock;
 
 use crate::args::Args;
-use crate::connection::Error;
+use crate::error::Error;
 
 const CREDENTIALS: &str = "NATS credentials";
 const NODE_KEY: &str = "node signing key";
 const AUTHORITY: &str = "certificate";
+
+impl Args {
+    /// The node that the credentials were issued for; `None` if they were issued for a service, if there are no
+    /// credentials, or if the agent signs its own.
+    ///
+    /// # Errors
+    /// If the credentials file cannot be read.
+    pub fn node(&self) -> Result<Option<NodeId>, Error> {
+        match (&self.node_key, &self.credentials) {
+            (None, Some(path)) => Ok(read_credentials(path)?.node()),
+            (Some(_), _) | (None, None) => Ok(None),
+        }
+    }
+}
 
 /// How a process logs in to NATS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +111,7 @@ impl fmt::Display for Identity {
 }
 
 /// Reads a credentials file.
-pub(crate) fn read_credentials(path: &Path) -> Result<Credentials, Error> {
+fn read_credentials(path: &Path) -> Result<Credentials, Error> {
     let text = read(CREDENTIALS, path)?;
     Credentials::read(&text).map_err(|source| Error::Identity {
         what: CREDENTIALS,

@@ -7,7 +7,8 @@ use wire::Subject;
 use wire::envelope::{CHANGE_SET_BYTES_MAX, CHANGES_BYTES_MAX};
 use wire::feed::{Changes, Head};
 
-use crate::connection::{Bus, Error};
+use crate::connection::Bus;
+use crate::error::Error;
 
 /// Publishes the change feed. Used by the active applier.
 #[derive(Debug, Clone)]

@@ -17,7 +17,8 @@ use tracing::{Instrument as _, Span};
 use wire::inbox::is_answered_at;
 use wire::{DecodeError, Refusal, RefusalKind, Role, Subject, Wire};
 
-use crate::connection::{Bus, Error};
+use crate::connection::Bus;
+use crate::error::Error;
 use crate::{envelope, span};
 
 /// Maximum number of requests in the queue of a service. Further requests are dropped, and their senders repeat them

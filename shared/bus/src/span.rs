@@ -2,15 +2,12 @@
 //!
 //! A message has a span only if it is sent within a span. So heartbeats, long polls and the feed make no traces.
 
-use model::RequestId;
+use model::{Index, RequestId};
 use telemetry::attribute;
 use tracing::Span;
 use tracing::field::Empty;
-use wire::command::{Command, Done};
+use wire::command::Command;
 use wire::{Refusal, Subject};
-
-use crate::call::RequestError;
-use crate::command::CommandError;
 
 const NATS: &str = "nats";
 
@@ -66,34 +63,9 @@ pub(crate) fn record_command(span: &Span, command: &Command) {
     span.record(attribute::COMMAND, command.name());
 }
 
-/// Records the outcome of a command.
-pub(crate) fn record_command_outcome(span: &Span, outcome: &Result<Done, CommandError>) {
-    match outcome {
-        Ok(done) => drop(span.record(attribute::INDEX, done.index.0.cast_signed())),
-        Err(CommandError::Refused(refusal)) => record_refusal(span, refusal),
-        Err(error) => {
-            let kind = match error {
-                CommandError::Refused(_) | CommandError::Unavailable { .. } => "unavailable",
-                CommandError::Unreadable(_) => "unreadable",
-                CommandError::TooLarge { .. } => "too_large",
-            };
-            telemetry::traces::fail(span, kind, &telemetry::chain(error));
-        }
-    }
-}
-
-/// Records the outcome of a request.
-pub(crate) fn record_outcome<A>(span: &Span, outcome: &Result<A, RequestError>) {
-    let Err(error) = outcome else { return };
-    let kind = match error {
-        RequestError::Refused(refusal) => return record_refusal(span, refusal),
-        RequestError::NoResponders => "no_responders",
-        RequestError::TimedOut => "timeout",
-        RequestError::Disconnected => "disconnected",
-        RequestError::Unreadable(_) => "unreadable",
-        RequestError::TooLarge { .. } => "too_large",
-    };
-    telemetry::traces::fail(span, kind, &telemetry::chain(error));
+/// Records the index at which a command was carried out.
+pub(crate) fn record_index(span: &Span, index: Index) {
+    span.record(attribute::INDEX, index.0.cast_signed());
 }
 
 /// Records that a request was refused.

@@ -9,7 +9,8 @@ use async_nats::{StatusCode, Subscriber};
 use futures::StreamExt;
 use wire::Wire;
 
-use crate::connection::{Bus, Error};
+use crate::connection::Bus;
+use crate::error::Error;
 use crate::serve::Request;
 
 /// Maximum number of recent responses that are tracked. An undeliverable response is reported within the time that a

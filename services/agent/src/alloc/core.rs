@@ -8,8 +8,9 @@ use model::alloc::{ClientStatus, PackedTaskStates, TaskEventKind, TaskRunState, 
 use model::job::Task;
 use model::{Nanos, Text, Timestamp};
 
-use super::class::{Class, Phase};
+use super::class::Class;
 use super::health::{HealthWatch, Rule};
+use super::phase::Phase;
 use super::spec::AllocSpec;
 use super::status::{Member, Tasks, client_status, next_to_end, reason_to_end};
 use crate::reports::AllocState;

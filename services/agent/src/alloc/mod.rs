@@ -3,6 +3,7 @@
 pub(crate) mod class;
 pub(crate) mod core;
 pub(crate) mod health;
+pub(crate) mod phase;
 pub(crate) mod runner;
 pub(crate) mod spec;
 pub(crate) mod status;

@@ -12,8 +12,7 @@ use model::Index;
 use serde::Serialize;
 use state::{Snapshot, State};
 
-use super::response::BodyStream;
-use super::{Body, Content, Page};
+use super::{Body, BodyStream, Content, Page};
 
 /// Maximum number of items in one piece of a streamed list.
 const PIECE_ITEMS_MAX: usize = 256;

@@ -2,6 +2,7 @@
 
 mod body;
 mod compress;
+mod content;
 pub(crate) mod cors;
 mod error;
 mod ids;
@@ -15,12 +16,13 @@ mod span;
 
 pub(crate) use body::{decode, receive};
 pub(crate) use compress::{accepts_gzip, gzip};
+pub(crate) use content::{Body, BodyStream, Content};
 pub(crate) use error::{Error, NO_LEADER};
 pub(crate) use ids::{parse_id, prefix_range};
 pub(crate) use list::{Piece, creation_token, ordered, piece, remaining};
 pub(crate) use params::{Namespace, Page, Query, ReadOptions, unescape};
 pub(crate) use path::{CleanPath, clean, escape};
-pub(crate) use read::{Content, HeadClient, Selection, Watched, head_client};
-pub(crate) use response::{Body, BodyStream, Meta, Response};
-pub(crate) use response_cache::{CacheKey, ResponseCache, SharedBody};
+pub(crate) use read::{HeadClient, Selection, Watched, head_client};
+pub(crate) use response::{Meta, Response};
+pub(crate) use response_cache::{CacheKey, ResponseCache};
 pub(crate) use span::{Spans, record_status};

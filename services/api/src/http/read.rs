@@ -15,7 +15,7 @@ use wire::Subject;
 use wire::feed::{GetHead, Head};
 
 use super::list::{self, Piece};
-use super::{Body, CacheKey, Error, Meta, NO_LEADER, Page, Query, ReadOptions, Response};
+use super::{CacheKey, Content, Error, Meta, NO_LEADER, Page, Query, ReadOptions, Response};
 use crate::Api;
 
 /// Maximum number of reads in the queue for the next head request.
@@ -114,27 +114,6 @@ pub(crate) trait Selection {
 
     /// Whether `other` contains the same objects, whatever their contents.
     fn has_same_objects(&self, other: &Self) -> bool;
-}
-
-/// Body of a response, and the token of the next page.
-pub(crate) struct Content {
-    /// Body.
-    pub(crate) body: Body,
-    /// Token of the next page, if there is one.
-    pub(crate) next_token: Option<String>,
-}
-
-impl From<Body> for Content {
-    fn from(body: Body) -> Self {
-        Self { body, next_token: None }
-    }
-}
-
-impl Content {
-    /// The response with these headers.
-    pub(crate) fn into_response(self, meta: Meta) -> Response {
-        Response::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
-    }
 }
 
 impl Api {

@@ -1,63 +1,28 @@
-//! Responses: bodies and the headers that clients read (http-api §1.6, §1.7, §4).
+//! Responses: a status, a body, and the headers that clients read (http-api §1.6, §1.7, §4).
 
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use actix_web::web::Bytes;
-use futures::Stream;
 use model::Index;
 use serde::Serialize;
 
-use super::{Error, SharedBody, gzip};
+use super::{Body, Content, Error, gzip};
 
 const JSON: &str = "application/json";
-const TEXT: &str = "text/plain; charset=utf-8";
 
 const INDEX: &str = "X-Nomad-Index";
 const LAST_CONTACT: &str = "X-Nomad-LastContact";
 const KNOWN_LEADER: &str = "X-Nomad-KnownLeader";
 const NEXT_TOKEN: &str = "X-Nomad-NextToken";
 
-/// Body that is produced while it is sent.
-pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>>>;
-
 /// Response to a request.
 pub(crate) struct Response {
     status: StatusCode,
     body: Body,
     meta: Meta,
-}
-
-/// Response body with its content type.
-pub(crate) enum Body {
-    /// No body and no content type.
-    Empty,
-    /// JSON without indentation.
-    Json(Vec<u8>),
-    /// JSON that several responses share.
-    Shared(Arc<SharedBody>),
-    /// JSON that is produced while it is sent.
-    JsonStream(BodyStream),
-    /// JSON values, one in each line, as events occur. Must not be cached.
-    Events(BodyStream),
-    /// Any other content type.
-    Other {
-        /// MIME type.
-        content_type: String,
-        /// Whole body.
-        bytes: Bytes,
-    },
-    /// Any other content type, produced while it is sent.
-    OtherStream {
-        /// MIME type.
-        content_type: String,
-        /// Body.
-        pieces: BodyStream,
-    },
 }
 
 /// Values of the response headers. A header whose value is `None` is omitted.
@@ -69,18 +34,6 @@ pub(crate) struct Meta {
     pub(crate) contact: Option<(Duration, bool)>,
     /// Token of the next page.
     pub(crate) next_token: Option<String>,
-}
-
-impl Body {
-    /// Serializes a value as JSON.
-    pub(crate) fn json(value: &impl Serialize) -> Self {
-        Self::Json(serde_json::to_vec(value).expect("plain data always serializes to JSON"))
-    }
-
-    /// Plain text.
-    pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::Other { content_type: TEXT.to_owned(), bytes: text.into().into() }
-    }
 }
 
 impl Response {
@@ -167,6 +120,13 @@ impl Response {
                 response.insert_header((CONTENT_TYPE, content_type)).streaming(pieces)
             }
         }
+    }
+}
+
+impl Content {
+    /// The response with these headers.
+    pub(crate) fn into_response(self, meta: Meta) -> Response {
+        Response::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
     }
 }
 

@@ -5,68 +5,22 @@
 //! request. Anything else that a body comes to depend on, such as the caller's identity, must become a part of the key.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use actix_web::web::Bytes;
 use futures::{StreamExt as _, stream};
 use model::{HistoryId, Index};
 use state::State;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::response::BodyStream;
-use super::{Body, Content, gzip};
+use super::content::SharedBody;
+use super::{Body, BodyStream, Content};
 
 /// Maximum total size of the cached bodies and their keys, in bytes.
 const BYTES_MAX: usize = 128 << 20;
 /// Maximum size of a cached body, in bytes. A list of 20,000 allocations takes about 48 MB.
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// Maximum size of a body that is compressed on the serving thread, in bytes. That takes some milliseconds.
-const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of streamed bodies that are collected for the cache at the same time.
 const COLLECTED_MAX: usize = 2;
-
-/// JSON body that several responses share.
-#[derive(Debug)]
-pub(crate) struct SharedBody {
-    pub(crate) json: Bytes,
-    next_token: Option<String>,
-    gzipped: OnceLock<Option<Bytes>>,
-    /// Whether compression on another thread has started.
-    is_compressing: AtomicBool,
-}
-
-impl SharedBody {
-    fn new(json: impl Into<Bytes>, next_token: Option<String>) -> Arc<Self> {
-        Arc::new(Self {
-            json: json.into(),
-            next_token,
-            gzipped: OnceLock::new(),
-            is_compressing: AtomicBool::new(false),
-        })
-    }
-
-    /// The body compressed, which happens once; `None` if it is too small. A long body is compressed on another thread and
-    /// sent uncompressed until that is done, so that no request of the serving thread waits for it.
-    pub(crate) fn gzipped(self: &Arc<Self>) -> Option<Bytes> {
-        if self.json.len() <= COMPRESSED_INLINE_BYTES_MAX {
-            return self.compress();
-        }
-        if !self.is_compressing.swap(true, Ordering::Relaxed) {
-            let shared = Arc::clone(self);
-            tokio::task::spawn_blocking(move || shared.compress());
-        }
-        self.gzipped.get().cloned().flatten()
-    }
-
-    fn compress(&self) -> Option<Bytes> {
-        self.gzipped.get_or_init(|| gzip(&self.json).map(Bytes::from)).clone()
-    }
-
-    fn content(self: Arc<Self>) -> Content {
-        Content { next_token: self.next_token.clone(), body: Body::Shared(self) }
-    }
-}
 
 /// Identifies a state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -193,6 +147,8 @@ impl ResponseCache {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::web::Bytes;
+
     use super::*;
 
     fn key(index: u64, request: &str) -> CacheKey {
@@ -247,18 +203,6 @@ mod tests {
         names.iter().for_each(|name| drop(cache.insert(key(1, name), long(BODY_BYTES_MAX))));
         let found = names.iter().filter(|name| cache.get(&key(1, name)).is_some()).count();
         assert_eq!(found, BYTES_MAX / BODY_BYTES_MAX - 1, "the keys count, too");
-    }
-
-    #[actix_web::test]
-    async fn a_long_body_is_compressed_beside() {
-        let shared = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX + 1], None);
-        assert_eq!(shared.gzipped(), None, "it is sent uncompressed until then");
-        while shared.gzipped().is_none() {
-            tokio::task::yield_now().await;
-        }
-        assert!(shared.gzipped().is_some_and(|smaller| smaller.len() < COMPRESSED_INLINE_BYTES_MAX / 100));
-        let short = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX], None);
-        assert!(short.gzipped().is_some());
     }
 
     #[actix_web::test]

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use wire::Subject;
 use wire::stats::{AllocStats, GetAllocStats, GetHostStats, HostStats, TaskStats};
 
+use super::PublishedMetrics;
 use super::computed::node_labels;
 
 /// Interval between two polls of an agent.
@@ -37,15 +38,6 @@ const ALLOCS_MAX: usize = 500;
 const CONCURRENT_REQUESTS_MAX: usize = 32;
 /// Timeout of a request to an agent.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Which metrics of agents are published.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PublishedMetrics {
-    /// Host metrics of nodes.
-    pub(crate) nodes: bool,
-    /// Resource usage of tasks.
-    pub(crate) allocs: bool,
-}
 
 /// Polls agents, and keeps their last metrics.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@
 mod acl;
 mod agent;
 mod allocations;
+mod built_in_pools;
 mod client;
 mod deployments;
 mod evaluations;

@@ -8,6 +8,7 @@ use model::text::quoted;
 use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteNodePool, SetNodePool};
 
+use super::built_in_pools::is_built_in_pool;
 use super::filter_objects::matches_filter;
 use super::{Request, jobs, nodes, shapes};
 use crate::Api;
@@ -62,7 +63,7 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error>
         let text = format!("invalid node pool {}: 1 error occurred:\n\t* {problem}\n\n", quoted(&name));
         return Err(Error::bad_request(text));
     }
-    if nodes::is_built_in_pool(&name) {
+    if is_built_in_pool(&name) {
         let text = format!("modifying node pool {} is not allowed", quoted(&name));
         return Err(Error::bad_request(text));
     }

@@ -8,6 +8,7 @@ use state::{NodeRef, State, Table, WatchKey};
 use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility};
 
 use super::Request;
+use super::built_in_pools::ALL_NODES;
 use super::filter_objects::matches_filter;
 use super::shapes::{self, NodeParts, node_stub};
 use crate::Api;
@@ -22,18 +23,9 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     list_of(api, &request.query, None).await
 }
 
-/// The built-in pools: the pool of all nodes, and the pool of nodes that do not name one.
-const POOL_OF_ALL: &str = "all";
-const DEFAULT_POOL: &str = "default";
-
-/// Whether a pool is built in, so that it always exists and cannot be changed.
-pub(super) fn is_built_in_pool(name: &str) -> bool {
-    matches!(name, POOL_OF_ALL | DEFAULT_POOL)
-}
-
 /// Lists nodes by id, or the nodes of a pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
-    let pool = pool.filter(|pool| **pool != *POOL_OF_ALL);
+    let pool = pool.filter(|pool| **pool != *ALL_NODES);
     let filter = query.filter::<api_types::Node>()?;
     let page = query.page()?;
     let flag = |name| {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use state::{AllocRef, State};
 use wire::command::Done;
 
+use super::built_in_pools::is_built_in_pool;
 use crate::http;
 
 /// Response to a registration or an evaluation of a job (http-api A.9).
@@ -282,7 +283,7 @@ pub(crate) fn pool(pool: &model::cluster::NodePool) -> api_types::NodePool {
     const IDENTITY_TTL: i64 = 24 * 3_600 * 1_000_000_000;
     let api = pool.to_api();
     api_types::NodePool {
-        hash: (!super::nodes::is_built_in_pool(&pool.name)).then(|| hash(pool)),
+        hash: (!is_built_in_pool(&pool.name)).then(|| hash(pool)),
         node_identity_ttl: api.node_identity_ttl.filter(|nanos| *nanos != 0).or(Some(IDENTITY_TTL)),
         ..api
     }

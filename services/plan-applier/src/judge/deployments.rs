@@ -1,8 +1,6 @@
 //! Consequences for deployments: counters when their allocations change (N-12.8 to N-12.11), and status changes that a plan
 //! or a command requests.
 
-use std::collections::BTreeMap;
-
 use model::alloc::AllocCommon;
 use model::change::{Change, DeploymentFields, DeploymentProgress, JobFields};
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
@@ -12,13 +10,6 @@ use wire::Refusal;
 
 use super::jobs;
 use super::work::Work;
-
-/// A deployment that something changes.
-#[derive(Default)]
-pub(super) struct TouchedDeployment {
-    status: Option<(DeploymentStatus, Text)>,
-    groups: BTreeMap<Text, DeploymentProgress>,
-}
 
 impl Work<'_> {
     /// Counts allocations that are new in their deployment (N-12.8 to N-12.10).

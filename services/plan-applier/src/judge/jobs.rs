@@ -5,38 +5,13 @@ use std::sync::Arc;
 use model::alloc::{ClientStatus, GroupSummary};
 use model::change::{Change, JobFields, JobSummary};
 use model::job::{Job, JobStatus, JobType};
-use model::{Index, JobKey, JobVersionKey, Text};
+use model::{JobKey, JobVersionKey, Text};
 use state::State;
 use wire::Refusal;
 
 use super::work::Work;
 
-/// A job that something changes, with its new summary.
-pub(super) struct TouchedJob {
-    create_index: Index,
-    pub(super) summary: JobSummary,
-}
-
 impl Work<'_> {
-    /// Marks a job for an update of its summary and status at the end. Returns `None` if the job is not registered.
-    pub(super) fn touch_job(&mut self, key: &JobKey) -> Option<&mut TouchedJob> {
-        if !self.jobs.contains_key(key) {
-            let create_index = self.state().job(key)?.create_index;
-            let summary = match self.state().job_summary(key) {
-                Some(summary) => JobSummary::clone(summary),
-                None => JobSummary {
-                    job: key.clone(),
-                    groups: Default::default(),
-                    children: None,
-                    create_index: self.index(),
-                    modify_index: self.index(),
-                },
-            };
-            self.jobs.insert(key.clone(), TouchedJob { create_index, summary });
-        }
-        self.jobs.get_mut(key)
-    }
-
     /// The summary of a group in the current incarnation of the job. Allocations of older incarnations are not counted
     /// (N-25.6).
     fn group_summary(&mut self, version: &JobVersionKey, group: &Text) -> Option<&mut GroupSummary> {

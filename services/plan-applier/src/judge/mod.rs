@@ -96,7 +96,7 @@ pub fn judge(
 ) -> Verdict {
     let (cause, index) = (cause(&command), overlay.index());
     let mut work = Work::new(overlay, inputs);
-    let done = execute(&mut work, command).and_then(|done| work.finish(done));
+    let done = execute(&mut work, command).and_then(|done| finish(&mut work, done));
     let changes = work.into_changes();
     match done {
         Err(refusal) => {
@@ -110,6 +110,17 @@ pub fn judge(
             Verdict::Changed { cause, changes, done: Done { index: inputs.index, written: true, ..done } }
         }
     }
+}
+
+/// Writes the totals over all changes. Returns `done` with the evaluations created.
+fn finish(work: &mut Work<'_>, done: Done) -> Result<Done, Refusal> {
+    if work.has_changed() {
+        work.write_deployments()?;
+        work.write_jobs()?;
+        work.write_unblocked()?;
+        work.advance();
+    }
+    Ok(Done { evals: work.take_evals(), ..done })
 }
 
 /// The kind of a command, for the change set.

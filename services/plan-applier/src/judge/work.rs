@@ -8,23 +8,37 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::change::{Change, Unblocked};
+use model::change::{Change, DeploymentProgress, JobSummary, Unblocked};
 use model::cluster::Singleton;
+use model::deployment::DeploymentStatus;
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::JobType;
 use model::{DeploymentId, Epoch, EvalId, Index, JobKey, NodeId, Text, Timestamp, TraceContext};
 use planted_bugs::{Bug, is_planted};
 use state::{NodeRef, Stamp, State};
-use wire::command::Done;
 use wire::{Refusal, RefusalKind};
 
 use super::Inputs;
-use super::deployments::TouchedDeployment;
-use super::jobs::TouchedJob;
 
 /// A refusal with a message for people.
 pub(super) fn refusal(kind: RefusalKind, message: impl Into<Text>) -> Refusal {
     Refusal { kind, message: message.into() }
+}
+
+/// A job that something changes, with its new summary.
+pub(super) struct TouchedJob {
+    /// The create index of its current incarnation.
+    pub(super) create_index: Index,
+    pub(super) summary: JobSummary,
+}
+
+/// A deployment that something changes.
+#[derive(Default)]
+pub(super) struct TouchedDeployment {
+    /// Its new status and the description of that, if the status changes.
+    pub(super) status: Option<(DeploymentStatus, Text)>,
+    /// The progress of the groups that something changes.
+    pub(super) groups: BTreeMap<Text, DeploymentProgress>,
 }
 
 /// A command while it is judged.
@@ -132,6 +146,25 @@ impl<'a> Work<'a> {
         self.apply(Change::Eval(Arc::new(eval)))
     }
 
+    /// Marks a job for an update of its summary and status at the end. Returns `None` if the job is not registered.
+    pub(super) fn touch_job(&mut self, key: &JobKey) -> Option<&mut TouchedJob> {
+        if !self.jobs.contains_key(key) {
+            let create_index = self.state().job(key)?.create_index;
+            let summary = match self.state().job_summary(key) {
+                Some(summary) => JobSummary::clone(summary),
+                None => JobSummary {
+                    job: key.clone(),
+                    groups: Default::default(),
+                    children: None,
+                    create_index: self.index(),
+                    modify_index: self.index(),
+                },
+            };
+            self.jobs.insert(key.clone(), TouchedJob { create_index, summary });
+        }
+        self.jobs.get_mut(key)
+    }
+
     /// Records that a node has more capacity, for which evaluations may be blocked.
     pub(super) fn unblock_node(&mut self, node: NodeId) {
         let Some(class) = self.state.node(node).map(class_of) else { return };
@@ -149,15 +182,19 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Writes the totals over all changes. Returns `done` with the evaluations created.
-    pub(super) fn finish(&mut self, done: Done) -> Result<Done, Refusal> {
-        if !self.changes.is_empty() {
-            self.write_deployments()?;
-            self.write_jobs()?;
-            self.write_unblocked()?;
-            self.state.advance(Stamp { index: self.inputs.index, at: self.inputs.at });
-        }
-        Ok(Done { evals: std::mem::take(&mut self.evals), ..done })
+    /// Whether the command has changed anything so far.
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Sets the state's own index to that of the command. All changes must have been applied.
+    pub(super) fn advance(&mut self) {
+        self.state.advance(Stamp { index: self.inputs.index, at: self.inputs.at });
+    }
+
+    /// Takes the evaluations created so far, in order.
+    pub(super) fn take_evals(&mut self) -> Vec<EvalId> {
+        std::mem::take(&mut self.evals)
     }
 
     /// The changes so far.
@@ -165,7 +202,8 @@ impl<'a> Work<'a> {
         self.changes
     }
 
-    fn write_unblocked(&mut self) -> Result<(), Refusal> {
+    /// Writes for which classes and nodes evaluations may be unblocked.
+    pub(super) fn write_unblocked(&mut self) -> Result<(), Refusal> {
         let classes = std::mem::take(&mut self.unblocked_classes).into_iter().collect();
         let nodes = std::mem::take(&mut self.unblocked_nodes).into_iter().collect();
         let unblocked = Unblocked { classes, nodes, ..Unblocked::default() };

@@ -1,0 +1,134 @@
+//! Contents of responses: bodies, whole or streamed, and the token of the next page.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use actix_web::web::Bytes;
+use futures::Stream;
+use serde::Serialize;
+
+use super::gzip;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+/// Maximum size of a body that is compressed on the serving thread, in bytes. That takes some milliseconds.
+const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
+
+/// Body of a response, and the token of the next page.
+pub(crate) struct Content {
+    /// Body.
+    pub(crate) body: Body,
+    /// Token of the next page, if there is one.
+    pub(crate) next_token: Option<String>,
+}
+
+impl From<Body> for Content {
+    fn from(body: Body) -> Self {
+        Self { body, next_token: None }
+    }
+}
+
+/// Response body with its content type.
+pub(crate) enum Body {
+    /// No body and no content type.
+    Empty,
+    /// JSON without indentation.
+    Json(Vec<u8>),
+    /// JSON that several responses share.
+    Shared(Arc<SharedBody>),
+    /// JSON that is produced while it is sent.
+    JsonStream(BodyStream),
+    /// JSON values, one in each line, as events occur. Must not be cached.
+    Events(BodyStream),
+    /// Any other content type.
+    Other {
+        /// MIME type.
+        content_type: String,
+        /// Whole body.
+        bytes: Bytes,
+    },
+    /// Any other content type, produced while it is sent.
+    OtherStream {
+        /// MIME type.
+        content_type: String,
+        /// Body.
+        pieces: BodyStream,
+    },
+}
+
+/// Body that is produced while it is sent.
+pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>>>;
+
+impl Body {
+    /// Serializes a value as JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Self {
+        Self::Json(serde_json::to_vec(value).expect("plain data always serializes to JSON"))
+    }
+
+    /// Plain text.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Other { content_type: TEXT.to_owned(), bytes: text.into().into() }
+    }
+}
+
+/// JSON body that several responses share.
+#[derive(Debug)]
+pub(crate) struct SharedBody {
+    /// The body, uncompressed.
+    pub(crate) json: Bytes,
+    next_token: Option<String>,
+    gzipped: OnceLock<Option<Bytes>>,
+    /// Whether compression on another thread has started.
+    is_compressing: AtomicBool,
+}
+
+impl SharedBody {
+    /// A body that no response has had yet. `next_token` is the token of the next page.
+    pub(super) fn new(json: impl Into<Bytes>, next_token: Option<String>) -> Arc<Self> {
+        Arc::new(Self {
+            json: json.into(),
+            next_token,
+            gzipped: OnceLock::new(),
+            is_compressing: AtomicBool::new(false),
+        })
+    }
+
+    /// The body compressed, which happens once; `None` if it is too small. A long body is compressed on another thread and
+    /// sent uncompressed until that is done, so that no request of the serving thread waits for it.
+    pub(crate) fn gzipped(self: &Arc<Self>) -> Option<Bytes> {
+        if self.json.len() <= COMPRESSED_INLINE_BYTES_MAX {
+            return self.compress();
+        }
+        if !self.is_compressing.swap(true, Ordering::Relaxed) {
+            let shared = Arc::clone(self);
+            tokio::task::spawn_blocking(move || shared.compress());
+        }
+        self.gzipped.get().cloned().flatten()
+    }
+
+    fn compress(&self) -> Option<Bytes> {
+        self.gzipped.get_or_init(|| gzip(&self.json).map(Bytes::from)).clone()
+    }
+
+    /// The body as the content of one more response.
+    pub(super) fn content(self: Arc<Self>) -> Content {
+        Content { next_token: self.next_token.clone(), body: Body::Shared(self) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[actix_web::test]
+    async fn a_long_body_is_compressed_beside() {
+        let shared = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX + 1], None);
+        assert_eq!(shared.gzipped(), None, "it is sent uncompressed until then");
+        while shared.gzipped().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(shared.gzipped().is_some_and(|smaller| smaller.len() < COMPRESSED_INLINE_BYTES_MAX / 100));
+        let short = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX], None);
+        assert!(short.gzipped().is_some());
+    }
+}

@@ -29,6 +29,7 @@ mod database;
 mod error;
 mod head;
 mod load;
+mod loading;
 mod log;
 mod partitions;
 mod projection;

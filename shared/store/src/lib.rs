@@ -25,6 +25,7 @@
 //! plan applier's role owns the database. [`roles`] has the table of rights, and everything that is derived from it.
 
 mod args;
+mod atomic_epoch;
 mod database;
 mod error;
 mod head;

@@ -20,52 +20,8 @@ use crate::btree::BTree;
 use crate::jobs::JobTable;
 use crate::names::Names;
 use crate::nodes::{Expected, NodePage, NodeRef, NodeTable};
-use crate::scope::Scope;
+use crate::scope::{Scope, Table};
 use crate::slab_map::SlabMap;
-
-/// The tables of the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "each is named after the objects that it contains")]
-pub enum Table {
-    Jobs,
-    JobSubmissions,
-    JobSummaries,
-    Evals,
-    Allocs,
-    Deployments,
-    Nodes,
-    NodePools,
-    Namespaces,
-    SchedulerConfig,
-    HostVolumes,
-    CsiVolumes,
-    VolumeClaims,
-    RootKeys,
-    Leases,
-    Unblocked,
-}
-
-impl Table {
-    /// All tables.
-    pub const ALL: [Self; 16] = [
-        Self::Jobs,
-        Self::JobSubmissions,
-        Self::JobSummaries,
-        Self::Evals,
-        Self::Allocs,
-        Self::Deployments,
-        Self::Nodes,
-        Self::NodePools,
-        Self::Namespaces,
-        Self::SchedulerConfig,
-        Self::HostVolumes,
-        Self::CsiVolumes,
-        Self::VolumeClaims,
-        Self::RootKeys,
-        Self::Leases,
-        Self::Unblocked,
-    ];
-}
 
 /// Something that can gain capacity, by name (`docs/rules/scheduling.md` ).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -74,6 +74,9 @@ pub struct State {
     pub(crate) unblocked: BTree<UnblockKey, Index>,
 }
 
+/// An immutable view of the state at one index.
+pub type Snapshot = Arc<State>;
+
 impl Default for State {
     /// An empty state of no history, with all tables in scope.
     fn default() -> Self {

@@ -3,8 +3,8 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use crate::{
-    error::Fault,
     eval::Evaluated,
+    fault::Fault,
     syntax::{Expression, Kind},
     value::{Mapping, Sequence, Value},
 };

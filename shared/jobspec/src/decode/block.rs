@@ -7,10 +7,11 @@ use api_types::duration;
 
 use super::Decoder;
 use crate::{
-    error::Fault,
     eval::{ITERATION_OVER_NULL, ITERATION_OVER_SCALAR, Scope},
+    fault::Fault,
+    position::At,
     suggest::nearest,
-    syntax::{self, At, Attribute, Body, Expression, Kind},
+    syntax::{self, Attribute, Body, Expression, Kind},
     value::Value,
 };
 

@@ -18,8 +18,9 @@ use api_types::Job;
 
 pub(crate) use self::block::Block;
 use crate::{
-    error::{Fault, Faults},
+    error::Faults,
     eval::{Evaluator, Scope},
+    fault::Fault,
     syntax::Body,
 };
 

@@ -6,7 +6,7 @@ use api_types::{
 };
 
 use super::{access, block::Block, policies, resources, service, template};
-use crate::error::Fault;
+use crate::fault::Fault;
 
 /// The identity that every task has. An identity block without a name stands for it.
 const DEFAULT_IDENTITY: &str = "default";

@@ -11,9 +11,10 @@ use std::{cell::Cell, collections::BTreeMap, rc::Rc};
 
 use crate::{
     FunctionInputs,
-    error::Fault,
+    fault::Fault,
     functions,
-    syntax::{At, Expression, For, Kind},
+    position::At,
+    syntax::{Expression, For, Kind},
     types::Type,
     value::{Sequence, Value},
 };

@@ -2,8 +2,9 @@
 
 use super::{Evaluated, Evaluator, Scope};
 use crate::{
-    error::Fault,
-    syntax::{At, Step},
+    fault::Fault,
+    position::At,
+    syntax::Step,
     value::{Sequence, Value},
 };
 

@@ -1,9 +1,10 @@
 //! Evaluation of templates to text (§2, §3).
 
 use crate::{
-    error::Fault,
     eval::{Evaluated, Evaluator, Scope, iteration_scope},
-    syntax::{At, Interpolation, Kind, Part},
+    fault::Fault,
+    position::At,
+    syntax::{Interpolation, Kind, Part},
     value::Value,
 };
 

@@ -14,11 +14,12 @@ mod time;
 mod yaml;
 
 use crate::{
-    error::Fault,
     eval::{Evaluated, Evaluator, Scope},
+    fault::Fault,
     number::Number,
+    position::At,
     suggest::nearest,
-    syntax::{At, Call, Expression},
+    syntax::{Call, Expression},
     types::Type,
     value::Value,
 };

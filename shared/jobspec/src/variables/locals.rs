@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     decode::{Block, Decoder},
-    error::Fault,
     eval::{Scope, UNSUPPORTED_ATTRIBUTE},
+    fault::Fault,
     syntax::{Attribute, Body},
     value::Value,
 };

@@ -1,6 +1,6 @@
-//! [`Fault`]: an error whose position is still an offset.
+//! [`Fault`]: an error whose position is still an offset; and [`Evaluated`], a value or such an error.
 
-use crate::position::At;
+use crate::{position::At, value::Value};
 
 /// An error whose position is still an offset.
 #[derive(Debug, Clone)]
@@ -36,3 +36,6 @@ impl Fault {
         Fault { source, ..self }
     }
 }
+
+/// The value of an expression, or the error in it.
+pub(crate) type Evaluated<T = Value> = Result<T, Box<Fault>>;

@@ -6,6 +6,7 @@
 //! Pure: the caller reads files, and random values are derived from a seed.
 
 mod decode;
+mod environment;
 mod error;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a name is treated differently from all other expressions")]
 mod eval;
@@ -21,6 +22,7 @@ mod functions;
     reason = "constant texts are treated differently from all other expressions"
 )]
 mod lint;
+mod members;
 mod number;
 mod position;
 mod source;

@@ -3,8 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use crate::{
-    eval::Evaluated,
-    fault::Fault,
+    fault::{Evaluated, Fault},
     syntax::{Expression, Kind},
     value::{Mapping, Sequence, Value},
 };

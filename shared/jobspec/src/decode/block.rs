@@ -382,7 +382,7 @@ impl<'d> Block<'d> {
             _ => fault,
         });
         for (key, value) in faults.ok_or_record(items)? {
-            faults.ok_or_record(evaluator.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
+            faults.ok_or_record(evaluator.environment.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
             let element = BTreeMap::from([("key".to_owned(), key), ("value".to_owned(), value)]);
             let scope = self.scope.with(iterator, Value::object(element));
             let made = syntax::Block {

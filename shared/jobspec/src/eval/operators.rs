@@ -1,8 +1,8 @@
 //! Operators. They convert operands from text, except for equality (§3).
 
 use crate::{
-    eval::{Evaluated, Evaluator, Scope},
-    fault::Fault,
+    eval::{Evaluator, Scope},
+    fault::{Evaluated, Fault},
     number::Number,
     position::At,
     syntax::{Binary, Expression, Unary},

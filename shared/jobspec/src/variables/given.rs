@@ -5,8 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use super::literal;
 use crate::{
     error::{Error, Faults, single_error},
-    eval::{Evaluated, Evaluator},
-    fault::Fault,
+    eval::Evaluator,
+    fault::{Evaluated, Fault},
     position::At,
     source::Source,
     syntax::{self, Attribute},

@@ -1,8 +1,8 @@
-//! Errors in a job file and their positions.
+//! Errors in a job file, with their lines and columns.
 
 use std::{cell::RefCell, fmt};
 
-use crate::{source::Source, syntax::At};
+use crate::{fault::Fault, position::Place, source::Source};
 
 /// Maximum number of reported errors.
 const DIAGNOSTICS_MAX: usize = 50;
@@ -28,23 +28,6 @@ pub struct Diagnostic {
     pub detail: String,
 }
 
-/// A range in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The line of the start, from 1.
-    pub line: usize,
-    /// The column of the start in grapheme clusters, from 1.
-    pub column: usize,
-    /// The line of the end.
-    pub end_line: usize,
-    /// The column after the last character.
-    pub end_column: usize,
-    /// The text of the first line.
-    pub excerpt: String,
-    /// The range within the excerpt, in bytes.
-    pub marked: std::ops::Range<usize>,
-}
-
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Diagnostic { file, place, summary, detail } = self;
@@ -60,54 +43,22 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// An error whose position is still an offset.
-#[derive(Debug, Clone)]
-pub(crate) struct Fault {
-    /// Index of the source. The job file is the first.
-    pub(crate) source: usize,
-    /// The byte range in the source. `None` if the error is about the whole source.
-    pub(crate) at: Option<At>,
-    pub(crate) summary: &'static str,
-    /// The text that replaces `{}` in the summary.
-    pub(crate) subject: String,
-    pub(crate) detail: String,
-}
-
-impl Fault {
-    /// An error in the job file.
-    pub(crate) fn new(at: At, summary: &'static str, detail: impl Into<String>) -> Fault {
-        Fault { source: 0, at: Some(at), summary, subject: String::new(), detail: detail.into() }
-    }
-
-    /// An error whose summary contains a name.
-    pub(crate) fn with_subject(
-        at: At,
-        summary: &'static str,
-        subject: &str,
-        detail: impl Into<String>,
-    ) -> Fault {
-        Fault { subject: subject.to_owned(), ..Fault::new(at, summary, detail) }
-    }
-
-    /// The same error in another source.
-    pub(crate) fn in_source(self, source: usize) -> Fault {
-        Fault { source, ..self }
-    }
-
-    fn diagnostic(self, sources: &[Source<'_>]) -> Diagnostic {
-        let source = &sources[self.source];
+impl Diagnostic {
+    /// The error with its position in the sources as lines and columns.
+    fn new(fault: Fault, sources: &[Source<'_>]) -> Diagnostic {
+        let source = &sources[fault.source];
         Diagnostic {
             file: source.name.to_string(),
-            place: self.at.map(|at| source.place(at)),
-            summary: self.summary.replace("{}", &self.subject),
-            detail: self.detail,
+            place: fault.at.map(|at| source.place(at)),
+            summary: fault.summary.replace("{}", &fault.subject),
+            detail: fault.detail,
         }
     }
 }
 
 /// An error with one diagnostic.
 pub(crate) fn single_error(fault: Fault, sources: &[Source<'_>]) -> Error {
-    Error { diagnostics: vec![fault.diagnostic(sources)] }
+    Error { diagnostics: vec![Diagnostic::new(fault, sources)] }
 }
 
 /// Collects errors, so that one pass reports all of them.
@@ -132,6 +83,6 @@ impl Faults {
         }
         faults.sort_by_key(|fault| (fault.source, fault.at.as_ref().map_or(usize::MAX, |at| at.start)));
         faults.truncate(DIAGNOSTICS_MAX);
-        Err(Error { diagnostics: faults.into_iter().map(|fault| fault.diagnostic(sources)).collect() })
+        Err(Error { diagnostics: faults.into_iter().map(|fault| Diagnostic::new(fault, sources)).collect() })
     }
 }

@@ -6,9 +6,11 @@
 //! Pure: the caller reads files, and random values are derived from a seed.
 
 mod decode;
+mod environment;
 mod error;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a name is treated differently from all other expressions")]
 mod eval;
+mod fault;
 mod files;
 #[allow(
     clippy::wildcard_enum_match_arm,
@@ -20,7 +22,9 @@ mod functions;
     reason = "constant texts are treated differently from all other expressions"
 )]
 mod lint;
+mod members;
 mod number;
+mod position;
 mod source;
 mod suggest;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a parser accepts some tokens and refuses all others")]
@@ -31,14 +35,16 @@ mod variables;
 
 use std::{fmt, sync::Arc};
 
-pub use error::{Diagnostic, Error, Place};
+pub use error::{Diagnostic, Error};
 pub use files::Files;
+pub use position::Place;
 pub use variables::{VARIABLE_PREFIX, Variables};
 
 use crate::{
     decode::Decoder,
     error::{Faults, single_error},
     eval::Evaluator,
+    fault::Fault,
     source::Source,
     syntax::Body,
 };
@@ -107,7 +113,7 @@ pub fn parse_bytes(source: &[u8], options: &Options) -> Result<api_types::Job, E
             let text = String::from_utf8_lossy(&source[..valid]);
             let sources = [Source::new(options.file_name.as_str(), &text)];
             let detail = "job files are UTF-8; this byte is not";
-            Err(single_error(error::Fault::new(valid..valid, "Invalid character encoding", detail), &sources))
+            Err(single_error(Fault::new(valid..valid, "Invalid character encoding", detail), &sources))
         }
     }
 }
@@ -149,7 +155,7 @@ pub fn format(source: &str, file_name: &str) -> Result<String, Error> {
     }
 }
 
-fn syntax_tree(source: &Source<'_>) -> Result<Body, error::Fault> {
+fn syntax_tree(source: &Source<'_>) -> Result<Body, Fault> {
     if let Some(fault) = source.oversize() {
         return Err(fault);
     }

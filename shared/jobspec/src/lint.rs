@@ -7,7 +7,8 @@ use std::str::FromStr as _;
 use croner::Cron;
 
 use crate::{
-    error::{Fault, Faults},
+    error::Faults,
+    fault::Fault,
     suggest::nearest,
     syntax::{Attribute, Block, Body, Expression, Kind, NativeBody},
 };

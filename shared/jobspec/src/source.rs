@@ -6,8 +6,8 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
     SOURCE_BYTES_MAX,
-    error::{Fault, Place},
-    syntax::At,
+    fault::Fault,
+    position::{At, Place},
 };
 
 /// Maximum size of an excerpt, in bytes. Generated files may have very long lines.

@@ -3,8 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use crate::{
-    error::Fault,
-    eval::Evaluated,
+    fault::{Evaluated, Fault},
     syntax::{Expression, Kind},
     value::{Mapping, Sequence, Value},
 };

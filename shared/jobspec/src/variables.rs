@@ -11,10 +11,12 @@ use self::given::{GivenValue, Origin};
 use crate::{
     Options,
     decode::{Block, Decoder},
-    error::{Error, Fault, Faults},
-    eval::{Evaluated, Evaluator, Scope},
+    error::{Error, Faults},
+    eval::{Evaluator, Scope},
+    fault::{Evaluated, Fault},
+    position::At,
     source::Source,
-    syntax::{At, Attribute, Body, Expression, Kind, Part, Step},
+    syntax::{Attribute, Body, Expression, Kind, Part, Step},
     types::Type,
     value::Value,
 };

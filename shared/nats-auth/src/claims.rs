@@ -103,7 +103,7 @@ pub(crate) fn allow<'a>(subjects: impl IntoIterator<Item = &'a String>) -> Value
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::KeyKind;
+    use crate::key_kind::KeyKind;
 
     #[test]
     fn a_jwt_is_read_back_and_its_signature_checked() {

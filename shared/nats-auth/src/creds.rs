@@ -6,7 +6,8 @@ use model::NodeId;
 
 use crate::claims::{Claims, NODE_TAG};
 use crate::error::Error;
-use crate::key::{Key, KeyKind};
+use crate::key::Key;
+use crate::key_kind::KeyKind;
 
 const JWT: &str = "NATS USER JWT";
 const SEED: &str = "USER NKEY SEED";

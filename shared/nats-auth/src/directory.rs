@@ -14,7 +14,8 @@ use wire::permissions::Purpose;
 
 use crate::error::Error;
 use crate::identity::Issuer;
-use crate::key::{Key, KeyKind, Random};
+use crate::key::{Key, Random};
+use crate::key_kind::KeyKind;
 use crate::server;
 
 /// The file with the operator and the accounts that servers trust.

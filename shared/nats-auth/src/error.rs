@@ -1,6 +1,6 @@
 //! Errors in keys, tokens and files.
 
-use crate::key::KeyKind;
+use crate::key_kind::KeyKind;
 
 /// The reason why an identity cannot be used or created.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,8 @@ use wire::permissions::{Permissions, Purpose, permissions};
 use crate::claims::{Claims, allow};
 use crate::creds::Credentials;
 use crate::error::Error;
-use crate::key::{Key, KeyKind, Random};
+use crate::key::{Key, Random};
+use crate::key_kind::KeyKind;
 use crate::limits::{
     CONNECTIONS_MAX, NODE_PAYLOAD_MAX, NODE_SUBSCRIPTIONS_MAX, SERVICE_PAYLOAD_MAX,
     SERVICE_SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_MAX,

@@ -2,41 +2,13 @@
 
 use std::fmt;
 
-use nkeys::{KeyPair, KeyPairType};
+use nkeys::KeyPair;
 
 use crate::error::Error;
+use crate::key_kind::KeyKind;
 
 /// A source of unpredictable random bytes for new keys.
 pub type Random<'a> = &'a mut dyn FnMut() -> [u8; 32];
-
-/// Kind of the owner of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyKind {
-    /// The operator, which servers trust.
-    Operator,
-    /// An account, or a key that signs for an account.
-    Account,
-    /// A user.
-    User,
-}
-
-impl KeyKind {
-    pub(crate) const fn description(self) -> &'static str {
-        match self {
-            Self::Operator => "an operator",
-            Self::Account => "an account",
-            Self::User => "a user",
-        }
-    }
-
-    const fn kind(self) -> KeyPairType {
-        match self {
-            Self::Operator => KeyPairType::Operator,
-            Self::Account => KeyPairType::Account,
-            Self::User => KeyPairType::User,
-        }
-    }
-}
 
 /// A key pair.
 #[derive(Clone)]
@@ -45,7 +17,7 @@ pub struct Key(KeyPair);
 impl Key {
     /// Creates a key.
     pub fn new(kind: KeyKind, random: Random<'_>) -> Self {
-        Self(KeyPair::new_from_raw(kind.kind(), random()).expect("any 32 bytes are an Ed25519 seed"))
+        Self(KeyPair::new_from_raw(kind.key_pair_type(), random()).expect("any 32 bytes are an Ed25519 seed"))
     }
 
     /// Reads a key from its seed.
@@ -55,7 +27,7 @@ impl Key {
     pub fn from_seed(kind: KeyKind, seed: &str) -> Result<Self, Error> {
         let problem = |problem: &str| Error::Seed { expected: kind, problem: problem.to_owned() };
         let pair = KeyPair::from_seed(seed.trim()).map_err(|_| problem("it is malformed"))?;
-        if pair.key_pair_type() == kind.kind() {
+        if pair.key_pair_type() == kind.key_pair_type() {
             Ok(Self(pair))
         } else {
             Err(problem(&format!("it belongs to another kind of key ({:?})", pair.key_pair_type())))
@@ -88,7 +60,7 @@ impl fmt::Debug for Key {
 pub(crate) fn check_public(kind: KeyKind, text: &str) -> Result<(), Error> {
     let unusable = || Error::PublicKey { expected: kind, text: text.to_owned() };
     let pair = KeyPair::from_public_key(text).map_err(|_| unusable())?;
-    if pair.key_pair_type() == kind.kind() { Ok(()) } else { Err(unusable()) }
+    if pair.key_pair_type() == kind.key_pair_type() { Ok(()) } else { Err(unusable()) }
 }
 
 /// Whether `signature` was made for `message` with the secret half of the key `public`.

@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::claims::{Claims, NODE_TAG};
 use crate::creds::{Credentials, read_block, write_block};
 use crate::error::Error;
-use crate::key::{Key, KeyKind, Random, check_public};
+use crate::key::{Key, Random, check_public};
+use crate::key_kind::KeyKind;
 
 const ACCOUNT: &str = "DROVER ACCOUNT";
 const SEED: &str = "DROVER NODE SIGNING SEED";

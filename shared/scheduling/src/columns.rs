@@ -1,8 +1,12 @@
-//! Operations on all nodes of a page at once, written without branches so that the compiler vectorizes them.
+//! Columns of nodes: the place of a node in the pages, counters for each node, and operations on all nodes of a page at
+//! once, written without branches so that the compiler vectorizes them.
 
 use state::{NodePage, PAGE, Usage};
 
-use crate::room::locate;
+/// The page of a slot, and the index in that page.
+pub(crate) fn locate(slot: u32) -> (usize, usize) {
+    (slot as usize / PAGE, slot as usize % PAGE)
+}
 
 /// One counter for each node. Only pages with a counter other than zero are stored, because nearly all counters are
 /// zero.

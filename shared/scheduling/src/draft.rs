@@ -15,9 +15,8 @@ use model::{AllocId, DeploymentId, EvalId, Nanos, Text, Timestamp};
 use state::{AllocRef, NodePage};
 
 use crate::NewId;
-use crate::columns::NodeCounters;
+use crate::columns::{NodeCounters, locate};
 use crate::reconcile::Stop;
-use crate::room::locate;
 
 /// Reschedules that are due less than this after the first of a batch share its evaluation.
 const BATCH_WINDOW: Nanos = Nanos::from_secs(5);

@@ -12,8 +12,9 @@ use model::plan::Placements;
 use model::{DeploymentId, EvalId, JobKey, JobVersionKey};
 
 use crate::error::Inconsistent;
+use crate::scope::Table;
 use crate::stamp::Stamp;
-use crate::tables::{JobIndexes, State, Table, UnblockKey};
+use crate::tables::{JobIndexes, State, UnblockKey};
 
 impl State {
     /// Advances the state by the change set with the next index.

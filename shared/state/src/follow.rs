@@ -9,8 +9,7 @@ use arc_swap::ArcSwap;
 use model::change::{Change, ChangeSet};
 use tokio::sync::broadcast::{self, error::TryRecvError};
 
-use crate::replica::Snapshot;
-use crate::tables::State;
+use crate::tables::{Snapshot, State};
 
 /// Number of steps that a follower may lag behind before it gets a [`FollowEvent::Reset`]. At 250 commits a second this is
 /// four seconds. Each queued step keeps the part of its state in memory that the next state does not share. A reset is

@@ -8,11 +8,8 @@ use model::change::ChangeSet;
 use crate::error::Inconsistent;
 use crate::follow::{FollowEvent, Follower, Newest, Step, WriteGuard};
 use crate::scope::Scope;
-use crate::tables::State;
+use crate::tables::{Snapshot, State};
 use crate::watch::{Watch, WatchKey, Watches};
-
-/// An immutable view of the state at one index.
-pub type Snapshot = Arc<State>;
 
 /// A copy of the state that follows the log, shared by all services of a process (`docs/architecture/state.md`).
 ///

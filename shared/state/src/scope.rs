@@ -1,6 +1,48 @@
-//! [`Scope`]: the part of the cluster's state that a replica keeps.
+//! [`Table`] and [`Scope`]: the tables of the state, and the part of them that a replica keeps.
 
-use crate::tables::Table;
+/// The tables of the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "each is named after the objects that it contains")]
+pub enum Table {
+    Jobs,
+    JobSubmissions,
+    JobSummaries,
+    Evals,
+    Allocs,
+    Deployments,
+    Nodes,
+    NodePools,
+    Namespaces,
+    SchedulerConfig,
+    HostVolumes,
+    CsiVolumes,
+    VolumeClaims,
+    RootKeys,
+    Leases,
+    Unblocked,
+}
+
+impl Table {
+    /// All tables.
+    pub const ALL: [Self; 16] = [
+        Self::Jobs,
+        Self::JobSubmissions,
+        Self::JobSummaries,
+        Self::Evals,
+        Self::Allocs,
+        Self::Deployments,
+        Self::Nodes,
+        Self::NodePools,
+        Self::Namespaces,
+        Self::SchedulerConfig,
+        Self::HostVolumes,
+        Self::CsiVolumes,
+        Self::VolumeClaims,
+        Self::RootKeys,
+        Self::Leases,
+        Self::Unblocked,
+    ];
+}
 
 /// The tables that a state keeps, and whether it keeps the indexes for sorted lists.
 ///

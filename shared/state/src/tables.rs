@@ -1,4 +1,4 @@
-//! [`State`]: the tables, and the methods to read them.
+//! [`State`]: the tables, and the methods to read them. Reads of allocations and nodes are in `views`.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -11,61 +11,17 @@ use model::job::{Job, JobSubmission};
 use model::keyring::RootKey;
 use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
 use model::{
-    AllocId, DeploymentId, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RootKeyId,
-    Text, Timestamp, VolumeClaimId,
+    DeploymentId, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, RootKeyId, Text, Timestamp,
+    VolumeClaimId,
 };
 
-use crate::allocs::{AllocRef, AllocTable};
+use crate::allocs::AllocTable;
 use crate::btree::BTree;
 use crate::jobs::JobTable;
 use crate::names::Names;
-use crate::nodes::{Expected, NodePage, NodeRef, NodeTable};
-use crate::scope::Scope;
+use crate::nodes::{Expected, NodePage, NodeTable};
+use crate::scope::{Scope, Table};
 use crate::slab_map::SlabMap;
-
-/// The tables of the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "each is named after the objects that it contains")]
-pub enum Table {
-    Jobs,
-    JobSubmissions,
-    JobSummaries,
-    Evals,
-    Allocs,
-    Deployments,
-    Nodes,
-    NodePools,
-    Namespaces,
-    SchedulerConfig,
-    HostVolumes,
-    CsiVolumes,
-    VolumeClaims,
-    RootKeys,
-    Leases,
-    Unblocked,
-}
-
-impl Table {
-    /// All tables.
-    pub const ALL: [Self; 16] = [
-        Self::Jobs,
-        Self::JobSubmissions,
-        Self::JobSummaries,
-        Self::Evals,
-        Self::Allocs,
-        Self::Deployments,
-        Self::Nodes,
-        Self::NodePools,
-        Self::Namespaces,
-        Self::SchedulerConfig,
-        Self::HostVolumes,
-        Self::CsiVolumes,
-        Self::VolumeClaims,
-        Self::RootKeys,
-        Self::Leases,
-        Self::Unblocked,
-    ];
-}
 
 /// Something that can gain capacity, by name (`docs/rules/scheduling.md` ).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,6 +73,9 @@ pub struct State {
     pub(crate) leases: BTree<Singleton, Lease>,
     pub(crate) unblocked: BTree<UnblockKey, Index>,
 }
+
+/// An immutable view of the state at one index.
+pub type Snapshot = Arc<State>;
 
 impl Default for State {
     /// An empty state of no history, with all tables in scope.
@@ -345,36 +304,6 @@ impl State {
         self.evals_by_creation.range(range).filter_map(|((_, id), ())| self.evals.get(id))
     }
 
-    /// An allocation.
-    pub fn alloc(&self, id: AllocId) -> Option<AllocRef<'_>> {
-        self.assert_in_scope(Table::Allocs);
-        self.allocs.slot(id).map(|slot| self.alloc_at(slot))
-    }
-
-    /// All allocations, in no defined order.
-    pub fn allocs(&self) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
-        self.assert_in_scope(Table::Allocs);
-        self.allocs.iter().map(|slot| self.alloc_at(slot))
-    }
-
-    /// The allocations with ids in `range`, by id.
-    pub fn allocs_in(
-        &self,
-        range: impl RangeBounds<AllocId>,
-    ) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
-        self.assert_lists_in_scope();
-        self.allocs.range(range).map(|slot| self.alloc_at(slot))
-    }
-
-    /// Allocations by create index, then id.
-    pub fn allocs_by_creation(
-        &self,
-        range: impl RangeBounds<(Index, AllocId)>,
-    ) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
-        self.assert_lists_in_scope();
-        self.allocs.by_creation(range).map(|slot| self.alloc_at(slot))
-    }
-
     /// The number of a job's allocations that are not terminal.
     pub fn live_alloc_count(&self, job: &JobKey) -> usize {
         self.assert_in_scope(Table::Allocs);
@@ -392,22 +321,6 @@ impl State {
     pub fn alloc_count(&self) -> usize {
         self.assert_in_scope(Table::Allocs);
         self.allocs.len()
-    }
-
-    /// A job's allocations of all incarnations, including terminal ones, in no defined order.
-    pub fn allocs_of_job<'a>(
-        &'a self,
-        job: &JobKey,
-    ) -> impl ExactSizeIterator<Item = AllocRef<'a>> + use<'a> {
-        self.assert_in_scope(Table::Allocs);
-        self.allocs.of_job(job).iter().map(|slot| self.alloc_at(*slot))
-    }
-
-    /// The allocations on a node, which may have been deleted.
-    pub fn allocs_of_node(&self, node: NodeId) -> impl ExactSizeIterator<Item = AllocRef<'_>> {
-        self.assert_in_scope(Table::Allocs);
-        let slots = self.nodes.slot(node).map_or(&[][..], |slot| self.nodes.allocs(slot));
-        slots.iter().map(|slot| self.alloc_at(*slot))
     }
 
     /// A deployment.
@@ -455,24 +368,6 @@ impl State {
         self.deployments_of_job(job).max_by_key(|deployment| deployment.create_index)
     }
 
-    /// A node.
-    pub fn node(&self, id: NodeId) -> Option<NodeRef<'_>> {
-        self.assert_in_scope(Table::Nodes);
-        self.nodes.get(id).map(|(slot, node)| NodeRef::new(self, slot, node))
-    }
-
-    /// All nodes by id.
-    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeRef<'_>> {
-        self.assert_in_scope(Table::Nodes);
-        self.nodes.iter().map(|(slot, node)| NodeRef::new(self, slot, node))
-    }
-
-    /// The nodes with ids in `range`, by id.
-    pub fn nodes_in(&self, range: impl RangeBounds<NodeId>) -> impl DoubleEndedIterator<Item = NodeRef<'_>> {
-        self.assert_in_scope(Table::Nodes);
-        self.nodes.range(range).map(|(slot, node)| NodeRef::new(self, slot, node))
-    }
-
     /// The number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
@@ -487,11 +382,6 @@ impl State {
     /// The page with a number.
     pub fn node_page(&self, number: usize) -> Option<&NodePage> {
         self.nodes.page_numbered(number)
-    }
-
-    /// The node in a slot.
-    pub fn node_at(&self, slot: u32) -> Option<NodeRef<'_>> {
-        self.nodes.node(slot).map(|node| NodeRef::new(self, slot, node))
     }
 
     /// Returns the state with expected allocations, for schedulers that continue before their plans are committed. The
@@ -614,21 +504,13 @@ impl State {
         self.allocs.heap_bytes()
     }
 
-    pub(crate) fn alloc_at(&self, slot: u32) -> AllocRef<'_> {
-        AllocRef::new(self, self.allocs.row(slot))
-    }
-
-    pub(crate) fn allocs_at(&self, node: u32) -> impl ExactSizeIterator<Item = AllocRef<'_>> {
-        self.nodes.allocs(node).iter().map(|slot| self.alloc_at(*slot))
-    }
-
     /// In a debug build, panics if a table is out of scope. Every read calls it.
-    fn assert_in_scope(&self, table: Table) {
+    pub(crate) fn assert_in_scope(&self, table: Table) {
         debug_assert!(self.scope.has(table), "{table:?} are out of this state's scope");
     }
 
     /// In a debug build, panics if lists are out of scope.
-    fn assert_lists_in_scope(&self) {
+    pub(crate) fn assert_lists_in_scope(&self) {
         debug_assert!(self.scope.has_lists(), "lists are out of this state's scope");
     }
 

@@ -12,7 +12,8 @@ use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Text};
 use tokio::sync::Notify;
 
 use crate::apply::table_of;
-use crate::tables::{State, Table};
+use crate::scope::Table;
+use crate::tables::State;
 
 /// The object, or set of objects, that a watch is set on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -25,10 +25,12 @@
 //! plan applier's role owns the database. [`roles`] has the table of rights, and everything that is derived from it.
 
 mod args;
+mod atomic_epoch;
 mod database;
 mod error;
 mod head;
 mod load;
+mod loading;
 mod log;
 mod partitions;
 mod projection;

@@ -2,21 +2,18 @@
 
 use fail::fail_point;
 use futures::TryStreamExt;
-use model::change::{Cause, Change, ChangeSet};
-use model::{Index, RequestId, Timestamp};
+use model::Index;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
-use state::{Scope, State, Table};
+use state::{Scope, State};
 use wire::feed::Head;
 
 use crate::error::{Error, database};
 use crate::head;
+use crate::loading::Loading;
 use crate::log;
-use crate::projection::{self, Projected};
+use crate::projection;
 use crate::tables;
-
-/// How many objects are passed to the state at once. Further rows stay with the server until then.
-const BATCH: usize = 1_024;
 
 /// A loaded state.
 #[derive(Debug)]
@@ -29,13 +26,6 @@ pub struct Loaded {
     pub projected: Index,
 }
 
-/// A state that is being loaded.
-pub(crate) struct Loading {
-    state: State,
-    at: Projected,
-    batch: Vec<Change>,
-}
-
 /// Loads everything in one transaction. Returns `None` if the log has a gap after the tables because it is being trimmed.
 pub(crate) async fn load(connection: &mut PgConnection, scope: Scope) -> Result<Option<Loaded>, Error> {
     // Not checked at compile time: the statement has neither parameters nor a result.
@@ -44,7 +34,7 @@ pub(crate) async fn load(connection: &mut PgConnection, scope: Scope) -> Result<
     let head = head::read(&mut transaction).await?;
     let projected = projection::read(&mut transaction).await?;
     fail_point!("load.begun");
-    let mut loading = Loading { state: State::new(head.history, scope), at: projected, batch: Vec::new() };
+    let mut loading = Loading::new(State::new(head.history, scope), projected);
     tables::load(&mut transaction, &mut loading).await?;
     let mut state = loading.finish()?;
     fail_point!("load.tables");
@@ -69,39 +59,4 @@ async fn catch_up(transaction: &mut PgConnection, state: &mut State, head: Index
         state.apply(&set)?;
     }
     Ok(state.index() == head)
-}
-
-impl Loading {
-    /// Whether a table is in scope.
-    pub(crate) fn wants(&self, table: Table) -> bool {
-        self.state.scope().has(table)
-    }
-
-    /// Adds an object that carries its own indexes.
-    pub(crate) fn push(&mut self, change: Change) -> Result<(), Error> {
-        self.batch.push(change);
-        if self.batch.len() < BATCH { Ok(()) } else { self.flush() }
-    }
-
-    /// Adds changes that carry no indexes and happened at `index`.
-    pub(crate) fn push_at(&mut self, index: Index, changes: Vec<Change>) -> Result<(), Error> {
-        self.flush()?;
-        Ok(self.state.load(&change_set(index, self.at.at, changes))?)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        let set = change_set(self.at.index, self.at.at, std::mem::take(&mut self.batch));
-        Ok(self.state.load(&set)?)
-    }
-
-    fn finish(mut self) -> Result<State, Error> {
-        self.flush()?;
-        Ok(self.state)
-    }
-}
-
-/// A change set for `State::load`, which uses only these fields of it.
-fn change_set(index: Index, at: Timestamp, changes: Vec<Change>) -> ChangeSet {
-    let request_id = RequestId::from_bytes([0; 16]);
-    ChangeSet { index, at, request_id, cause: Cause::Settings, trace: None, result: Vec::new(), changes }
 }

@@ -6,47 +6,14 @@
 //! is detached `concurrently` and then dropped. Each statement waits for a lock only as long as its connection allows, and
 //! is tried again later. [`trimming`](crate::trimming) decides which partitions are due.
 
-use model::{Epoch, Index, Timestamp};
+use model::{Epoch, Timestamp};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
 
 use crate::error::{Error, commit, database};
 use crate::head;
 use crate::projection;
-use crate::trimming::{Limits, LogSize, decide};
-
-/// How many empty partitions exist after the current one.
-pub(crate) const AHEAD: u64 = 2;
-
-/// One partition of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) number: u64,
-    pub(crate) attachment: Attachment,
-    /// Its size on disk.
-    pub(crate) bytes: u64,
-    /// The change sets in it; `None` if it is empty or no longer readable through the log.
-    pub(crate) span: Option<Span>,
-}
-
-/// Whether a partition belongs to the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attachment {
-    /// It is attached to the log.
-    Attached,
-    /// Detaching it was interrupted. At most one partition is in this state.
-    Detaching,
-    /// It is a separate table, which remains to be dropped.
-    Detached,
-}
-
-/// The change sets in a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) first_at: Timestamp,
-    pub(crate) last_at: Timestamp,
-    pub(crate) last: Index,
-}
+use crate::trimming::{AHEAD, Attachment, Limits, LogSize, Part, Span, decide};
 
 /// Closes the current partition if it is time, creates the missing partitions, and drops those that are due. Skips every
 /// step that another transaction blocks.

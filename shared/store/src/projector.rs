@@ -11,12 +11,12 @@ use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 use state::State;
 
+use crate::atomic_epoch::AtomicEpoch;
 use crate::error::{Error, commit, database};
 use crate::projection::{self, Projected};
 use crate::server::{Connections, Limits, Server};
 use crate::tables::{self, Pacer};
 use crate::touched::Touched;
-use crate::writer::AtomicEpoch;
 
 const LIMITS: Limits = Limits {
     name: "drover projection",

@@ -7,10 +7,10 @@
 
 use model::{Index, Nanos, Timestamp};
 
-use crate::partitions::{AHEAD, Attachment, Part};
-
 /// The log always goes back at least this far: the request log is read from it, and so is the end of a load (`docs/architecture/commit-path.md`).
 pub const LOG_KEEP_MIN: Nanos = Nanos::from_mins(10);
+/// How many empty partitions exist after the current one.
+pub(crate) const AHEAD: u64 = 2;
 /// About how many partitions hold the log that is kept: one is closed when it reaches this fraction of the retention time
 /// or of the maximum size. So the log that is kept is close to what was asked for.
 const PARTS_KEPT: u64 = 16;
@@ -22,6 +22,36 @@ pub(crate) struct Limits {
     pub(crate) keep: Nanos,
     /// Maximum size in bytes. It takes precedence over `keep`.
     pub(crate) bytes_max: u64,
+}
+
+/// One partition of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) number: u64,
+    pub(crate) attachment: Attachment,
+    /// Its size on disk.
+    pub(crate) bytes: u64,
+    /// The change sets in it; `None` if it is empty or no longer readable through the log.
+    pub(crate) span: Option<Span>,
+}
+
+/// Whether a partition belongs to the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attachment {
+    /// It is attached to the log.
+    Attached,
+    /// Detaching it was interrupted. At most one partition is in this state.
+    Detaching,
+    /// It is a separate table, which remains to be dropped.
+    Detached,
+}
+
+/// The change sets in a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first_at: Timestamp,
+    pub(crate) last_at: Timestamp,
+    pub(crate) last: Index,
 }
 
 /// The size and age of the log.
@@ -97,7 +127,6 @@ pub(crate) fn decide(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::partitions::Span;
 
     const MIB: u64 = 1 << 20;
     const HOUR: Limits = Limits { keep: Nanos::from_hours(1), bytes_max: 160 * MIB };

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use fail::fail_point;
 use futures::FutureExt;
-use model::{Epoch, HistoryId, Index, ProcessId, RootKeyId, Timestamp};
+use model::{HistoryId, Index, ProcessId, RootKeyId, Timestamp};
 use sqlx::Connection;
 use uuid::Uuid;
 use wire::LogRow;
 use wire::feed::Head;
 
 use crate::args::Args;
+use crate::atomic_epoch::AtomicEpoch;
 use crate::error::{Error, commit, database};
 use crate::head::{self, Location, TakeOutcome};
 use crate::log::{self, AppendGuard};
@@ -48,23 +49,6 @@ pub struct Writer {
     fence: Arc<AtomicU64>,
     /// The last known position of the head's row.
     location: Arc<Location>,
-}
-
-/// The epoch that this writer holds or held; 0 if it never held one.
-#[derive(Debug, Default)]
-pub(crate) struct AtomicEpoch(AtomicU64);
-
-impl AtomicEpoch {
-    /// The epoch.
-    ///
-    /// # Errors
-    /// [`Error::Deposed`] if this writer never held one.
-    pub(crate) fn get(&self) -> Result<Epoch, Error> {
-        match Epoch(self.0.load(Ordering::SeqCst)) {
-            epoch @ Epoch(0) => Err(Error::Deposed { epoch }),
-            epoch => Ok(epoch),
-        }
-    }
 }
 
 impl Writer {
@@ -140,7 +124,7 @@ impl Writer {
         if let TakeOutcome::Active(head) = &outcome {
             self.observe(head);
             self.fence.store(fence, Ordering::SeqCst);
-            self.epoch.0.store(head.epoch.0, Ordering::SeqCst);
+            self.epoch.set(head.epoch);
         }
         Ok(outcome)
     }

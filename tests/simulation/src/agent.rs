@@ -1,6 +1,5 @@
 //! A simulated agent: it sends the messages of an agent and keeps tasks that outlive it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::alloc::{ClientStatus, DesiredStatus, PackedTaskStates};
@@ -10,8 +9,9 @@ use model::{AllocId, Index, Nanos, NodeId};
 use wire::RefusalKind;
 use wire::node::{AllocReport, GetWork, Heartbeat, NodeResponse, Register, Report, Work, WorkIndex};
 
+use crate::disk::{AgentDisk, Disk, Task};
 use crate::messages::{Body, Input, Reply, Subject, Timer};
-use crate::world::{Ctx, Disk, Process};
+use crate::world::{Ctx, Process};
 
 /// Resources of a node that tasks can use.
 pub(crate) const CPU_MHZ: u32 = 700;
@@ -19,23 +19,6 @@ const MEMORY_MB: u32 = 10_000;
 const DISK_MB: u32 = 100_000;
 const REQUEST_TIMEOUT: Nanos = Nanos::from_secs(1);
 const SHORT_PAUSE: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
-
-/// The state that survives a crash of the agent: its boot number and its tasks.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AgentDisk {
-    boot: u32,
-    pub(crate) allocs: BTreeMap<AllocId, Task>,
-}
-
-/// An allocation of the node.
-#[derive(Debug, Clone)]
-pub(crate) struct Task {
-    pub(crate) status: ClientStatus,
-    index: WorkIndex,
-    /// The status that the servers have acknowledged.
-    acknowledged: Option<ClientStatus>,
-    count: u32,
-}
 
 /// The agent process.
 pub(crate) struct AgentProcess {
@@ -245,7 +228,8 @@ impl Process for AgentProcess {
         if self.status.is_some() {
             self.report(ctx);
         }
-        ctx.world.checks.set_running(self.node, self.disk.allocs.iter());
+        let tasks = self.disk.allocs.iter().map(|(id, task)| (*id, task.status));
+        ctx.world.checks.set_running(self.node, tasks);
     }
 
     fn into_disk(self: Box<Self>) -> Disk {

@@ -9,8 +9,9 @@ use plan_applier::{Incoming, Reply as ApplierReply, RequestLog};
 use state::State;
 use std::time::Duration;
 
+use crate::disk::Disk;
 use crate::messages::{Address, Body, DbReply, Input, Message, Reply, Statement, Subject, Timer};
-use crate::world::{Ctx, Disk, Process};
+use crate::world::{Ctx, Process};
 
 const TAKE_OVER_INTERVAL: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
 const PROBE_TIMEOUT: Nanos = Nanos(200 * Nanos::MILLISECOND.0);

@@ -9,10 +9,11 @@ use model::{Nanos, ProcessId, RequestId};
 use wire::command::Command;
 
 use crate::commands::Commands;
+use crate::disk::Disk;
 use crate::lease::{Lease, LeaseAction};
 use crate::messages::{Address, Body, Input, Message, Reply, Subject, Timer};
 use crate::replica::{Replica, Update};
-use crate::world::{Ctx, Disk, Process};
+use crate::world::{Ctx, Process};
 
 const SETTINGS: Settings = Settings { lease: Nanos::from_secs(2), delivery_limit: 3 };
 const WRITE_TIMEOUT: Nanos = Nanos::from_secs(5);

@@ -9,9 +9,6 @@ use model::{AllocId, Epoch, Index, NodeId, RequestId};
 use state::{State, View};
 use wire::command::{Command, Done};
 
-use crate::agent::Task;
-use crate::database::Database;
-
 /// Observations that later checks need.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
@@ -47,12 +44,12 @@ impl Checks {
         self.epochs.insert(id, carried);
     }
 
-    /// Checks that a command whose sender got an answer is committed.
-    pub(crate) fn command_acknowledged(&mut self, id: RequestId, done: &Done, database: &Database) {
+    /// Checks that a command whose sender got an answer is committed. `committed` is the change set at the answer's index.
+    pub(crate) fn command_acknowledged(&mut self, id: RequestId, done: &Done, committed: Option<&ChangeSet>) {
         if !done.written {
             return;
         }
-        if database.set(done.index).map(|set| set.request_id) != Some(id) {
+        if committed.map(|set| set.request_id) != Some(id) {
             self.record_violation(format!(
                 "{id} was acknowledged at index {} but is not committed there",
                 done.index
@@ -81,12 +78,8 @@ impl Checks {
     }
 
     /// Records which tasks run on a node, according to its agent.
-    pub(crate) fn set_running<'a>(
-        &mut self,
-        node: NodeId,
-        tasks: impl Iterator<Item = (&'a AllocId, &'a Task)>,
-    ) {
-        self.running.insert(node, tasks.map(|(id, task)| (*id, task.status)).collect());
+    pub(crate) fn set_running(&mut self, node: NodeId, tasks: impl Iterator<Item = (AllocId, ClientStatus)>) {
+        self.running.insert(node, tasks.collect());
     }
 
     /// Checks a change set that was committed.

@@ -12,8 +12,9 @@ use rand::RngExt as _;
 use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob};
 
 use crate::commands::Commands;
+use crate::disk::Disk;
 use crate::messages::{Body, Input, Reply, Subject, Timer};
-use crate::world::{Ctx, Disk, Process};
+use crate::world::{Ctx, Process};
 
 /// Number of jobs, and the highest count of a job. Together they fit on two of the three nodes.
 const JOBS: u64 = 4;

@@ -66,7 +66,8 @@ impl<P> Commands<P> {
         let reason = match reply {
             Reply::Applier(ApplierReply::Answer(Answer::Done(done))) => {
                 let sent = self.in_flight.remove(&id)?;
-                ctx.world.checks.command_acknowledged(id, done, &ctx.world.database);
+                let committed = ctx.world.database.set(done.index);
+                ctx.world.checks.command_acknowledged(id, done, committed.map(|set| &**set));
                 return Some((sent.purpose, Ok(done.clone())));
             }
             Reply::Applier(ApplierReply::Refuse(refusal)) => {

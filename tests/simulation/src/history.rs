@@ -3,14 +3,15 @@
 use model::{Nanos, NodeId, ProcessId};
 use rand::RngExt as _;
 
-use crate::agent::{AgentDisk, AgentProcess};
+use crate::agent::AgentProcess;
 use crate::applier::ApplierProcess;
 use crate::broker::BrokerProcess;
 use crate::client::ClientProcess;
+use crate::disk::{AgentDisk, Disk};
 use crate::messages::Pid;
 use crate::tracker::TrackerProcess;
 use crate::worker::WorkerProcess;
-use crate::world::{Disk, Faults, Process, RunState, World};
+use crate::world::{Faults, Process, RunState, World};
 
 /// How long faults are injected.
 const FAULT_PERIOD: Nanos = Nanos::from_secs(20);

@@ -19,6 +19,7 @@ mod checks;
 mod client;
 mod commands;
 mod database;
+mod disk;
 mod history;
 mod lease;
 mod messages;

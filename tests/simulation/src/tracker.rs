@@ -16,10 +16,11 @@ use wire::node::{GetWork, Heartbeat, NodeResponse, Report, WorkIndex};
 use wire::{Refusal, RefusalKind};
 
 use crate::commands::Commands;
+use crate::disk::Disk;
 use crate::lease::{Lease, LeaseAction};
 use crate::messages::{Address, Body, Input, Message, Reply, Subject, Timer};
 use crate::replica::{Replica, Update};
-use crate::world::{Ctx, Disk, Process};
+use crate::world::{Ctx, Process};
 
 /// Shorter than the defaults, so that a history contains more events.
 const SETTINGS: Settings = Settings {

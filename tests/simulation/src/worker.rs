@@ -12,9 +12,10 @@ use wire::broker::{Delivery, Dequeue, EvalLeaseAction, EvalLeaseRequest, SCHEDUL
 use wire::command::{Command, SubmitPlan};
 
 use crate::commands::Commands;
+use crate::disk::Disk;
 use crate::messages::{Body, Input, Reply, Subject, Timer};
 use crate::replica::{Replica, Update};
-use crate::world::{Ctx, Disk, Process};
+use crate::world::{Ctx, Process};
 
 /// How many evaluations are worked on at once.
 const TASKS_MAX: usize = 2;

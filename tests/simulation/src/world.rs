@@ -10,6 +10,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
 use crate::checks::Checks;
 use crate::database::Database;
+use crate::disk::Disk;
 use crate::messages::{Address, Body, DbReply, Input, Message, Pid, Reply, Statement, Subject, Timer};
 
 /// Wall-clock time at which every history begins.
@@ -27,10 +28,6 @@ pub(crate) trait Process {
     /// Returns the part of the process that outlives it on disk.
     fn into_disk(self: Box<Self>) -> Disk;
 }
-
-/// The data that a process leaves on its disk.
-#[derive(Debug, Default)]
-pub(crate) struct Disk(pub(crate) Option<crate::agent::AgentDisk>);
 
 /// Whether a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

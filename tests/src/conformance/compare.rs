@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::checker;
+use super::json::{items, remove};
 use super::metrics;
-use super::normalize::{METRICS, Normalizer, items, remove};
+use super::normalize::{METRICS, Normalizer};
 use super::quirks::Exemption;
 use super::run::RunResult;
 use crate::recorded::Case;

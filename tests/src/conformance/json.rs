@@ -1,4 +1,5 @@
-//! Comparison of JSON in the form of the records, where members that are null or zero may be absent.
+//! JSON in the form of the records, where members that are null or zero may be absent: normal form, and access to items,
+//! members and texts.
 
 use serde_json::Value;
 
@@ -57,4 +58,21 @@ fn is_zero(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),
     }
+}
+
+/// The items of a list; none of another value.
+pub(super) fn items(list: &Value) -> impl DoubleEndedIterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// Removes members of an object.
+pub(super) fn remove(object: &mut Value, members: &[&str]) {
+    if let Some(object) = object.as_object_mut() {
+        members.iter().for_each(|member| drop(object.remove(*member)));
+    }
+}
+
+/// A text; an empty one if the value is none.
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }

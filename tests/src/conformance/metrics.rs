@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::json::without_zeros;
-use super::normalize::{METRICS, items, text};
+use super::json::{items, text, without_zeros};
+use super::normalize::METRICS;
 
 /// The largest difference of equal scores.
 const TOLERANCE: f64 = 1e-9;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::json::without_zeros;
+use super::json::{items, remove, text, without_zeros};
 use super::quirks::Exemption;
 use super::resources::{self, Mask};
 use crate::recorded::Case;
@@ -257,20 +257,6 @@ pub(super) fn sorted(items: impl Iterator<Item = Value>) -> Vec<Value> {
         key.to_string()
     });
     items
-}
-
-pub(super) fn items(list: &Value) -> impl DoubleEndedIterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-pub(super) fn remove(object: &mut Value, members: &[&str]) {
-    if let Some(object) = object.as_object_mut() {
-        members.iter().for_each(|member| drop(object.remove(*member)));
-    }
-}
-
-pub(super) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// A time in whole seconds since the epoch. The records have times as text or in nanoseconds.

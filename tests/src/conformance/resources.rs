@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::json::without_zeros;
-use super::normalize::{items, remove};
+use super::json::{items, remove, without_zeros};
 
 /// How much is masked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use api_types::duration;
 
 use super::Decoder;
 use crate::{
-    error::Fault,
     eval::{ITERATION_OVER_NULL, ITERATION_OVER_SCALAR, Scope},
+    fault::Fault,
+    position::At,
     suggest::nearest,
-    syntax::{self, At, Attribute, Body, Expression, Kind},
+    syntax::{self, Attribute, Body, Expression, Kind},
     value::Value,
 };
 
@@ -381,7 +382,7 @@ impl<'d> Block<'d> {
             _ => fault,
         });
         for (key, value) in faults.ok_or_record(items)? {
-            faults.ok_or_record(evaluator.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
+            faults.ok_or_record(evaluator.environment.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
             let element = BTreeMap::from([("key".to_owned(), key), ("value".to_owned(), value)]);
             let scope = self.scope.with(iterator, Value::object(element));
             let made = syntax::Block {

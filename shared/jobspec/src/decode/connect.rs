@@ -8,7 +8,7 @@ use api_types::{
     ConsulTerminatingConfigEntry, ConsulTransparentProxy, ConsulUpstream, SidecarTask,
 };
 
-use super::{block::Block, resources, task};
+use super::{access, block::Block, resources};
 
 pub(super) fn connect(block: &mut Block<'_>) -> ConsulConnect {
     ConsulConnect {
@@ -42,8 +42,8 @@ fn sidecar_task(block: &mut Block<'_>) -> SidecarTask {
         log_config: block.one("logs", resources::logs),
         shutdown_delay: block.duration("shutdown_delay"),
         kill_signal: block.text_or_empty("kill_signal"),
-        volume_mounts: block.many("volume_mount", task::volume_mount),
-        identities: block.many("identity", task::identity),
+        volume_mounts: block.many("volume_mount", resources::volume_mount),
+        identities: block.many("identity", access::identity),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Task groups, and blocks that the tasks of a group share.
 
-use api_types::{Consul, CsiMountOptions, EphemeralDisk, Secret, Task, TaskGroup, Vault, VolumeRequest};
+use api_types::{CsiMountOptions, EphemeralDisk, Secret, Task, TaskGroup, Vault, VolumeRequest};
 
-use super::{block::Block, network, policies, service, task};
+use super::{access, block::Block, network, policies, service, task};
 
 pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
     let volumes = block.labelled("volume", volume).unwrap_or_default();
@@ -30,11 +30,11 @@ pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
         meta: block.text_map("meta"),
         services: block.many("service", service::service),
         scaling: block.one("scaling", policies::group_scaling).map(Box::new),
-        consul: block.one("consul", consul),
+        consul: block.one("consul", access::consul),
     };
     // The last of several vault blocks applies (§1).
-    let vault = block.many("vault", task::vault).and_then(|mut vaults| vaults.pop());
-    let secrets = block.labelled("secret", task::secret).unwrap_or_default();
+    let vault = block.many("vault", access::vault).and_then(|mut vaults| vaults.pop());
+    let secrets = block.labelled("secret", access::secret).unwrap_or_default();
     inherit(&mut group, vault.as_ref(), &secrets);
     group
 }
@@ -53,14 +53,6 @@ pub(super) fn inherit(group: &mut TaskGroup, vault: Option<&Vault>, secrets: &[S
         if !secrets.is_empty() {
             task.secrets.get_or_insert_default().extend_from_slice(secrets);
         }
-    }
-}
-
-pub(super) fn consul(block: &mut Block<'_>) -> Consul {
-    Consul {
-        namespace: block.text_or_empty("namespace"),
-        cluster: block.text_or_empty("cluster"),
-        partition: block.text_or_empty("partition"),
     }
 }
 

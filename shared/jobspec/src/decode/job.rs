@@ -5,7 +5,7 @@ use api_types::{
     PeriodicConfig, Secret, TaskGroup, Vault,
 };
 
-use super::{block::Block, group, policies, task};
+use super::{access, block::Block, group, policies, task};
 
 pub(super) fn job(block: &mut Block<'_>) -> Job {
     let label = block.label();
@@ -38,7 +38,7 @@ pub(super) fn job(block: &mut Block<'_>) -> Job {
     let tasks = block.labelled("task", task::task).unwrap_or_default();
     let mut groups: Vec<TaskGroup> = tasks.into_iter().map(group::of_one_task).collect();
     groups.extend(block.labelled("group", group::group).unwrap_or_default());
-    let (vault, secrets) = (block.one("vault", task::vault), block.labelled("secret", task::secret));
+    let (vault, secrets) = (block.one("vault", access::vault), block.labelled("secret", access::secret));
     inherit(&mut groups, vault.as_ref(), secrets.as_deref().unwrap_or_default());
     job.task_groups = (!groups.is_empty()).then_some(groups);
     job

@@ -1,6 +1,7 @@
 //! Converts blocks to the job. One small function per block reads all of its attributes and inner blocks
 //! (`docs/rules/jobspec.md` §9). Anything in the file that no function reads is an error.
 
+mod access;
 mod block;
 mod connect;
 mod free_form;
@@ -17,8 +18,9 @@ use api_types::Job;
 
 pub(crate) use self::block::Block;
 use crate::{
-    error::{Fault, Faults},
+    error::Faults,
     eval::{Evaluator, Scope},
+    fault::Fault,
     syntax::Body,
 };
 

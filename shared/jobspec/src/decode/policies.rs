@@ -6,7 +6,7 @@ use api_types::{
 };
 
 use super::block::Block;
-use crate::{error::Fault, syntax::At};
+use crate::{fault::Fault, position::At};
 
 pub(super) fn update(block: &mut Block<'_>) -> UpdateStrategy {
     UpdateStrategy {

@@ -1,6 +1,6 @@
-//! The resources of a task.
+//! The resources of a task, its logs, and its mounts of volumes.
 
-use api_types::{LogConfig, Numa, RequestedDevice, Resources};
+use api_types::{LogConfig, Numa, RequestedDevice, Resources, VolumeMount};
 
 use super::{block::Block, network, policies};
 
@@ -37,5 +37,15 @@ pub(super) fn logs(block: &mut Block<'_>) -> LogConfig {
         max_file_size_mb: block.int("max_file_size"),
         disabled: block.flag("disabled"),
         enabled: block.flag("enabled"),
+    }
+}
+
+pub(super) fn volume_mount(block: &mut Block<'_>) -> VolumeMount {
+    VolumeMount {
+        volume: block.text("volume"),
+        destination: block.text("destination"),
+        read_only: block.flag("read_only"),
+        propagation_mode: block.text("propagation_mode"),
+        selinux_label: block.text("selinux_label"),
     }
 }

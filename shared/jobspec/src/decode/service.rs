@@ -3,8 +3,9 @@
 use api_types::{CheckRestart, Service, ServiceCheck, ServiceWeights};
 
 use super::{
+    access,
     block::{Block, texts},
-    connect, task,
+    connect,
 };
 
 pub(super) fn service(block: &mut Block<'_>) -> Service {
@@ -27,7 +28,7 @@ pub(super) fn service(block: &mut Block<'_>) -> Service {
         meta: block.text_map_block("meta"),
         canary_meta: block.text_map_block("canary_meta"),
         tagged_addresses: block.text_map_block("tagged_addresses"),
-        identity: block.one("identity", task::identity).map(Box::new),
+        identity: block.one("identity", access::identity).map(Box::new),
         weights: block.one("weights", |block| ServiceWeights {
             passing: block.int_or_zero("passing"),
             warning: block.int_or_zero("warning"),

@@ -1,19 +1,19 @@
 //! Tasks, and the smaller blocks in them.
 
 use api_types::{
-    Action, DispatchPayloadConfig, ScalingPolicy, Secret, Task, TaskCsiPluginConfig, TaskLifecycleConfig,
-    TaskSchedule, TaskScheduleCron, Vault, VolumeMount, WorkloadIdentity,
+    Action, DispatchPayloadConfig, ScalingPolicy, Task, TaskCsiPluginConfig, TaskLifecycleConfig,
+    TaskSchedule, TaskScheduleCron,
 };
 
-use super::{block::Block, group, policies, resources, service, template};
-use crate::error::Fault;
+use super::{access, block::Block, policies, resources, service, template};
+use crate::fault::Fault;
 
 /// The identity that every task has. An identity block without a name stands for it.
 const DEFAULT_IDENTITY: &str = "default";
 
 pub(super) fn task(block: &mut Block<'_>) -> Task {
     // The first block without a name or with the default name is the default identity. The others keep their order.
-    let mut identities = block.many("identity", identity).unwrap_or_default();
+    let mut identities = block.many("identity", access::identity).unwrap_or_default();
     let default = identities.iter().position(|identity| {
         identity.name.as_deref().is_none_or(|name| name.is_empty() || name == DEFAULT_IDENTITY)
     });
@@ -38,15 +38,15 @@ pub(super) fn task(block: &mut Block<'_>) -> Task {
         meta: block.text_map("meta"),
         log_config: block.one("logs", resources::logs),
         artifacts: block.many("artifact", template::artifact),
-        vault: block.one("vault", vault).map(Box::new),
-        consul: block.one("consul", group::consul),
+        vault: block.one("vault", access::vault).map(Box::new),
+        consul: block.one("consul", access::consul),
         templates: block.many("template", template::template),
         dispatch_payload: block
             .one("dispatch_payload", |block| DispatchPayloadConfig { file: block.text_or_empty("file") }),
-        volume_mounts: block.many("volume_mount", volume_mount),
+        volume_mounts: block.many("volume_mount", resources::volume_mount),
         csi_plugin_config: block.one("csi_plugin", csi_plugin).map(Box::new),
         scaling_policies: scaling_policies(block),
-        secrets: block.labelled("secret", secret),
+        secrets: block.labelled("secret", access::secret),
         identity: default,
         identities: (!identities.is_empty()).then_some(identities),
         actions: block.labelled("action", action),
@@ -70,56 +70,6 @@ fn scaling_policies(block: &mut Block<'_>) -> Option<Vec<ScalingPolicy>> {
 
 fn lifecycle(block: &mut Block<'_>) -> TaskLifecycleConfig {
     TaskLifecycleConfig { hook: block.required("hook").text("hook"), sidecar: block.flag_or_false("sidecar") }
-}
-
-/// A vault block, with the defaults that are always filled in (§11).
-pub(super) fn vault(block: &mut Block<'_>) -> Vault {
-    Vault {
-        policies: block.texts("policies"),
-        role: block.text_or_empty("role"),
-        namespace: block.text("namespace"),
-        cluster: block.text_or_empty("cluster"),
-        env: Some(block.flag("env").unwrap_or(true)),
-        disable_file: Some(block.flag("disable_file").unwrap_or(false)),
-        change_mode: Some(block.text("change_mode").unwrap_or_else(|| "restart".to_owned())),
-        change_signal: block.text("change_signal"),
-        allow_token_expiration: block.flag("allow_token_expiration"),
-    }
-}
-
-pub(super) fn secret(block: &mut Block<'_>) -> Secret {
-    Secret {
-        name: block.label(),
-        provider: block.text_or_empty("provider"),
-        path: block.text_or_empty("path"),
-        config: block.free_form("config"),
-        env: block.text_map_block("env"),
-    }
-}
-
-pub(super) fn identity(block: &mut Block<'_>) -> WorkloadIdentity {
-    WorkloadIdentity {
-        name: block.text_or_empty("name"),
-        audience: block.texts("aud"),
-        change_mode: block.text_or_empty("change_mode"),
-        change_signal: block.text_or_empty("change_signal"),
-        env: block.flag_or_false("env"),
-        file: block.flag_or_false("file"),
-        filepath: block.text_or_empty("filepath"),
-        service_name: block.text_or_empty("service_name"),
-        ttl: block.duration_or_zero("ttl"),
-        extra_claims: block.texts("extra_claims"),
-    }
-}
-
-pub(super) fn volume_mount(block: &mut Block<'_>) -> VolumeMount {
-    VolumeMount {
-        volume: block.text("volume"),
-        destination: block.text("destination"),
-        read_only: block.flag("read_only"),
-        propagation_mode: block.text("propagation_mode"),
-        selinux_label: block.text("selinux_label"),
-    }
 }
 
 fn csi_plugin(block: &mut Block<'_>) -> TaskCsiPluginConfig {

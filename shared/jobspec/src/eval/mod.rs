@@ -1,29 +1,21 @@
-//! Evaluation of expressions: literals, collections, conditions and loops. References, operators and templates are in their
-//! own modules. `decode` converts the values to the kinds that attributes need.
+//! Evaluation of expressions: literals, collections, conditions and loops. References, calls, operators and templates are in
+//! their own modules. `decode` converts the values to the kinds that attributes need.
 
+mod calls;
 mod operators;
 mod references;
 mod template;
 
-pub(crate) use self::references::{UNSUPPORTED_ATTRIBUTE, indexed};
-
-use std::{cell::Cell, collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc};
 
 use crate::{
     FunctionInputs,
-    error::Fault,
-    functions,
-    syntax::{At, Expression, For, Kind},
+    environment::Environment,
+    fault::{Evaluated, Fault},
+    syntax::{Expression, For, Kind},
     types::Type,
     value::{Sequence, Value},
 };
-
-/// The value of an expression, or the error in it.
-pub(crate) type Evaluated<T = Value> = Result<T, Box<Fault>>;
-
-/// Maximum total size of all values of one file, including copies, in bytes. Templates, loops and functions can create values
-/// that are much larger than the file.
-const EXPANSION_BYTES_MAX: usize = 64 << 20;
 
 /// Names and their values, innermost first. Clones share their bindings.
 #[derive(Clone, Default)]
@@ -55,26 +47,23 @@ impl Scope {
 
 /// Evaluates the expressions of one file within the file's limits.
 pub(crate) struct Evaluator<'a> {
-    pub(crate) function_inputs: &'a FunctionInputs,
-    bytes_spent: Cell<usize>,
-    /// Number of random values drawn so far.
-    pub(crate) random_draws: Cell<u32>,
+    pub(crate) environment: Environment<'a>,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(function_inputs: &'a FunctionInputs) -> Evaluator<'a> {
-        Evaluator { function_inputs, bytes_spent: Cell::new(0), random_draws: Cell::new(0) }
+        Evaluator { environment: Environment::new(function_inputs) }
     }
 
     /// The value of an expression. A reference to a name that is not in scope stays text (§4).
     pub(crate) fn value(&self, expression: &Expression, scope: &Scope) -> Evaluated {
-        self.spend(&expression.at, size_of::<Value>())?;
+        self.environment.spend(&expression.at, size_of::<Value>())?;
         match &expression.kind {
             Kind::Null => Ok(Value::Null),
             Kind::Bool(flag) => Ok(Value::Bool(*flag)),
             Kind::Number(number) => Ok(Value::Number(number.clone())),
             Kind::Text(text) => {
-                self.spend(&expression.at, text.len())?;
+                self.environment.spend(&expression.at, text.len())?;
                 Ok(Value::text(text.as_str()))
             }
             Kind::Template(parts) => self.template(parts, scope, &expression.at).map(Value::text),
@@ -92,7 +81,7 @@ impl<'a> Evaluator<'a> {
                     self.walk(value, steps, scope, &expression.at)
                 }
             },
-            Kind::Call(call) => functions::call(self, call, scope, &expression.at),
+            Kind::Call(call) => self.call(call, scope, &expression.at),
             Kind::Conditional(parts) => self.conditional(parts, scope),
             Kind::Unary(operator, operand) => self.unary(*operator, operand, scope),
             Kind::Binary(operator, operands) => self.binary(*operator, operands, scope, &expression.at),
@@ -102,16 +91,6 @@ impl<'a> Evaluator<'a> {
                 fault
             }),
         }
-    }
-
-    /// Counts the bytes of a value.
-    pub(crate) fn spend(&self, at: &At, bytes: usize) -> Evaluated<()> {
-        self.bytes_spent.set(self.bytes_spent.get().saturating_add(bytes));
-        if self.bytes_spent.get() > EXPANSION_BYTES_MAX {
-            let detail = format!("the values of the file need more than {EXPANSION_BYTES_MAX} bytes");
-            return Err(Box::new(Fault::new(at.clone(), TOO_MUCH, detail)));
-        }
-        Ok(())
     }
 
     fn object(&self, written: &[(Expression, Expression)], scope: &Scope) -> Evaluated {
@@ -216,8 +195,6 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Summary of the error for a file whose values are too large. It cannot be caught with `try`.
-pub(crate) const TOO_MUCH: &str = "Too much to evaluate";
 /// Summary of the error for a loop over null.
 pub(crate) const ITERATION_OVER_NULL: &str = "Iteration over null value";
 /// Summary of the error for a loop over a value that is not a collection.

@@ -1,10 +1,11 @@
 //! Operators. They convert operands from text, except for equality (§3).
 
 use crate::{
-    error::Fault,
-    eval::{Evaluated, Evaluator, Scope},
+    eval::{Evaluator, Scope},
+    fault::{Evaluated, Fault},
     number::Number,
-    syntax::{At, Binary, Expression, Unary},
+    position::At,
+    syntax::{Binary, Expression, Unary},
     value::Value,
 };
 

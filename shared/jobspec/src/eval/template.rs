@@ -1,9 +1,10 @@
 //! Evaluation of templates to text (§2, §3).
 
 use crate::{
-    error::Fault,
-    eval::{Evaluated, Evaluator, Scope, iteration_scope},
-    syntax::{At, Interpolation, Kind, Part},
+    eval::{Evaluator, Scope, iteration_scope},
+    fault::{Evaluated, Fault},
+    position::At,
+    syntax::{Interpolation, Kind, Part},
     value::Value,
 };
 
@@ -19,7 +20,7 @@ impl Evaluator<'_> {
         for part in parts {
             match part {
                 Part::Text(literal) => {
-                    self.spend(at, literal.len())?;
+                    self.environment.spend(at, literal.len())?;
                     text.push_str(literal);
                 }
                 Part::Interpolation(interpolation) => {
@@ -32,7 +33,7 @@ impl Evaluator<'_> {
                         let at = interpolation.expression.at.clone();
                         return Err(Box::new(Fault::new(at, "Invalid template interpolation value", detail)));
                     };
-                    self.spend(&interpolation.expression.at, value.len())?;
+                    self.environment.spend(&interpolation.expression.at, value.len())?;
                     text.push_str(&value);
                 }
                 Part::If(condition, chosen, other) => {
@@ -44,7 +45,7 @@ impl Evaluator<'_> {
                 }
                 Part::For(part) => {
                     for (key, value) in self.items(&part.collection, scope)? {
-                        self.spend(&part.collection.at, size_of::<Value>())?;
+                        self.environment.spend(&part.collection.at, size_of::<Value>())?;
                         let scope = iteration_scope(scope, (part.key.as_deref(), &part.value), key, value);
                         self.append(&part.parts, &scope, at, text)?;
                     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Context, FunctionResult, bad_argument, elements_of, fail, number_of, text_of, whole};
 use crate::{
-    eval::indexed,
+    members::indexed,
     types::{Type, common_of},
     value::{Mapping, Sequence, Value},
 };

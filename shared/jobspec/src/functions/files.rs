@@ -12,7 +12,7 @@ use crate::{Files, types::set, value::Value};
 const FILE_BYTES_MAX: usize = 16 << 20;
 
 fn files(context: &Context<'_>) -> Result<Arc<dyn Files + Send + Sync>, Failure> {
-    match &context.evaluator.function_inputs.files {
+    match &context.environment.function_inputs.files {
         Some(files) => Ok(Arc::clone(files)),
         None => fail("file functions work only where the job file is, not on a server"),
     }

@@ -1,4 +1,5 @@
-//! The functions of job files (§14): their parameters, and calls. The functions are implemented in sub-modules by subject.
+//! The functions of job files (§14) and their parameters. The functions are implemented in sub-modules by subject. `try`,
+//! `can` and `convert` are in `eval`, because they evaluate their arguments themselves.
 
 mod collections;
 mod encoding;
@@ -14,11 +15,12 @@ mod time;
 mod yaml;
 
 use crate::{
-    error::Fault,
-    eval::{Evaluated, Evaluator, Scope},
+    environment::Environment,
+    fault::{Evaluated, Fault},
     number::Number,
+    position::At,
     suggest::nearest,
-    syntax::{At, Call, Expression},
+    syntax::Call,
     types::Type,
     value::Value,
 };
@@ -72,59 +74,56 @@ fn bad_argument<T>(argument: usize, reason: impl Into<String>) -> Result<T, Fail
 
 /// What a function can access besides its arguments.
 struct Context<'c> {
-    evaluator: &'c Evaluator<'c>,
+    environment: &'c Environment<'c>,
     at: &'c At,
 }
 
 impl Context<'_> {
     /// Counts bytes of a result before they are allocated.
     fn reserve(&self, bytes: usize) -> Result<(), Failure> {
-        self.evaluator.spend(self.at, bytes).map_err(Failure::Fault)
+        self.environment.spend(self.at, bytes).map_err(Failure::Fault)
     }
 
     /// Random bytes derived from the seed.
     fn random(&self) -> [u8; 16] {
-        let random_draws = self.evaluator.random_draws.get();
-        self.evaluator.random_draws.set(random_draws + 1);
-        hashes::derived(&self.evaluator.function_inputs.seed, random_draws)
+        hashes::derived(&self.environment.function_inputs.seed, self.environment.next_random_draw())
     }
 }
 
-/// Calls a function.
-pub(crate) fn call(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
-    match call.name.as_str() {
-        "try" => return try_function(evaluator, call, scope),
-        "can" => return can_function(evaluator, call, scope, at),
-        "convert" => return convert_function(evaluator, call, scope, at),
-        _ => {}
+impl Function {
+    /// The function that a call names.
+    pub(crate) fn find(call: &Call) -> Evaluated<&'static Function> {
+        table::find(&call.name).ok_or_else(|| unknown(call))
     }
-    let Some(function) = table::find(&call.name) else { return Err(unknown(call)) };
-    let mut arguments = Vec::with_capacity(call.arguments.len());
-    for argument in &call.arguments {
-        arguments.push(evaluator.value(argument, scope)?);
+
+    /// Calls the function with the values of its arguments.
+    pub(crate) fn call(
+        &self,
+        environment: &Environment<'_>,
+        call: &Call,
+        arguments: Vec<Value>,
+        at: &At,
+    ) -> Evaluated {
+        let position = |argument: usize| {
+            let expression = call.arguments.get(argument).or(call.arguments.last());
+            expression.map_or(at.clone(), |expression| expression.at.clone())
+        };
+        let arguments = convert_arguments(self, arguments, call, at, &position)?;
+        let context = Context { environment, at };
+        let value = (self.run)(&context, arguments).map_err(|failure| match failure {
+            Failure::Call(reason) => {
+                let detail = format!("{}: {reason}", call.name);
+                Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail))
+            }
+            Failure::Argument(argument, reason) => {
+                let detail = format!("argument {} of {}: {reason}", argument + 1, call.name);
+                Box::new(Fault::new(position(argument), "Invalid function argument", detail))
+            }
+            Failure::Fault(fault) => fault,
+        })?;
+        environment.spend(at, value.weight())?;
+        Ok(value)
     }
-    if call.spread {
-        spread(call, &mut arguments)?;
-    }
-    let position = |argument: usize| {
-        let expression = call.arguments.get(argument).or(call.arguments.last());
-        expression.map_or(at.clone(), |expression| expression.at.clone())
-    };
-    let arguments = convert_arguments(function, arguments, call, at, &position)?;
-    let context = Context { evaluator, at };
-    let value = (function.run)(&context, arguments).map_err(|failure| match failure {
-        Failure::Call(reason) => {
-            let detail = format!("{}: {reason}", call.name);
-            Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail))
-        }
-        Failure::Argument(argument, reason) => {
-            let detail = format!("argument {} of {}: {reason}", argument + 1, call.name);
-            Box::new(Fault::new(position(argument), "Invalid function argument", detail))
-        }
-        Failure::Fault(fault) => fault,
-    })?;
-    evaluator.spend(at, value.weight())?;
-    Ok(value)
 }
 
 fn unknown(call: &Call) -> Box<Fault> {
@@ -132,21 +131,6 @@ fn unknown(call: &Call) -> Box<Fault> {
     let near = nearest(name, &table::names()).map(|near| format!(". Did you mean {near:?}?"));
     let detail = format!("there is no function named {name:?}{}", near.unwrap_or_default());
     Box::new(Fault::new(call.name_at.clone(), "Call to unknown function", detail))
-}
-
-/// Replaces the last argument by its elements.
-fn spread(call: &Call, arguments: &mut Vec<Value>) -> Evaluated<()> {
-    match arguments.pop() {
-        Some(Value::List(_, values)) => {
-            arguments.extend(values);
-            Ok(())
-        }
-        _ => {
-            let at = call.arguments.last().map_or(call.name_at.clone(), |last| last.at.clone());
-            let detail = "only a list can be expanded to arguments with ...";
-            Err(Box::new(Fault::new(at, "Invalid expanding argument value", detail)))
-        }
-    }
 }
 
 /// Converts the arguments to the kinds of the parameters.
@@ -198,55 +182,6 @@ fn convert_argument(value: Value, parameter: Parameter) -> Result<Value, String>
         Parameter::Texts => Type::List(Box::new(Type::Text)).convert(value),
         Parameter::Set => Type::Set(Box::new(Type::Any)).convert(value),
     }
-}
-
-/// Evaluates the function `try`: the first argument that can be evaluated.
-fn try_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluated {
-    let mut reasons = Vec::new();
-    for argument in &call.arguments {
-        match evaluator.value(argument, scope) {
-            Ok(value) => return Ok(value),
-            Err(fault) if fault.summary == crate::eval::TOO_MUCH => return Err(fault),
-            Err(fault) => reasons.push(format!("{} ({})", fault.summary, fault.detail)),
-        }
-    }
-    let detail = match reasons.is_empty() {
-        true => "try requires at least 1 argument".to_owned(),
-        false => format!("try: none of the expressions can be evaluated: {}", reasons.join(", ")),
-    };
-    Err(Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail)))
-}
-
-/// Evaluates the function `can`: whether the argument can be evaluated.
-fn can_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
-    let [argument] = &call.arguments[..] else { return Err(miscounted(call, 1, at)) };
-    match evaluator.value(argument, scope) {
-        Err(fault) if fault.summary == crate::eval::TOO_MUCH => Err(fault),
-        result => Ok(Value::Bool(result.is_ok())),
-    }
-}
-
-/// Evaluates the function `convert`: the first argument, converted to the type in the second.
-fn convert_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
-    let [value, kind] = &call.arguments[..] else { return Err(miscounted(call, 2, at)) };
-    let kind = Type::parse(kind, true)?;
-    let convert_function = kind.convert(evaluator.value(value, scope)?);
-    convert_function.map_err(|reason| {
-        let detail = format!("argument 1 of convert: {reason}");
-        Box::new(Fault::new(value.at.clone(), "Invalid function argument", detail))
-    })
-}
-
-fn miscounted(call: &Call, wanted: usize, at: &At) -> Box<Fault> {
-    let given = call.arguments.len();
-    let detail = format!("{} requires {wanted} arguments, but has {given}", call.name);
-    let summary =
-        if given < wanted { "Not enough function arguments" } else { "Too many function arguments" };
-    let position = call
-        .arguments
-        .get(wanted)
-        .map_or(at.end.saturating_sub(1)..at.end, |extra: &Expression| extra.at.clone());
-    Box::new(Fault::new(position, summary, detail))
 }
 
 // Access to arguments after their conversion.

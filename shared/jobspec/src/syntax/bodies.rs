@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
     Attribute, Block, Body, NativeBody,
-    cursor::{Cursor, Parsed, fail},
+    cursor::{Cursor, Parsed, fail, invalid_tokens},
     expressions,
     scanner::scan,
     templates,
@@ -21,37 +21,6 @@ pub(crate) fn literal_body(text: &str) -> Parsed<NativeBody> {
     let tokens = scan(text);
     invalid_tokens(text, &tokens)?;
     body(&mut Cursor::new(text, tokens), None)
-}
-
-/// Reports characters and tokens that the language does not have, before any other error.
-pub(super) fn invalid_tokens(text: &str, tokens: &[Token]) -> Parsed<()> {
-    for token in tokens {
-        let (summary, detail) = match token.kind {
-            Kind::QuotedNewline => (
-                "Invalid multi-line string",
-                "a quoted text must end on the line where it begins; close the quotes, or use a heredoc: <<EOT"
-                    .to_owned(),
-            ),
-            Kind::Invalid => match &text[token.at()] {
-                "&" => ("Unsupported operator", "there are no bitwise operators; logical and is &&".to_owned()),
-                "|" => ("Unsupported operator", "there are no bitwise operators; logical or is ||".to_owned()),
-                "~" => ("Unsupported operator", "there are no bitwise operators; logical not is !".to_owned()),
-                "^" => ("Unsupported operator", "there are no bitwise operators".to_owned()),
-                "'" => ("Invalid character", "text needs double quotes: \"…\"".to_owned()),
-                "`" => (
-                    "Invalid character",
-                    "text needs double quotes, or a heredoc if it has several lines: <<EOT".to_owned(),
-                ),
-                ";" => {
-                    ("Invalid character", "a definition ends with the line, not with a semicolon".to_owned())
-                }
-                other => ("Invalid character", format!("{other:?} is not allowed here")),
-            },
-            _ => continue,
-        };
-        return fail(token.at(), summary, detail);
-    }
-    Ok(())
 }
 
 /// Parses the contents of a file, or of a block up to its closing brace. `opened` is the block's opening brace.

@@ -1,10 +1,8 @@
-//! A cursor over tokens. It skips comments, and line breaks where they have no meaning.
+//! A cursor over tokens. It skips comments, and line breaks where they have no meaning. Tokens that the language does not
+//! have are reported before parsing.
 
-use super::{
-    At,
-    tokens::{Token, TokenKind},
-};
-use crate::error::Fault;
+use super::tokens::{Token, TokenKind};
+use crate::{fault::Fault, position::At};
 
 /// The result of parsing, or the first error.
 pub(super) type Parsed<T> = Result<T, Box<Fault>>;
@@ -113,4 +111,35 @@ impl<'a> Cursor<'a> {
 /// Returns an error as the result of parsing.
 pub(super) fn fail<T>(at: At, summary: &'static str, detail: impl Into<String>) -> Parsed<T> {
     Err(Box::new(Fault::new(at, summary, detail)))
+}
+
+/// Reports characters and tokens that the language does not have, before any other error.
+pub(super) fn invalid_tokens(text: &str, tokens: &[Token]) -> Parsed<()> {
+    for token in tokens {
+        let (summary, detail) = match token.kind {
+            TokenKind::QuotedNewline => (
+                "Invalid multi-line string",
+                "a quoted text must end on the line where it begins; close the quotes, or use a heredoc: <<EOT"
+                    .to_owned(),
+            ),
+            TokenKind::Invalid => match &text[token.at()] {
+                "&" => ("Unsupported operator", "there are no bitwise operators; logical and is &&".to_owned()),
+                "|" => ("Unsupported operator", "there are no bitwise operators; logical or is ||".to_owned()),
+                "~" => ("Unsupported operator", "there are no bitwise operators; logical not is !".to_owned()),
+                "^" => ("Unsupported operator", "there are no bitwise operators".to_owned()),
+                "'" => ("Invalid character", "text needs double quotes: \"…\"".to_owned()),
+                "`" => (
+                    "Invalid character",
+                    "text needs double quotes, or a heredoc if it has several lines: <<EOT".to_owned(),
+                ),
+                ";" => {
+                    ("Invalid character", "a definition ends with the line, not with a semicolon".to_owned())
+                }
+                other => ("Invalid character", format!("{other:?} is not allowed here")),
+            },
+            _ => continue,
+        };
+        return fail(token.at(), summary, detail);
+    }
+    Ok(())
 }

@@ -1,14 +1,13 @@
 //! Parser of expressions, from conditionals down to names and literals (§3).
 
 use super::{
-    At, Binary, Call, Expression, For, Kind as Form, Step, Unary,
-    bodies::invalid_tokens,
-    cursor::{Cursor, Parsed, fail},
+    Binary, Call, Expression, For, Kind as Form, Step, Unary,
+    cursor::{Cursor, Parsed, fail, invalid_tokens},
     scanner::scan,
     templates,
     tokens::{Token, TokenKind as Kind},
 };
-use crate::number::Number;
+use crate::{number::Number, position::At};
 
 /// Parses a text that contains one expression.
 pub(crate) fn expression(text: &str) -> Parsed<Expression> {

@@ -4,11 +4,11 @@
 use std::rc::Rc;
 
 use super::{
-    At, Attribute, Block, Expression, Kind as Form,
+    Attribute, Block, Expression, Kind as Form,
     cursor::{Parsed, fail},
     templates::json_template,
 };
-use crate::{error::Fault, number::Number, value::Value};
+use crate::{fault::Fault, number::Number, position::At, value::Value};
 
 /// Maximum nesting of objects and lists.
 const DEPTH_MAX: usize = 200;

@@ -13,17 +13,14 @@ mod scanner;
 mod templates;
 mod tokens;
 
-use std::{ops::Range, rc::Rc};
+use std::rc::Rc;
 
 pub(crate) use self::{
     bodies::{file, literal_body},
     expressions::expression,
     scanner::name_length,
 };
-use crate::{error::Fault, number::Number};
-
-/// A range of bytes in the source.
-pub(crate) type At = Range<usize>;
+use crate::{fault::Fault, number::Number, position::At};
 
 /// The contents of a file or a block.
 #[derive(Debug, Clone)]

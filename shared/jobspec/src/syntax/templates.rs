@@ -4,12 +4,13 @@
 //! each line is a piece of its own. Common indentation is removed from heredocs afterwards.
 
 use super::{
-    At, Expression, ForPart, Interpolation, Kind as Form, Part,
-    cursor::{Cursor, Parsed, fail},
+    Expression, ForPart, Interpolation, Kind as Form, Part,
+    cursor::{Cursor, Parsed, fail, invalid_tokens},
     expressions,
     scanner::scan_bare_template,
     tokens::{Token, TokenKind as Kind},
 };
+use crate::{fault::Fault, position::At};
 
 /// Parses a label, which is quoted text without sequences. The opening quote has been consumed.
 pub(super) fn label(cursor: &mut Cursor<'_>, open: Token) -> Parsed<(String, At)> {
@@ -50,7 +51,7 @@ pub(crate) fn json_template(text: &str, at: At) -> Parsed<Expression> {
         return Ok(Expression { at, kind: Form::Text(text.to_owned()) });
     }
     let tokens = scan_bare_template(text);
-    super::bodies::invalid_tokens(text, &tokens).map_err(|fault| relocated(fault, &at))?;
+    invalid_tokens(text, &tokens).map_err(|fault| relocated(fault, &at))?;
     let mut cursor = Cursor::new(text, tokens);
     let open = cursor.peek();
     let parsed =
@@ -59,7 +60,7 @@ pub(crate) fn json_template(text: &str, at: At) -> Parsed<Expression> {
     Ok(Expression { at, kind: Form::Decoded(Box::new(inner)) })
 }
 
-fn relocated(mut fault: Box<crate::error::Fault>, at: &At) -> Box<crate::error::Fault> {
+fn relocated(mut fault: Box<Fault>, at: &At) -> Box<Fault> {
     fault.at = Some(at.clone());
     fault
 }

@@ -1,5 +1,7 @@
 //! Tokens of the language.
 
+use crate::position::At;
+
 /// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
@@ -68,7 +70,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    pub(crate) fn at(&self) -> super::At {
+    pub(crate) fn at(&self) -> At {
         self.start as usize..self.end as usize
     }
 }

@@ -4,10 +4,12 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use super::literal;
 use crate::{
-    error::{Error, Fault, Faults, single_error},
-    eval::{Evaluated, Evaluator},
+    error::{Error, Faults, single_error},
+    eval::Evaluator,
+    fault::{Evaluated, Fault},
+    position::At,
     source::Source,
-    syntax::{self, At, Attribute},
+    syntax::{self, Attribute},
     value::Value,
 };
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{
     decode::{Block, Decoder},
-    error::Fault,
-    eval::{Scope, UNSUPPORTED_ATTRIBUTE},
+    eval::Scope,
+    fault::Fault,
+    members::UNSUPPORTED_ATTRIBUTE,
     syntax::{Attribute, Body},
     value::Value,
 };
@@ -24,7 +25,7 @@ pub(super) fn scope_with_locals(body: &Body, scope: Scope, decoder: &Decoder<'_>
     for round in 0..=ROUNDS_MAX {
         let known = Value::object(values.clone());
         // Each pass copies the known values.
-        if let Err(fault) = decoder.evaluator.spend(&(0..0), known.weight()) {
+        if let Err(fault) = decoder.evaluator.environment.spend(&(0..0), known.weight()) {
             decoder.faults.record(*fault);
             break;
         }

@@ -11,6 +11,7 @@
 mod defaults;
 mod merge;
 mod registration;
+mod resources;
 mod service;
 mod task;
 mod zeros;

@@ -4,7 +4,8 @@ use api_types::{CheckRestart, ConsulConnect, Service, ServiceCheck};
 
 use super::defaults::{self, Block};
 use super::merge::merge_block;
-use super::{each, fill, fill_empty, fill_zero, task, text};
+use super::resources::{resources, volume_mount};
+use super::{each, fill, fill_empty, fill_zero, text};
 
 /// Fills in the defaults of a service. `default_name` computes its default name.
 pub(super) fn canonicalise(service: &mut Service, default_name: impl FnOnce() -> String) {
@@ -47,8 +48,8 @@ fn canonicalise_connect(connect: &mut ConsulConnect) {
         fill(&mut sidecar.kill_timeout, defaults::KILL_TIMEOUT.0);
         fill(&mut sidecar.shutdown_delay, 0);
         merge_block(&mut sidecar.log_config, None, &Block::always(defaults::LOG_CONFIG));
-        task::resources(sidecar.resources.get_or_insert_default());
-        each(&mut sidecar.volume_mounts).for_each(task::volume_mount);
+        resources(sidecar.resources.get_or_insert_default());
+        each(&mut sidecar.volume_mounts).for_each(volume_mount);
     }
     if let Some(proxy) = connect.gateway.as_mut().and_then(|gateway| gateway.proxy.as_mut()) {
         fill(&mut proxy.connect_timeout, defaults::CONNECT_TIMEOUT.0);

@@ -1,9 +1,10 @@
-//! Defaults of tasks and of their resources, templates, artifacts and Vault access.
+//! Defaults of tasks and of their templates, artifacts and Vault access.
 
-use api_types::{Resources, Task, TaskArtifact, TaskCsiPluginConfig, Template, Vault, VolumeMount};
+use api_types::{Task, TaskArtifact, TaskCsiPluginConfig, Template, Vault};
 
 use super::defaults::{self, Block};
 use super::merge::merge_block;
+use super::resources::{resources, volume_mount};
 use super::{affinity, constraint, each, fill, fill_empty, fill_zero, service, text};
 
 /// Fills in the defaults of a task, except those of its restart policy.
@@ -27,21 +28,6 @@ pub(super) fn canonicalise(task: &mut Task, job_id: &str, group_name: &str) {
     }
     if let Some(plugin) = &mut task.csi_plugin_config {
         csi_plugin(plugin);
-    }
-}
-
-pub(super) fn resources(resources: &mut Resources) {
-    fill(&mut resources.cores, 0);
-    let has_cores = resources.cores.is_some_and(|cores| cores > 0);
-    fill(&mut resources.cpu, if has_cores { 0 } else { defaults::CPU_MHZ });
-    fill(&mut resources.memory_mb, defaults::MEMORY_MB);
-    for device in each(&mut resources.devices) {
-        fill(&mut device.count, defaults::DEVICES);
-        each(&mut device.constraints).for_each(constraint);
-        each(&mut device.affinities).for_each(affinity);
-    }
-    if let Some(numa) = &mut resources.numa {
-        fill_empty(&mut numa.affinity, defaults::NUMA_AFFINITY);
     }
 }
 
@@ -70,12 +56,6 @@ fn artifact(artifact: &mut TaskArtifact) {
         _ => "",
     };
     fill(&mut artifact.relative_dest, format!("{}{file_name}", defaults::DOWNLOADS));
-}
-
-pub(super) fn volume_mount(mount: &mut VolumeMount) {
-    fill(&mut mount.propagation_mode, defaults::PROPAGATION_MODE);
-    fill(&mut mount.read_only, false);
-    fill(&mut mount.selinux_label, "");
 }
 
 fn vault(vault: &mut Vault) {

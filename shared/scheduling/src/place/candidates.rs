@@ -11,12 +11,12 @@ use super::demand::common_share;
 use super::rank_heaps::RankHeaps;
 use super::tie_order::TieOrder;
 use super::world::World;
-use crate::columns::{are_alike, bits};
+use crate::columns::{are_alike, bits, locate};
 use crate::feasible::{CountChange, Distinct, PlacementVolumes, Volumes};
 use crate::hash;
 use crate::preempt;
 use crate::rank::{PageFits, Rank, Ranking, ScoreFactors, Spreads};
-use crate::room::{Ask, Exhausted, Offer, locate};
+use crate::room::{Ask, Exhausted, Offer};
 
 /// The feasible nodes of one group.
 #[derive(Debug)]

@@ -7,8 +7,8 @@
 
 use state::PAGE;
 
+use crate::columns::locate;
 use crate::hash;
-use crate::room::locate;
 
 /// The order of an attempt.
 #[derive(Debug, Clone, Copy)]

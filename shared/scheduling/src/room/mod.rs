@@ -18,7 +18,7 @@ use model::job::{Job, TaskGroup};
 use model::{AllocId, JobKey, Text};
 use state::{AllocRef, NodePage, NodeRef, PAGE, State, Usage, View};
 
-use crate::columns::pack_bits;
+use crate::columns::{locate, pack_bits};
 
 use cores::CoreUsage;
 use devices::DeviceUsage;
@@ -312,11 +312,6 @@ impl<'a> Room<'a> {
         let node = self.node(slot);
         self.discrete.entry(slot).or_insert_with(|| DiscreteUsage::of(node))
     }
-}
-
-/// The page of a slot, and the index in that page.
-pub(crate) fn locate(slot: u32) -> (usize, usize) {
-    (slot as usize / PAGE, slot as usize % PAGE)
 }
 
 #[inline(always)]

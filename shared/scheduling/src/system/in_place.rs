@@ -9,7 +9,7 @@ use state::AllocRef;
 
 use super::Target;
 use super::nodes::{Diff, OfGroup};
-use super::placing::SystemPlacer;
+use super::placer::SystemPlacer;
 use crate::draft::in_place_updates;
 use crate::place::common_share;
 use crate::reconcile::{Rollout, needs_restart};

@@ -2,13 +2,15 @@
 //! attempt (`docs/rules/scheduling.md` §8).
 //!
 //! `nodes` compares required and existing allocations node by node, `in_place` decides which allocations can be updated
-//! in place, `intents` selects what is placed now, `placing` places it, `canaries` withholds most updates while
-//! canaries are tried, and `rollout` maintains the deployment.
+//! in place, `intents` selects what is placed now, `placing` places it with the `placer`, `counts` counts nodes, updates and
+//! canaries, `canaries` withholds most updates while canaries are tried, and `rollout` maintains the deployment.
 
 mod canaries;
+mod counts;
 mod in_place;
 mod intents;
 mod nodes;
+mod placer;
 mod placing;
 mod rollout;
 
@@ -23,9 +25,11 @@ use crate::feasible::BaseNodes;
 use crate::outcome::{self, Findings};
 use crate::reconcile::{Context, Rollout, Stop, pacing, reason, stopping_on_gone_nodes};
 use crate::{Attempt, NewId, Proposal};
+use counts::Counts;
 use in_place::Split;
 use nodes::Diff;
-use placing::{PlacingResult, SystemPlacer};
+use placer::SystemPlacer;
+use placing::PlacingResult;
 
 /// The job that an attempt reconciles; it is not stopped.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +123,7 @@ fn run<'a>(
     let split = in_place::split(target, &diff, &mut placer);
     let intents = intents::of(target, &diff, &split, rollout);
     let mut placed = placing::place(target, placer, &intents, rollout, new_id);
-    let counts = rollout::Counts::of(target, &diff, &split, &placed, rollout);
+    let counts = Counts::of(target, &diff, &split, &placed, rollout);
     let withheld = canaries::withheld(&intents, &placed, &counts);
     if !withheld.is_empty() {
         // The remaining intents are placed as if the withheld ones had never been tried.
@@ -142,7 +146,7 @@ fn annotate(
     split: &Split<'_>,
     intents: &[intents::Intent<'_>],
     placed: &PlacingResult<'_>,
-    counts: &rollout::Counts,
+    counts: &Counts,
 ) -> Map<Text, DesiredUpdates> {
     let spec = &target.job.spec;
     let mut all: Map<Text, DesiredUpdates> = Map::default();
@@ -182,7 +186,7 @@ fn annotate(
             false => counts.groups[group].candidates,
         };
         of_group(group, |updates| &mut updates.place, place);
-        of_group(group, |updates| &mut updates.canary, placed.canaries(group, counts));
+        of_group(group, |updates| &mut updates.canary, counts.canaries(group, placed));
     }
     all
 }

@@ -9,59 +9,14 @@ use model::{AllocId, EvalId, Map, NodeId, Text};
 
 use super::Target;
 use super::intents::Intent;
-use super::nodes::{Diff, OfGroup, in_base};
-use super::rollout::Counts;
+use super::nodes::in_base;
+use super::placer::SystemPlacer;
 use crate::NewId;
 use crate::draft::{Placed as Row, PlacementDraft, StopDraft, common_of_new};
 use crate::metrics;
 use crate::outcome::{self, Findings};
-use crate::place::{Chosen, EXPLAINED_MAX, PlacementRequest, Placer, Version, common_share};
+use crate::place::{EXPLAINED_MAX, common_share};
 use crate::reconcile::{Rollout, Stop, reason};
-
-/// Places allocations of one job version. The plan's stops are already taken into account.
-pub(super) struct SystemPlacer<'a> {
-    inner: Placer<'a>,
-    version: Version,
-}
-
-impl<'a> SystemPlacer<'a> {
-    pub(super) fn of(target: Target<'a>, diff: &Diff<'a>) -> Self {
-        let mut placer = Placer::of(target.attempt.state, target.context.pages, target.attempt.eval);
-        let version = placer.version(target.job);
-        diff.stops.iter().for_each(|stop| placer.stop(stop.alloc));
-        Self { inner: placer, version }
-    }
-
-    /// Whether a group fits in place of an existing allocation; if it does, the allocation is updated in place.
-    pub(super) fn fits(&mut self, update: OfGroup<'a>) -> bool {
-        self.inner.update_in_place(self.version, update.group, update.alloc)
-    }
-
-    /// Repeats the in-place update of an allocation that fitted before.
-    pub(super) fn stays(&mut self, update: OfGroup<'a>) {
-        let fits = self.fits(update);
-        debug_assert!(fits, "an in-place update that fitted before must fit again");
-    }
-
-    /// Places an allocation on its node; the error holds the metrics of the failure.
-    fn place(&mut self, intent: &Intent<'a>, id: AllocId, explain: bool) -> Result<Chosen, Box<AllocMetric>> {
-        let request = PlacementRequest {
-            version: self.version,
-            group: intent.group,
-            id,
-            name_index: intent.index,
-            previous: None,
-            replaces: false,
-            explain,
-        };
-        let mut chosen = self.inner.place_on(&request, intent.slot)?;
-        if let Some(metric) = &mut chosen.metric {
-            // The pool's name is reported for failures only.
-            metric.node_pool = Text::default();
-        }
-        Ok(chosen)
-    }
-}
 
 /// An intent that could not be placed.
 #[derive(Debug)]
@@ -112,14 +67,14 @@ pub(super) fn place<'a>(
         stops: Vec::new(),
         failures: Vec::new(),
         requested: vec![0; groups],
-        escapes_class: placer.inner.escapes_class(),
+        escapes_class: placer.escapes_class(),
         reasons: BTreeMap::new(),
     };
     let mut rejected: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     for intent in intents {
         placed.requested[intent.group] += 1;
         if let Some(alloc) = intent.previous.filter(|_| intent.is_update) {
-            placer.inner.stop(alloc);
+            placer.stop(alloc);
             placed.stops.push(Stop::of(alloc, reason::UPDATING));
         }
     }
@@ -129,7 +84,8 @@ pub(super) fn place<'a>(
         let id = AllocId::from_bytes(new_id());
         let is_canary = intent.is_canary && rollout.active().is_some();
         let rows = placed.rows.entry((intent.group, is_canary)).or_default();
-        let mut chosen = match placer.place(intent, id, explain_all || rows.is_empty()) {
+        let explain = explain_all || rows.is_empty();
+        let mut chosen = match placer.place(intent.group, intent.slot, (id, intent.index), explain) {
             Ok(chosen) => chosen,
             Err(metric) => {
                 let node = target
@@ -168,7 +124,7 @@ pub(super) fn place<'a>(
         });
     }
     for (group, slots) in rejected {
-        placed.reasons.insert(group, placer.inner.reasons_of(placer.version, group, &slots));
+        placed.reasons.insert(group, placer.reasons_of(group, &slots));
     }
     placed
 }
@@ -190,10 +146,9 @@ impl<'a> PlacingResult<'a> {
         self.failures.iter().filter(of_group).count() as u64
     }
 
-    /// Number of canaries of a group, including new ones.
-    pub(super) fn canaries(&self, group: usize, counts: &Counts) -> u64 {
-        let count = &counts.groups[group];
-        if count.desired_canaries > 0 { count.canaries + self.canaries[group] } else { 0 }
+    /// Number of new canaries of a group.
+    pub(super) fn new_canaries(&self, group: usize) -> u64 {
+        self.canaries[group]
     }
 
     /// Adds the results to the plan, and creates blocked evaluations for nodes without capacity.

@@ -3,10 +3,9 @@
 use model::deployment::{DeploymentGroup, DeploymentStatus};
 use model::job::JobType;
 
-use super::in_place::Split;
+use super::Target;
+use super::counts::Counts;
 use super::nodes::Diff;
-use super::placing::PlacingResult;
-use super::{Target, canaries};
 use crate::NewId;
 use crate::columns::bits;
 use crate::reconcile::{Rollout, new_entry};
@@ -52,54 +51,6 @@ fn release(version: &str) -> Option<[u64; 3]> {
     let major = parts.next()??;
     let mut next = || parts.next().flatten().unwrap_or(0);
     Some([major, next(), next()])
-}
-
-/// Counts of one group.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Count {
-    /// Nodes on which the group runs or can run.
-    pub(super) candidates: u64,
-    /// Allocations that have to be replaced, without those whose node cannot take the replacement.
-    pub(super) destructive: u64,
-    /// Running canaries.
-    pub(super) canaries: u64,
-    /// Desired number of canaries; 0 unless canaries are being tried.
-    pub(super) desired_canaries: u32,
-}
-
-/// By group index.
-#[derive(Debug)]
-pub(super) struct Counts {
-    pub(super) groups: Vec<Count>,
-}
-
-impl Counts {
-    pub(super) fn of(
-        target: Target<'_>,
-        diff: &Diff<'_>,
-        split: &Split<'_>,
-        placed: &PlacingResult<'_>,
-        rollout: &Rollout<'_>,
-    ) -> Self {
-        let mut groups = vec![Count::default(); target.job.spec.task_groups.len()];
-        diff.missing.iter().for_each(|gap| groups[gap.group].candidates += 1);
-        split.groups().for_each(|group| groups[group].candidates += 1);
-        split.destructive.iter().for_each(|update| groups[update.group].destructive += 1);
-        for ignored in &diff.ignored {
-            groups[ignored.group].candidates += 1;
-            let is_canary = ignored.alloc.health().is_some_and(|health| health.canary);
-            groups[ignored.group].canaries += u64::from(is_canary);
-        }
-        for failure in &placed.failures {
-            let group = &mut groups[failure.group];
-            group.candidates = group.candidates.saturating_sub(1);
-            group.destructive = group.destructive.saturating_sub(u64::from(failure.is_update));
-        }
-        for (index, group) in groups.iter_mut().enumerate() {
-            group.desired_canaries = canaries::desired(target, index, *group, rollout);
-        }
-        Self { groups }
-    }
 }
 
 /// Updates the deployment's totals and status.

@@ -4,7 +4,6 @@ mod description;
 mod index;
 mod job_allocs;
 mod row;
-mod view;
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -17,7 +16,6 @@ use model::plan::Placements;
 use model::{AllocId, Index, JobKey, JobVersionKey};
 
 pub(crate) use row::{AllocRow, Shared};
-pub use view::AllocRef;
 
 use crate::btree::BTree;
 use crate::error::Inconsistent;

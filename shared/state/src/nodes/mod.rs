@@ -3,7 +3,6 @@
 mod kind;
 mod page;
 mod ports;
-mod view;
 
 use std::sync::Arc;
 
@@ -14,7 +13,6 @@ use model::{Index, NodeId, Text};
 
 pub use page::{NodePage, PAGE, Registered, Usage};
 pub use ports::{NodePorts, View};
-pub use view::NodeRef;
 
 use crate::btree::BTree;
 use crate::chunked::Chunked;

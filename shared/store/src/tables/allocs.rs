@@ -21,7 +21,7 @@ use super::shares::{self, ShareIds};
 use super::{Pacer, chunks, column, decode, encode, int, split_present};
 use crate::error::{Error, database, unreadable};
 use crate::head;
-use crate::load::Loading;
+use crate::loading::Loading;
 use crate::touched::Touched;
 
 /// The fields of an allocation that are neither in columns nor in the common share. Most allocations set few of them. The

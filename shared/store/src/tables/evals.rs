@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Pacer, chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
-use crate::load::Loading;
+use crate::loading::Loading;
 use crate::touched::Touched;
 
 pub(super) async fn project(

@@ -14,7 +14,7 @@ use state::{State, Table};
 use super::{Pacer, chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
 use crate::head;
-use crate::load::Loading;
+use crate::loading::Loading;
 use crate::touched::Touched;
 
 pub(super) async fn project(

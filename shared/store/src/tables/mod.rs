@@ -24,7 +24,7 @@ use sqlx::postgres::PgConnection;
 use state::{State, Table};
 
 use crate::error::{Error, unreadable};
-use crate::load::Loading;
+use crate::loading::Loading;
 use crate::touched::Touched;
 
 pub(crate) use pacer::Pacer;

@@ -11,7 +11,7 @@ use state::{State, Table};
 use super::{column, decode, encode, int, split_present, text};
 use crate::error::{Error, database, unreadable};
 use crate::head;
-use crate::load::Loading;
+use crate::loading::Loading;
 use crate::touched::Touched;
 
 pub(super) async fn project(

@@ -7,7 +7,7 @@ use state::{State, UnblockKey};
 use super::{column, int, text};
 use crate::error::{Error, database};
 use crate::head;
-use crate::load::Loading;
+use crate::loading::Loading;
 use crate::touched::Touched;
 
 const CLASS: &str = "class";

@@ -51,9 +51,9 @@ fn room_gained_after_the_look_was_missed() {
         let made = Evaluation { class_eligibility, escaped_class, ..blocked(number + 10, number) };
         scene.finish_from(number, EvalStatus::Complete, seen, vec![made]);
     };
-    blocks(1, &[("a", true), ("b", true)], false);
+    blocks(1, &[("a", true), ("b", true)], false); // point 4
     blocks(2, &[("a", true), ("b", false)], false);
-    blocks(3, &[("a", true)], false);
+    blocks(3, &[("a", true)], false); // point 3
     blocks(4, &[], true); // escaped
     assert_eq!(scene.dequeue_all(), [11, 13, 14]);
     assert_eq!(waiting(&scene), [12]);
@@ -98,7 +98,7 @@ fn one_that_is_used_up_missed_only_what_its_quota_gained() {
         let made = Evaluation { quota_limit: quota.into(), ..blocked(number + 10, number) };
         scene.finish_from(number, EvalStatus::Complete, seen, vec![made]);
     }
-    assert_eq!(scene.dequeue_all(), [11]);
+    assert_eq!(scene.dequeue_all(), [11]); // point 1, R-1.54
     assert_eq!(waiting(&scene), [12]);
 }
 

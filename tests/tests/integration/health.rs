@@ -168,5 +168,5 @@ fn exit_codes_tell_apart_what_is_wrong() {
     }
     let help = health(&["-help"]);
     assert_eq!(help.status.code(), Some(0));
-    assert!(stdout(&help).contains("3  it is not live, or does not answer"), "{help:?}");
+    assert!(stdout(&help).contains("3  the process is not live, or does not answer"), "{help:?}");
 }

@@ -35,7 +35,7 @@ async fn workers_are_counted_and_servers_need_not_join() {
         [("GET", "/v1/agent/join"), ("GET", "/v1/agent/force-leave"), ("PUT", "/v1/agent/schedulers")]
     {
         assert_eq!(
-            Response::new(harness.request(method, path)).await.error(),
+            Response::new(harness.builder(method, path)).await.error(),
             (405, "Invalid method"),
             "{path}"
         );
@@ -94,7 +94,7 @@ async fn logs_are_told_as_they_come() {
     set_up_logs();
     let harness = Harness::with(Vec::new()).await;
     let follow = async |query: &str| {
-        harness.request("GET", &format!("/v1/agent/monitor?{query}")).send().await.unwrap()
+        harness.builder("GET", &format!("/v1/agent/monitor?{query}")).send().await.unwrap()
     };
     let mut plain = follow("plain=true&log_level=debug&server_id=drover").await;
     tracing::debug!(target: "api", who = "somebody", "it happened");

@@ -24,7 +24,7 @@ fn paused() -> Change {
 }
 
 async fn delete(harness: &Harness, query: &str, body: &serde_json::Value) -> Response {
-    let request = harness.request("DELETE", &format!("/v1/evaluations{query}"));
+    let request = harness.builder("DELETE", &format!("/v1/evaluations{query}"));
     Response::new(request.body(body.to_string())).await
 }
 

@@ -204,7 +204,7 @@ async fn logs_are_plain_or_framed() {
 #[actix_web::test]
 async fn following_goes_on_until_the_client_leaves() {
     let harness = harness().await;
-    let request = harness.request("GET", &path("logs", "?task=t&type=stdout&plain=true&follow=true"));
+    let request = harness.builder("GET", &path("logs", "?task=t&type=stdout&plain=true&follow=true"));
     let mut response = request.send().await.unwrap();
     let mut seen = Vec::new();
     while seen.windows(4).filter(|part| *part == b"more").count() < 3 {
@@ -213,5 +213,5 @@ async fn following_goes_on_until_the_client_leaves() {
     assert!(seen.starts_with(TEXT));
     drop(response);
     // A stream that follows a log does not block other requests.
-    assert_eq!(Response::new(harness.request("GET", "/v1/regions")).await.status, 200);
+    assert_eq!(Response::new(harness.builder("GET", "/v1/regions")).await.status, 200);
 }

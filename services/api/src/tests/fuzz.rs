@@ -185,7 +185,7 @@ async fn whatever_is_asked_is_answered() {
     let mut requests = generate();
     while let Some(FuzzRequest { method, path, headers, body }) = requests.recv().await {
         let mut request =
-            harness.request(method.as_str(), &path).body(body.clone()).timeout(RESPONSE_TIMEOUT);
+            harness.builder(method.as_str(), &path).body(body.clone()).timeout(RESPONSE_TIMEOUT);
         for (name, value) in headers {
             request = request.header(name, value.as_bytes());
         }

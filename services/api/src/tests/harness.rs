@@ -126,19 +126,19 @@ impl Harness {
     }
 
     /// A request that is not sent yet.
-    pub(super) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+    pub(super) fn builder(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         self.client.request(method, format!("{}{path}", self.url))
     }
 
     /// Response to a GET.
     pub(super) async fn get(&self, path: &str) -> Response {
-        Response::new(self.request("GET", path)).await
+        Response::new(self.builder("GET", path)).await
     }
 
     /// Response to a PUT of a JSON body.
     pub(super) async fn put(&self, path: &str, body: &str) -> Response {
-        Response::new(self.request("PUT", path).body(body.to_owned())).await
+        Response::new(self.builder("PUT", path).body(body.to_owned())).await
     }
 }
 

@@ -222,7 +222,7 @@ async fn events_are_streamed_as_things_happen() {
 
     let harness = Harness::with(vec![job("default", "a", 2)]).await;
     harness.change_together(vec![vec![job("default", "too-early", 3)], vec![job("default", "b", 4)]]);
-    let request = harness.request("GET", "/v1/event/stream?topic=Job&index=4");
+    let request = harness.builder("GET", "/v1/event/stream?topic=Job&index=4");
     let response = request.send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "application/json");
     assert_eq!(response.headers()["cache-control"], "no-cache");

@@ -65,7 +65,7 @@ async fn a_machine_is_asked_how_it_fares() {
         assert_eq!((&stats["DiskStats"][0]["Size"], &stats["Uptime"]), (&json!(9), &json!(60)));
         assert_eq!(stats["Timestamp"], json!(1_767_225_600_000_000_000_i64));
     }
-    assert_eq!(Response::new(harness.request("PUT", "/v1/client/stats")).await.status, 200);
+    assert_eq!(Response::new(harness.builder("PUT", "/v1/client/stats")).await.status, 200);
     let client = &harness.get("/v1/agent/self").await.json()["stats"]["client"];
     assert_eq!((&client["node_id"], &client["last_heartbeat"]), (&json!(NODE.to_string()), &json!("1.5s")));
     let host = harness.get("/v1/agent/host").await.json();

@@ -74,7 +74,7 @@ async fn what_changed_last_comes_first_in_pages_either_way() {
         assert_eq!(harness.get(&format!("/v1/jobs/statuses?filter={filter}")).await.error().0, 500);
     }
     assert_eq!(
-        Response::new(harness.request("DELETE", "/v1/jobs/statuses")).await.error(),
+        Response::new(harness.builder("DELETE", "/v1/jobs/statuses")).await.error(),
         (405, "Invalid method")
     );
 }
@@ -90,10 +90,10 @@ async fn a_long_list_is_sent_whole() {
 async fn jobs_are_asked_for_by_name() {
     let harness = four().await;
     let body = r#"{"Jobs": [{"ID": "a", "Namespace": "default"}, {"ID": "c"}, {"ID": "a"}, {"ID": "none"}]}"#;
-    let got = Response::new(harness.request("POST", "/v1/jobs/statuses").body(body)).await;
+    let got = Response::new(harness.builder("POST", "/v1/jobs/statuses").body(body)).await;
     assert_eq!((ids(&got), got.header("x-nomad-index")), (vec!["c".to_owned(), "a".to_owned()], "4"));
     for body in ["{}", r#"{"Jobs": []}"#] {
-        let got = Response::new(harness.request("POST", "/v1/jobs/statuses").body(body)).await;
+        let got = Response::new(harness.builder("POST", "/v1/jobs/statuses").body(body)).await;
         assert_eq!(got.error(), (400, "no jobs in request"));
     }
 }

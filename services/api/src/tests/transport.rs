@@ -32,11 +32,11 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
         ("PUT", "/v1/status/leader"),
         ("POST", "/v1/system/gc"),
     ] {
-        let got = Response::new(harness.request(method, path)).await;
+        let got = Response::new(harness.builder(method, path)).await;
         assert_eq!(got.error(), (405, "Invalid method"), "{method} {path}");
         assert_eq!(got.header("content-type"), "text/plain; charset=utf-8");
     }
-    assert_eq!(Response::new(harness.request("HEAD", "/v1/status/leader")).await.status, 405);
+    assert_eq!(Response::new(harness.builder("HEAD", "/v1/status/leader")).await.status, 405);
     assert_eq!(harness.get("/v1/job/%00").await.error().0, 400);
     assert_eq!(harness.get("/v1/job/%ff").await.error().0, 400);
     assert_eq!(harness.get("/v1/status/leader?region=nowhere").await.error(), (500, "No path to region"));
@@ -52,7 +52,7 @@ async fn what_is_not_built_says_its_name() {
         ("GET", "/v1/quotas", "Nomad Enterprise only endpoint"),
         ("PUT", "/v1/operator/license", "Nomad Enterprise only endpoint"),
     ] {
-        assert_eq!(Response::new(harness.request(method, path)).await.error(), (501, name), "{path}");
+        assert_eq!(Response::new(harness.builder(method, path)).await.error(), (501, name), "{path}");
     }
     let got = harness.get("/v1/operator/license").await;
     assert_eq!((got.status.as_u16(), got.text.as_str()), (204, ""));
@@ -64,9 +64,9 @@ async fn answers_are_indented_and_compressed_on_request() {
     assert_eq!(harness.get("/v1/regions").await.text, r#"["global"]"#);
     assert_eq!(harness.get("/v1/regions?pretty").await.text, "[\n    \"global\"\n]\n");
     assert_eq!(harness.get("/v1/regions?pretty=0").await.text, r#"["global"]"#);
-    let gzip = |path| Response::new(harness.request("GET", path).header("accept-encoding", "gzip"));
+    let gzip = |path| Response::new(harness.builder("GET", path).header("accept-encoding", "gzip"));
     let large =
-        harness.request("GET", "/v1/agent/self").header("accept-encoding", "gzip").send().await.unwrap();
+        harness.builder("GET", "/v1/agent/self").header("accept-encoding", "gzip").send().await.unwrap();
     assert_eq!(large.headers()["content-encoding"], "gzip");
     assert_eq!(large.headers()["vary"], "Accept-Encoding");
     assert_eq!(large.bytes().await.unwrap()[..2], [0x1f, 0x8b]);
@@ -79,7 +79,7 @@ async fn answers_are_indented_and_compressed_on_request() {
 async fn browsers_may_ask_for_what_is_open_to_pages() {
     let harness = Harness::without_applier(Vec::new()).await;
     let ask = |method, path, wanted: &'static str| {
-        let request = harness.request(method, path).header("origin", "https://ui.example");
+        let request = harness.builder(method, path).header("origin", "https://ui.example");
         Response::new(
             request
                 .header("access-control-request-method", wanted)

@@ -124,7 +124,7 @@ async fn bad_bodies_never_become_commands() {
         assert_eq!(got.header("x-nomad-index"), "");
     }
     let got = super::harness::Response::new(
-        harness.request("PUT", "/v1/jobs").body(b"{\"Job\": \"\xff\"}".to_vec()),
+        harness.builder("PUT", "/v1/jobs").body(b"{\"Job\": \"\xff\"}".to_vec()),
     )
     .await;
     assert_eq!(got.error().0, 400);
@@ -144,10 +144,10 @@ async fn what_the_applier_refuses_is_told_in_its_words() {
 #[actix_web::test]
 async fn stopping_what_is_not_there_is_no_error() {
     let harness = Harness::with(Vec::new()).await;
-    let got = super::harness::Response::new(harness.request("DELETE", "/v1/job/none?purge=true")).await;
+    let got = super::harness::Response::new(harness.builder("DELETE", "/v1/job/none?purge=true")).await;
     let answer = got.json();
     assert_eq!((&answer["EvalID"], &answer["Index"]), (&json!(""), &json!(0)));
-    let got = super::harness::Response::new(harness.request("DELETE", "/v1/job/none?eval_priority=0x")).await;
+    let got = super::harness::Response::new(harness.builder("DELETE", "/v1/job/none?eval_priority=0x")).await;
     assert_eq!(got.error().0, 400);
 }
 
@@ -262,7 +262,7 @@ async fn namespaces_and_node_pools_are_made_by_command() {
         assert_ne!(got.header("x-nomad-index"), "");
     }
     for path in ["/v1/namespace/team", "/v1/node/pool/gpu_1"] {
-        assert_eq!(Response::new(harness.request("DELETE", path)).await.status, 200);
+        assert_eq!(Response::new(harness.builder("DELETE", path)).await.status, 200);
     }
     assert_eq!(harness.applier.commands.lock().unwrap().len(), 6);
     for (path, body, status, text) in [

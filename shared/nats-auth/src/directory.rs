@@ -234,10 +234,17 @@ mod tests {
     fn a_revoked_user_is_in_the_account() {
         let mut directory = directory();
         let user = Credentials::read(&directory["api/nats.creds"]).unwrap().claims.sub;
+        let operator =
+            |server: &str| server.lines().find(|line| line.starts_with("operator: ")).map(str::to_owned);
+        let before = operator(&directory[SERVER]);
         let files = revoke(&|path| directory.get(path).cloned(), &user, 1_800_000_000).unwrap();
         for file in files {
             directory.insert(file.path, file.text);
         }
+        assert!(
+            before.is_some() && operator(&directory[SERVER]) == before,
+            "a reload must not change the operator"
+        );
         let jwts = directory[SERVER].lines().filter_map(|line| line.trim().split_once(": "));
         let account =
             jwts.filter_map(|(_, jwt)| Claims::read(jwt).ok()).find(|claims| claims.name == "DROVER");

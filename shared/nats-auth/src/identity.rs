@@ -29,6 +29,8 @@ const UNUSED_SUBJECT: &str = "nobody";
 const UNLIMITED: i64 = -1;
 /// Version of the claims.
 const VERSION: u8 = 2;
+/// Time of issue of every operator JWT, in seconds since 1970: 2026-01-01.
+const OPERATOR_ISSUED_SECS: i64 = 1_767_225_600;
 
 /// All keys of an operator.
 #[derive(Debug, Clone)]
@@ -60,14 +62,15 @@ impl Issuer {
         }
     }
 
-    /// The operator's JWT.
-    pub fn operator_jwt(&self, now_secs: i64) -> String {
+    /// The operator's JWT. It depends on the keys only: nats-server refuses to reload a configuration whose operator differs.
+    pub fn operator_jwt(&self) -> String {
         let nats = json!({
             "type": "operator",
             "version": VERSION,
             "system_account": self.system.public(),
         });
-        Claims::new(&self.operator, &self.operator.public(), "drover", now_secs, nats).sign(&self.operator)
+        Claims::new(&self.operator, &self.operator.public(), "drover", OPERATOR_ISSUED_SECS, nats)
+            .sign(&self.operator)
     }
 
     /// The JWT of the system account.

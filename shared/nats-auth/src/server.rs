@@ -17,7 +17,7 @@ pub fn configuration(issuer: &Issuer, revoked: &[(String, i64)], now_secs: i64) 
          \x20 # DROVER\n\
          \x20 {account}: {account_jwt}\n\
          }}\n",
-        operator = issuer.operator_jwt(now_secs),
+        operator = issuer.operator_jwt(),
         system_jwt = issuer.system_jwt(now_secs),
         account_jwt = issuer.account_jwt(revoked, now_secs),
     )

@@ -205,6 +205,7 @@ pub(crate) fn commit(action: &'static str) -> impl Fn(sqlx::Error) -> Error {
     }
 }
 
+/// Change sets are the only messages that the store decodes.
 impl From<wire::DecodeError> for Error {
     fn from(error: wire::DecodeError) -> Self {
         unreadable("change set")(error)

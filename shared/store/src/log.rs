@@ -9,7 +9,7 @@ use uuid::Uuid;
 use wire::feed::Head;
 use wire::{LogRow, Wire};
 
-use crate::error::{Error, commit, database, unreadable};
+use crate::error::{Error, commit, database};
 use crate::head::{self, Location};
 
 /// The log after an index.
@@ -35,7 +35,7 @@ pub(crate) struct AppendGuard {
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
-    wire::decode(ChangeSet::KIND, ChangeSet::VERSION, bytes).map_err(unreadable("change set"))
+    Ok(wire::decode(ChangeSet::KIND, ChangeSet::VERSION, bytes)?)
 }
 
 /// Moves the head from `from` over `rows`, which follow it, and appends `rows` to the log. This is one statement and one

@@ -3,17 +3,20 @@
 use crate::lexer;
 use crate::sources::{Source, position};
 
-/// A retired identifier, or part of one between underscores, and what replaces it.
+/// Retired identifiers, each with what replaces it.
 const RETIRED: &[(&str, &str)] = &[
     ("Asked", "CacheKey, Request"),
     ("Beside", "Concurrent"),
     ("Desk", "the name of what it holds"),
+    ("GATHERED", "a name with DELAY"),
+    ("Gathered", "Batched"),
     ("HandOut", "Lease"),
     ("Happening", "Event"),
     ("News", "Event"),
     ("Remembered", "RequestLog"),
     ("Saying", "Event, Outcome"),
     ("Shortly", "FastPath"),
+    ("Surroundings", "Context, Inputs"),
     ("Told", "Outcome, Event, Report"),
     ("Which", "the name of what is chosen"),
     ("Whom", "the name of the recipient"),

@@ -13,7 +13,7 @@ pub mod chunked;
 mod error;
 mod follow;
 mod jobs;
-mod layered;
+pub mod layered;
 mod names;
 mod nodes;
 mod replica;

@@ -50,7 +50,7 @@ pub(crate) fn circles(sources: &[Source]) -> Vec<String> {
 /// Whether a file, named from `src`, holds tests or what only tests use.
 fn is_test(file: &str) -> bool {
     let stem = file.strip_suffix(".rs").unwrap_or(file);
-    stem.split('/').any(|part| matches!(part, "tests" | "testing" | "scene" | "bin" | "properties"))
+    stem.split('/').any(|part| matches!(part, "tests" | "testing" | "bin" | "properties"))
 }
 
 fn circles_of_crate(sources: &[&Source]) -> Vec<String> {

@@ -19,7 +19,7 @@ use model::{
 use state::{Snapshot, State, Step};
 use wire::command::DeploymentStep;
 
-use crate::watcher::{Settings, Watcher};
+use crate::core::{Settings, Watcher};
 
 pub(crate) const BATCH_DELAY: Nanos = Nanos::from_secs(1);
 pub(crate) const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([9; 16]);

@@ -10,7 +10,7 @@ use model::node::{Node, NodeServerSide, NodeSpec, NodeStatus};
 use telemetry::metrics::Value;
 
 use super::*;
-use crate::scene::state_of;
+use crate::testing::state_of;
 
 fn node(number: u8, status: NodeStatus) -> Change {
     let mut spec = NodeSpec {

@@ -1,4 +1,4 @@
-//! [`Watcher`]: decides when to check which deployment, and which commands to send.
+//! [`Watcher`]: the core of the deployment watcher. It decides when to check which deployment, and which commands to send.
 //!
 //! Pure: change sets and times go in, commands come out. Any change to a deployment leads to a full check of it, so a
 //! watcher that takes over finds the same steps as the one before. The watcher holds no state that a restart would lose.

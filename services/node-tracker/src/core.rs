@@ -1,5 +1,5 @@
-//! The heartbeat timers of all nodes (`docs/rules/nodes-and-deployments.md` N-4). They are kept in memory only: a heartbeat costs
-//! no write.
+//! [`Heartbeats`]: the core of the node-tracker, the heartbeat timers of all nodes (`docs/rules/nodes-and-deployments.md`
+//! N-4). They are kept in memory only: a heartbeat costs no write. Pure: times and chance come from the caller.
 //!
 //! Standbys receive every heartbeat, too, so that a process that takes over knows which nodes are silent.
 

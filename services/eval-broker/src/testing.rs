@@ -12,7 +12,7 @@ use state::{Snapshot, State, Step};
 use wire::broker::{Delivery, EvalLeaseAction};
 use wire::command::UpdateEvals;
 
-use crate::broker::Broker;
+use crate::core::Broker;
 use crate::queue::Settings;
 
 pub(crate) const SETTINGS: Settings = Settings { lease: Nanos::from_secs(10), delivery_limit: 3 };

@@ -1,5 +1,6 @@
-//! [`Applier`]: decides what the active applier judges, writes and answers, and in which order (`docs/architecture/commit-path.md`). Pure:
-//! requests, outcomes of writes and times go in; writes and answers come out.
+//! [`Applier`]: the core of the plan applier. It decides what the active applier judges, writes and answers, and in which
+//! order (`docs/architecture/commit-path.md`). Pure: requests, outcomes of writes and times go in; writes and answers come
+//! out.
 //!
 //! While one batch is written, the next is judged on the overlay. Nothing is answered before the state that it was judged
 //! on is durable: results are answered after their commit; refusals and queries after a commit, or a check of the epoch,

@@ -1,4 +1,4 @@
-//! The active applier's loop: connects [`Applier`], which decides, with messages and the database.
+//! The actor of the active applier: the loop that connects the core, [`Applier`], with messages and the database.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use wire::command::{Answer, Command};
 use wire::feed::Head;
 use wire::refusal::RefusalKind;
 
-use crate::applier::{Applier, Completion, Query, Received, Write, WriteOutcome};
 use crate::batch::{Incoming, Reply};
+use crate::core::{Applier, Completion, Query, Received, Write, WriteOutcome};
 use crate::garbage::Collection;
 use crate::intake::{Intake, IntakeRequest};
 use crate::keyring::Keyring;

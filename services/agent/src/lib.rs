@@ -21,6 +21,7 @@
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
 //! | `disk` | state, directories and output of tasks on disk, and their removal |
+//! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
 //! `servers::heartbeats`. Around them are tokio tasks: one for each allocation and each of its tasks, one that owns all

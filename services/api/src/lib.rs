@@ -4,10 +4,11 @@
 //! `routes` holds the table of all routes and their handlers. `http` holds what the handlers share: parameters,
 //! consistency, blocking queries, pages, errors. `admission` checks a job before it is registered. `files` reads the files
 //! and logs of allocations through agents. `filter` evaluates the filter expressions of lists. `events` produces the event
-//! stream. `metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads come from
-//! the replica, writes are commands.
+//! stream. `cluster_metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads
+//! come from the replica, writes are commands.
 
 mod admission;
+mod cluster_metrics;
 mod events;
 mod files;
 mod filter;
@@ -15,9 +16,9 @@ mod http;
 mod metrics;
 mod regexp;
 mod routes;
-#[cfg(test)]
-mod scene;
 mod settings;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -38,9 +39,9 @@ use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
 
+use self::cluster_metrics::Metrics;
 use self::events::RecentChanges;
 use self::http::{Error, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
-use self::metrics::Metrics;
 pub use self::settings::Args;
 use self::settings::Limits;
 

@@ -1,153 +1,106 @@
-//! Metrics of the whole cluster (http-api §30): the metrics of all processes, merged, and metrics computed from the state.
-//!
-//! Every process publishes its metrics. Each API process keeps the last snapshot of every process, so any of them can
-//! report the whole cluster. Metrics that follow from the state alone are computed from the replica, at most every few
-//! seconds.
+//! Metrics of requests: counts, durations, and the reference's timers of the corresponding RPCs.
 
-mod agent_poller;
-mod cluster;
-mod computed;
-mod shape;
+use std::time::Duration;
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use actix_web::http::{Method, StatusCode};
+use telemetry::metrics::Timer;
+use telemetry::metrics::catalogue::{
+    ALLOC_GET_ALLOC, ALLOC_LIST, ALLOC_STOP, API_REQUEST, API_REQUESTS, CLIENT_BATCH_DEREGISTER,
+    CLIENT_EVALUATE, CLIENT_GET_NODE, CLIENT_LIST, CLIENT_UPDATE_ELIGIBILITY, EVAL_ALLOCATIONS, EVAL_COUNT,
+    EVAL_DELETE, EVAL_GET_EVAL, EVAL_LIST, JOB_ALLOCATIONS, JOB_DEPLOYMENTS, JOB_DEREGISTER, JOB_EVALUATE,
+    JOB_EVALUATIONS, JOB_GET_JOB, JOB_GET_SUBMISSION, JOB_GET_SUMMARY, JOB_GET_VERSIONS,
+    JOB_LATEST_DEPLOYMENT, JOB_LIST, JOB_PLAN, JOB_REGISTER, JOB_STATUSES, JOB_VALIDATE, RPC_QUERY,
+};
 
-use bus::{Bus, Request, Requests};
-use state::Replica;
-use telemetry::clock;
-use telemetry::metrics::catalogue::{API_METRICS_COMPUTE, API_PROCESSES_SEEN, API_SNAPSHOTS_REFUSED};
-use telemetry::metrics::{Series, prometheus};
-use tokio::sync::Mutex as AsyncMutex;
-use tokio::task::JoinSet;
-use wire::metrics::ProcessMetrics;
-use wire::{Role, Subject};
-
-use self::agent_poller::AgentPoller;
-use self::cluster::{ClusterMetrics, Line};
-
-/// Time for which metrics computed from the state are reused.
-const COMPUTED_TTL: Duration = Duration::from_secs(5);
-/// Interval of the check for silent processes.
-const SILENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Which metrics of agents are published.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PublishedMetrics {
-    /// Host metrics of nodes.
-    pub(crate) nodes: bool,
-    /// Resource usage of tasks.
-    pub(crate) allocs: bool,
-}
-
-/// Metrics that an API process reports.
-#[derive(Debug)]
-pub(crate) struct Metrics {
-    cluster: Mutex<ClusterMetrics>,
-    computed: AsyncMutex<Option<Computed>>,
-    agent_poller: AgentPoller,
-    published: PublishedMetrics,
-}
-
-/// Metrics computed from the state, and when.
-#[derive(Debug, Clone)]
-struct Computed {
-    at: Instant,
-    series: Arc<Vec<Series>>,
-}
-
-impl Metrics {
-    /// Without any metrics yet. `published` selects the metrics that are requested from agents.
-    pub(crate) fn new(published: PublishedMetrics) -> Self {
-        let cluster = Mutex::new(ClusterMetrics::new(clock::monotonic()));
-        Self { cluster, computed: AsyncMutex::new(None), agent_poller: AgentPoller::default(), published }
+/// Records a response. If the request may have blocked, its duration says nothing and is not recorded.
+pub(crate) fn record(
+    route: &str,
+    method: &Method,
+    status: StatusCode,
+    took: Duration,
+    may_have_blocked: bool,
+) {
+    let method = method_label(method);
+    API_REQUESTS.add_with(1, &[route, method, status_class(status)]);
+    if method == "GET" {
+        RPC_QUERY.add(1);
     }
-
-    /// Receives the metrics that processes publish, for as long as the future is polled.
-    pub(crate) async fn collect(self: Arc<Self>, bus: Bus, replica: Arc<Replica>) {
-        // Dropping the set aborts its tasks.
-        let mut tasks = JoinSet::new();
-        for role in Role::SERVICES.into_iter().chain([Role::Servers]) {
-            match bus.serve(Subject::every_metrics_of(role)).await {
-                Ok(published) => drop(tasks.spawn(Arc::clone(&self).receive_all(published))),
-                Err(error) => {
-                    let error = telemetry::chain(&error);
-                    tracing::error!(error, %role, "cannot subscribe to the metrics of other processes");
-                }
-            }
+    if !may_have_blocked {
+        API_REQUEST.record_with(took.as_secs_f64(), &[route, method]);
+        if let Some(timer) = timer(route, method) {
+            timer.record(took);
         }
-        let polling = Arc::clone(&self);
-        tasks.spawn(async move { polling.agent_poller.poll(&bus, &replica, polling.published).await });
-        let mut ticks = tokio::time::interval(SILENCE_CHECK_INTERVAL);
-        loop {
-            ticks.tick().await;
-            let mut cluster = self.cluster();
-            cluster.advance_to(clock::monotonic());
-            API_PROCESSES_SEEN.set(cluster.processes() as f64);
-        }
-    }
-
-    /// Receives published metrics until the subscription ends.
-    async fn receive_all(self: Arc<Self>, mut published: Requests) {
-        while let Some(request) = published.next().await {
-            self.receive(request).await;
-        }
-    }
-
-    async fn receive(&self, request: Request) {
-        let subject = request.subject().to_owned();
-        let Some((_, message)) = request.read::<ProcessMetrics>().await else { return };
-        let publisher = Subject::publisher_of(&subject);
-        if publisher.is_none_or(|(role, id)| role.as_str() != &*message.service || id != message.process) {
-            return reject("another process's subject", &subject);
-        }
-        match bus::metrics::series(&message) {
-            Ok(series) => {
-                let recorded = self.cluster().record(&message, series, clock::monotonic());
-                if recorded.is_err() {
-                    reject("too many", &subject);
-                }
-            }
-            Err(_) => reject("garbled", &subject),
-        }
-    }
-
-    /// All series of the cluster, by name and labels.
-    pub(crate) async fn lines(&self, replica: &Replica, has_leader: bool) -> Vec<Line> {
-        let computed = self.computed(replica).await;
-        let agent_series = self.agent_poller.series();
-        self.cluster().lines(computed.iter().chain(agent_series.iter()), has_leader)
-    }
-
-    async fn computed(&self, replica: &Replica) -> Arc<Vec<Series>> {
-        // A caller that arrives during the computation waits for the lock and gets the same result.
-        let mut computed = self.computed.lock().await;
-        if let Some(computed) = &*computed
-            && computed.at.elapsed() < COMPUTED_TTL
-        {
-            return Arc::clone(&computed.series);
-        }
-        let (snapshot, published) = (replica.snapshot(), self.published);
-        let started = clock::monotonic();
-        let computing = tokio::task::spawn_blocking(move || computed::series(&snapshot, published));
-        let series = Arc::new(computing.await.expect("a panic in the blocking task aborts the process"));
-        API_METRICS_COMPUTE.record(started.elapsed().as_secs_f64());
-        *computed = Some(Computed { at: clock::monotonic(), series: Arc::clone(&series) });
-        series
-    }
-
-    fn cluster(&self) -> std::sync::MutexGuard<'_, ClusterMetrics> {
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Formats metrics as Prometheus text.
-pub(crate) fn text(lines: Vec<Line>) -> String {
-    prometheus::text(&lines.into_iter().map(|line| line.shown).collect::<Vec<_>>())
+/// Label for a method. Clients can send any method, so unknown ones share a label.
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::PUT => "PUT",
+        Method::POST => "POST",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        _ => "other",
+    }
 }
 
-pub(crate) use self::shape::json;
+fn status_class(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        ..200 => "1xx",
+        200..300 => "2xx",
+        300..400 => "3xx",
+        400..500 => "4xx",
+        500.. => "5xx",
+    }
+}
 
-fn reject(reason: &'static str, subject: &str) {
-    API_SNAPSHOTS_REFUSED.add_with(1, &[reason]);
-    tracing::debug!(subject, reason, "metrics of a process rejected");
+/// The reference's timer for a route.
+fn timer(route: &str, method: &str) -> Option<&'static Timer> {
+    Some(match (route, method) {
+        ("/v1/job/:id", "GET") => &JOB_GET_JOB,
+        ("/v1/jobs" | "/v1/job/:id", "PUT" | "POST") => &JOB_REGISTER,
+        ("/v1/job/:id", "DELETE") => &JOB_DEREGISTER,
+        ("/v1/jobs", "GET") => &JOB_LIST,
+        ("/v1/jobs/statuses", _) => &JOB_STATUSES,
+        ("/v1/validate/job", _) => &JOB_VALIDATE,
+        ("/v1/job/:id/evaluate", _) => &JOB_EVALUATE,
+        ("/v1/job/:id/allocations", _) => &JOB_ALLOCATIONS,
+        ("/v1/job/:id/evaluations", _) => &JOB_EVALUATIONS,
+        ("/v1/job/:id/plan", _) => &JOB_PLAN,
+        ("/v1/job/:id/summary", _) => &JOB_GET_SUMMARY,
+        ("/v1/job/:id/versions", _) => &JOB_GET_VERSIONS,
+        ("/v1/job/:id/submission", _) => &JOB_GET_SUBMISSION,
+        ("/v1/job/:id/deployments", _) => &JOB_DEPLOYMENTS,
+        ("/v1/job/:id/deployment", _) => &JOB_LATEST_DEPLOYMENT,
+        ("/v1/allocations", _) => &ALLOC_LIST,
+        ("/v1/allocation/:id", _) => &ALLOC_GET_ALLOC,
+        ("/v1/allocation/:id/stop", _) => &ALLOC_STOP,
+        ("/v1/evaluations", "GET") => &EVAL_LIST,
+        ("/v1/evaluations", "DELETE") => &EVAL_DELETE,
+        ("/v1/evaluations/count", _) => &EVAL_COUNT,
+        ("/v1/evaluation/:id", _) => &EVAL_GET_EVAL,
+        ("/v1/evaluation/:id/allocations", _) => &EVAL_ALLOCATIONS,
+        ("/v1/nodes", _) => &CLIENT_LIST,
+        ("/v1/node/:id", _) => &CLIENT_GET_NODE,
+        ("/v1/node/:id/evaluate", _) => &CLIENT_EVALUATE,
+        ("/v1/node/:id/purge", _) => &CLIENT_BATCH_DEREGISTER,
+        ("/v1/node/:id/eligibility", _) => &CLIENT_UPDATE_ELIGIBILITY,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn routes_with_a_timer_are_routes() {
+        let source = include_str!("metrics.rs");
+        let (_, table) = source.split_once("fn timer(").unwrap();
+        let (table, _) = table.split_once("_ => return None").unwrap();
+        let named: Vec<&str> = table.split('"').filter(|part| part.starts_with("/v1/")).collect();
+        assert!(named.len() > 25, "{named:?}");
+        for route in named {
+            assert!(crate::routes::paths().any(|path| path == route), "{route}");
+        }
+    }
 }

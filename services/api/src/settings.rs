@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::admission::{DEFAULT_REGION, Rules};
-use crate::metrics::PublishedMetrics;
+use crate::cluster_metrics::PublishedMetrics;
 
 /// The HTTP API.
 #[derive(Debug, Clone, clap::Args)]

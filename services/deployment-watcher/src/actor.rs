@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tracing::{Instrument as _, Span};
 use wire::command::{Command, DeploymentFinding, DeploymentStep, UpdateDeployments};
 
+use crate::core::{Settings, Watcher};
 use crate::metrics;
-use crate::watcher::{Settings, Watcher};
 
 /// How long one command is retried. After that the watcher computes its findings anew.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use wire::broker::{Delivery, EvalLeaseAction, EvalLeaseRequest};
 use wire::command::{Command, UpdateEvals};
 
-use crate::broker::Broker;
+use crate::core::Broker;
 use crate::metrics;
 use crate::queue::Settings;
 use crate::waiters::{Waiter, Waiters};

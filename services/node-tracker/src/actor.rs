@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument as _;
 use wire::command::{Command, NodeLiveness, UpdateNodes};
 
-use crate::heartbeats::Heartbeats;
+use crate::core::Heartbeats;
 use crate::metrics;
 
 /// How long one command is retried. After that its nodes get timers again.

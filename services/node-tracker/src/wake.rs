@@ -131,7 +131,7 @@ mod tests {
     use model::node::NodeStatus;
 
     use super::*;
-    use crate::scene::{alloc, following, job, node, placed, ready, state};
+    use crate::testing::{alloc, following, job, node, placed, ready, state};
 
     /// Three nodes and a job, with allocations 1 and 2 on node 1 and allocation 3 on node 2, at index 2.
     fn scene() -> State {

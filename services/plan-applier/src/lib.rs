@@ -1,13 +1,13 @@
 //! The plan applier: the only process that writes the state. It turns commands into change sets, commits many change sets
 //! in one transaction, and only then publishes them and answers the commands (`docs/architecture/commit-path.md`).
 //!
-//! [`judge`] decides without I/O what a command does. [`applier`] decides when results are written and answered. [`active`]
-//! runs both while this process is the active applier; [`standby`] runs before that. The crate `store` writes commits to
-//! the database; `bus` carries messages.
+//! [`judge`] decides without I/O what a command does. The core, [`Applier`](crate::core::Applier), decides when results are
+//! written and answered. [`actor`] runs both while this process is the active applier; [`standby`] runs before that. The
+//! crate `store` writes commits to the database; `bus` carries messages.
 
-mod active;
-pub mod applier;
+mod actor;
 mod batch;
+pub mod core;
 mod garbage;
 mod intake;
 pub mod judge;
@@ -82,7 +82,7 @@ async fn run_until_stopped(context: Context) -> anyhow::Result<()> {
     loop {
         let Some(takeover) = standby::take_over(&context).await? else { return Ok(()) };
         // Boxed, because it holds several states, which would otherwise be part of every enclosing future.
-        if let Some(error) = Box::pin(active::run(&context, takeover)).await? {
+        if let Some(error) = Box::pin(actor::run(&context, takeover)).await? {
             refusing::until_accepted(&context, &error).await?;
         }
         if context.stop.is_cancelled() {

@@ -103,7 +103,7 @@ fn registered(existing: Option<&Job>, spec: &Arc<JobSpec>, now: Timestamp) -> Jo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{NOW, Scene};
+    use crate::testing::{NOW, Scene};
 
     fn try_out(scene: &Scene, edit: impl FnOnce(&mut JobSpec)) -> DryRun {
         let state = scene.state();

@@ -24,10 +24,10 @@ mod preempt;
 mod rank;
 mod reconcile;
 mod room;
-#[cfg(test)]
-mod scene;
 mod steady_state;
 mod system;
+#[cfg(test)]
+mod testing;
 mod unbuilt;
 
 pub use dry_run::{DryRun, dry_run};

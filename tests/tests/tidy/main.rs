@@ -138,6 +138,14 @@ fn modules_form_no_circles() {
 }
 
 #[test]
+fn folders_form_no_circles() {
+    assert_tidy(
+        circles::circles_of_folders(&sources()),
+        "Move what both folders need into one below them. The crate's lib.rs says which folder is below which.",
+    );
+}
+
+#[test]
 fn retired_words_stay_retired() {
     assert_tidy(
         words::retired(&sources()),

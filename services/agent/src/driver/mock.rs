@@ -19,9 +19,8 @@ use wire::files::LogStream;
 use super::{
     Driver, Exit, Fingerprint, Handle, NotRecovered, Running, Start, StartError, StopError, read_config,
 };
-use crate::logs::{LogFiles, Rotator};
-use crate::task::runner::to_std;
-use crate::until::until;
+use crate::disk::logs::{LogFiles, Rotator};
+use crate::wait::{to_std, until};
 
 /// The driver's name.
 pub(crate) const NAME: &str = "mock_driver";

@@ -4,7 +4,7 @@
 use model::job::{Task, TaskGroup};
 use model::text::quoted;
 
-use super::dirs::SHARED;
+use crate::disk::dirs::SHARED;
 
 /// The unsupported feature that a task or its group uses, or `None` if all are supported.
 pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {

@@ -12,7 +12,7 @@ use state::State;
 
 use super::*;
 use crate::http::Error;
-use crate::scene::state_of;
+use crate::testing::state_of;
 
 pub(super) const RULES: Rules =
     Rules { priority_default: 50, priority_max: 100, count_max: 50_000, source_bytes_max: 1_000_000 };

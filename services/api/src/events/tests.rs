@@ -11,7 +11,7 @@ use state::SingleSet;
 use super::shape::events;
 use super::topics::Topics;
 use crate::http::Query;
-use crate::scene;
+use crate::testing;
 
 fn topics(query: &str) -> Topics {
     Topics::read(&Query::parse("", query)).unwrap()
@@ -22,8 +22,8 @@ fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> SingleSet
     let key = JobKey::new("default", "web");
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
     let job = Job { spec: spec.into(), create_index: Index(2), ..Job::default() };
-    let before = scene::state_of(vec![Change::Job(Arc::new(job))]);
-    let set = ChangeSet { cause, ..scene::set(3, changes(&key)) };
+    let before = testing::state_of(vec![Change::Job(Arc::new(job))]);
+    let set = ChangeSet { cause, ..testing::set(3, changes(&key)) };
     let mut after = before.clone();
     after.apply(&set).unwrap();
     SingleSet { before: before.into(), set: set.into(), after: after.into() }

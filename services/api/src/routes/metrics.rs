@@ -5,15 +5,15 @@ use telemetry::metrics::prometheus;
 
 use super::Request;
 use crate::Api;
+use crate::cluster_metrics;
 use crate::http::{Body, Error, Response};
-use crate::metrics;
 
 /// Reads all series.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let lines = api.metrics.lines(&api.replica, api.has_leader()).await;
     if request.query.text("format") == "prometheus" {
-        let bytes = Bytes::from(metrics::text(lines));
+        let bytes = Bytes::from(cluster_metrics::text(lines));
         return Ok(Response::ok(Body::Other { content_type: prometheus::CONTENT_TYPE.to_owned(), bytes }));
     }
-    Ok(Response::json(&metrics::json(&lines, telemetry::clock::now())))
+    Ok(Response::json(&cluster_metrics::json(&lines, telemetry::clock::now())))
 }

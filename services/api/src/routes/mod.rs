@@ -22,7 +22,6 @@ mod node_pools;
 mod nodes;
 mod operator;
 mod plan;
-mod request_metrics;
 mod search;
 pub(crate) mod shapes;
 mod stats;
@@ -124,7 +123,7 @@ async fn route(
     };
     record_status(&span, status, error);
     span.in_scope(|| tracing::debug!(%method, path, status = status.as_u16(), error, "answered"));
-    request_metrics::record(route.path, method, status, started.elapsed(), may_wait);
+    crate::metrics::record(route.path, method, status, started.elapsed(), may_wait);
     response.map(Routed::Response)
 }
 

@@ -5,40 +5,42 @@ use std::sync::Arc;
 use model::Index;
 use model::eval::EvalTrigger;
 use model::job::{Job, JobSpec};
-use wire::command::{Done, RegisterJob};
+use wire::command::{Done, Handler, RegisterJob};
 use wire::{Refusal, RefusalKind};
 
 use super::jobs::is_template;
 use super::versions::job_modify_index;
 use super::work::{Work, refusal};
 
-pub(super) fn register_job(work: &mut Work<'_>, command: RegisterJob) -> Result<Done, Refusal> {
-    if let Err(error) = command.spec.task_groups.check() {
-        return Err(refusal(RefusalKind::Invalid, error.to_string()));
-    }
-    let key = command.spec.key();
-    let current = work.state().job(&key).cloned();
-    check_references(work, &command.spec)?;
-    check_index(command.enforce_index, current.as_deref())?;
-    check_kind(&command.spec, current.as_deref())?;
-    let spec = match &current {
-        Some(current) => preserve(&command, &current.spec),
-        None => command.spec,
-    };
-    match current.filter(|current| current.spec == spec) {
-        None => work.write_version(Arc::clone(&spec), command.source)?,
-        // An existing version without a source may get one; an existing source is not replaced.
-        Some(current) if command.source.is_some() => {
-            work.store_source(&current.version_key(), current.job_modify_index, command.source)?;
+impl Handler<RegisterJob> for Work<'_> {
+    fn handle(&mut self, command: RegisterJob) -> Result<Done, Refusal> {
+        if let Err(error) = command.spec.task_groups.check() {
+            return Err(refusal(RefusalKind::Invalid, error.to_string()));
         }
-        Some(_) => {}
+        let key = command.spec.key();
+        let current = self.state().job(&key).cloned();
+        check_references(self, &command.spec)?;
+        check_index(command.enforce_index, current.as_deref())?;
+        check_kind(&command.spec, current.as_deref())?;
+        let spec = match &current {
+            Some(current) => preserve(&command, &current.spec),
+            None => command.spec,
+        };
+        match current.filter(|current| current.spec == spec) {
+            None => self.write_version(Arc::clone(&spec), command.source)?,
+            // An existing version without a source may get one; an existing source is not replaced.
+            Some(current) if command.source.is_some() => {
+                self.store_source(&current.version_key(), current.job_modify_index, command.source)?;
+            }
+            Some(_) => {}
+        }
+        let registered = self.state().job(&key).cloned().expect("the job exists, or has just been written");
+        if !is_template(&registered) {
+            let priority = command.eval_priority.filter(|priority| *priority > 0).unwrap_or(spec.priority);
+            self.create_eval(&key, spec.kind, priority, EvalTrigger::JobRegister, |_| {})?;
+        }
+        Ok(Done { object_index: job_modify_index(self.state(), &key), ..Done::default() })
     }
-    let registered = work.state().job(&key).cloned().expect("the job exists, or has just been written");
-    if !is_template(&registered) {
-        let priority = command.eval_priority.filter(|priority| *priority > 0).unwrap_or(spec.priority);
-        work.create_eval(&key, spec.kind, priority, EvalTrigger::JobRegister, |_| {})?;
-    }
-    Ok(Done { object_index: job_modify_index(work.state(), &key), ..Done::default() })
 }
 
 /// Refuses a job whose namespace or node pool does not exist (N-17.17).

@@ -11,7 +11,6 @@ use model::job::{Job, JobSpec, JobType};
 use wire::Refusal;
 use wire::command::{DeregisterJob, Done, Handler};
 
-use super::jobs::is_template;
 use super::versions::job_modify_index;
 use super::work::Work;
 
@@ -30,7 +29,7 @@ impl Handler<DeregisterJob> for Work<'_> {
             }
             self.write_version(Arc::new(JobSpec { stop: true, ..JobSpec::clone(&job.spec) }), None)?;
         }
-        if !is_template(&job) {
+        if job.spec.template().is_none() {
             let priorities = [command.eval_priority, Some(job.spec.priority)].into_iter().flatten();
             let priority = priorities.into_iter().find(|priority| *priority > 0).unwrap_or(PRIORITY_DEFAULT);
             // Whatever the job's type: the generic scheduler can stop any job.

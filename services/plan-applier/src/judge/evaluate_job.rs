@@ -16,11 +16,8 @@ impl Handler<EvaluateJob> for Work<'_> {
         let Some(job) = self.state().job(&command.job).cloned() else {
             return Err(refusal(RefusalKind::NotFound, "job not found"));
         };
-        if job.spec.periodic.is_some() {
-            return Err(refusal(RefusalKind::Invalid, "can't evaluate periodic job"));
-        }
-        if job.spec.parameterized_job.is_some() && !job.spec.dispatched {
-            return Err(refusal(RefusalKind::Invalid, "can't evaluate parameterized job"));
+        if let Some(template) = job.spec.template() {
+            return Err(refusal(RefusalKind::Invalid, format!("can't evaluate {template} job")));
         }
         if command.force_reschedule {
             force_reschedules(self, &job)?;

@@ -47,7 +47,6 @@ use wire::command::{Command, Done};
 
 pub use bootstrap::bootstrap;
 
-pub(crate) use jobs::is_template;
 use work::Work;
 
 /// The inputs for judging a command, besides the state.

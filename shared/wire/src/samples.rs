@@ -1,6 +1,6 @@
-//! A sample of every message, with all fields set; those of commands stand with the commands. Each must survive encoding
-//! and decoding, also with an additional field, as a newer program might send it. Messages that omit fields have a sample
-//! without these fields as well.
+//! A sample of every message, with all fields set; the samples of commands are in the files of the commands. Each must
+//! survive encoding and decoding, also with an additional field, as a newer program might send it. Messages that omit
+//! fields have a sample without these fields as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

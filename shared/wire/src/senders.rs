@@ -1,7 +1,7 @@
 //! Which role may send which command.
 //!
-//! NATS permits each role to send commands under its own name. The applier checks which commands the role may send: each
-//! command names its sender ([`CommandInfo`](crate::command::CommandInfo)).
+//! NATS permits each role to send commands under its own name. The applier checks which commands the role may send:
+//! each command names its sender ([`CommandInfo`](crate::command::CommandInfo)).
 
 use crate::command::{Command, RenewLease};
 use crate::role::Role;

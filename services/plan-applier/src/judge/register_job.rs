@@ -63,8 +63,8 @@ fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Ref
     Err(refusal(RefusalKind::Conflict, format!("Enforcing job modify index {enforced}: {conflict}")))
 }
 
-/// Refuses kinds of jobs that are not implemented: their jobs would never be launched (N-23, N-24). A stopped job launches
-/// none.
+/// Refuses kinds of jobs that are not implemented: their jobs would never be launched (N-23, N-24). A stopped job
+/// launches none.
 fn check_built(spec: &JobSpec) -> Result<(), Refusal> {
     match spec.template() {
         Some(template) if !spec.stop => {

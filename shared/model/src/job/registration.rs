@@ -1,7 +1,7 @@
-//! What registering a specification does to a job (N-17, N-20): which changes it may not make, and which version it writes.
+//! Rules about registering a job: which changes a specification may not make (N-17.12), and which version it writes.
 //!
-//! The API applies these rules when it admits a job, a dry run when it tries one out, and the applier at the index of the
-//! command.
+//! The API applies these rules when it admits a job, a dry run when it tries one out, and the applier at the index of
+//! the command.
 
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ pub struct CommandInfo {
     pub cause: Cause,
     /// Whether the cost of judging it is not bounded by its size, because it may affect any number of objects.
     pub is_expensive: bool,
-    /// Whether its sender may be told to retry while the log is full. Commands that keep nodes and leases alive may not be
-    /// deferred: they are small, and rejecting them would make the overload worse.
+    /// Whether its sender may be told to retry while the log is full. Commands about nodes and leases may not be deferred:
+    /// they are small, and rejecting them would make the overload worse.
     pub is_deferrable: bool,
 }
 

@@ -58,8 +58,8 @@ pub struct ProbeHolder {}
 pub struct HolderAlive {}
 
 /// Renews the lease of a singleton's active process. This is not a command: nothing is written. The response is
-/// [`Answer`](super::Answer), in which `Done` holds the epoch. If the epoch is not the lease's, the request is refused as
-/// deposed.
+/// [`Answer`](super::Answer), in which `Done` holds the epoch. If the epoch is not the lease's, the request is refused
+/// as deposed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewLease {
     /// The service.

@@ -7,8 +7,9 @@
 //! The ids of evaluations that a command creates are [`EvalId::derived`](model::EvalId::derived) from its request id,
 //! numbered from 0. So the sender knows them in advance, and a command that is executed twice creates the same ids.
 //!
-//! Commands are grouped in files by the objects that they are about. A command stands in one file: a line in the macro at
-//! its head, which becomes a variant of [`Command`]; the body; its [`CommandInfo`]; and its samples for tests.
+//! Commands are grouped in files by the objects that they are about. Everything about a command is in one file: its line
+//! in the list at the head of the file, which becomes a variant of [`Command`]; its body; its [`CommandInfo`]; and its
+//! samples for tests.
 
 mod answer;
 #[macro_use]
@@ -52,8 +53,8 @@ pub trait Handler<C> {
     fn handle(&mut self, command: C) -> Result<Done, Refusal>;
 }
 
-/// Defines [`Command`] with the commands of all groups: calls the macro of each group in turn, which adds its commands to
-/// those before it and calls this macro again.
+/// Defines [`Command`] with the commands of all groups: calls the macro of each group in turn, which adds its commands
+/// to those before it and calls this macro again.
 macro_rules! collect {
     ([$group:ident $($groups:ident)*] $($commands:tt)*) => {
         $group! { [$($groups)*] $($commands)* }
@@ -63,8 +64,8 @@ macro_rules! collect {
     };
 }
 
-/// Defines [`Command`] with a variant for each name and the type in parentheses, which is the body of that name or a box
-/// that holds it.
+/// Defines [`Command`] with a variant for each name. The type in parentheses is the body of that name, or a box that
+/// holds it.
 macro_rules! define {
     ($( $(#[$meta:meta])* $name:ident($body:ty), )+) => {
         /// A request to change the cluster's state. The response is [`Answer`].

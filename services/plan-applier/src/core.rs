@@ -16,14 +16,14 @@ use model::{Index, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State};
 use wire::LogRow;
-use wire::command::{Answer, Command, Done, RenewLease};
+use wire::command::{Answer, Done, RenewLease};
 use wire::feed::Head;
 use wire::{Refusal, RefusalKind};
 
 use crate::batch::{Batch, Incoming, Reply};
 use crate::leases::Leases;
 use crate::pace::Pace;
-use crate::queue::{Class, Queue};
+use crate::queue::Queue;
 use crate::request_log::{Known, RequestLog};
 
 /// The pause after a failed write.
@@ -198,13 +198,13 @@ impl<A> Applier<A> {
                 return Received::Rejected(address, Reply::Refuse(refusal));
             }
         }
-        if self.is_log_full && is_deferrable(&incoming.command) {
+        let info = incoming.command.info();
+        if self.is_log_full && info.is_deferrable {
             return Received::Rejected(address, retry("the log has reached its size limit (--log-max-mb)"));
         }
-        let is_expensive = is_expensive(&incoming.command);
-        match self.queue.push(Class::of(&incoming.command), bytes, incoming) {
+        match self.queue.push(info.class, bytes, incoming) {
             Ok(()) => {
-                self.has_expensive |= is_expensive;
+                self.has_expensive |= info.is_expensive;
                 self.waiting.insert(id, vec![Waiter { address, until }]);
                 Received::Waits
             }
@@ -429,45 +429,6 @@ impl<A> Applier<A> {
                 }
             }
         }
-    }
-}
-
-/// Whether a command may be rejected for a while. Commands from the node-tracker and for leases may not: they are small,
-/// and rejecting them would make the overload worse.
-fn is_deferrable(command: &Command) -> bool {
-    match Class::of(command) {
-        Class::Nodes => false,
-        Class::Plans { .. } => true,
-        Class::Rest => !matches!(command, Command::TakeLease(_)),
-    }
-}
-
-/// Whether the cost of a command is not bounded by its size, because it may affect any number of allocations.
-fn is_expensive(command: &Command) -> bool {
-    match command {
-        Command::RegisterJob(_)
-        | Command::EvaluateJob(_)
-        | Command::SubmitPlan(_)
-        | Command::UpdateEvals(_)
-        | Command::RegisterNode(_)
-        | Command::ReportAllocs(_)
-        | Command::UpdateDeployments(_)
-        | Command::SetNamespace(_)
-        | Command::SetNodePool(_)
-        | Command::SetSchedulerConfig(_)
-        | Command::AddRootKey(_)
-        | Command::TakeLease(_) => false,
-        Command::DeregisterJob(_)
-        | Command::Transition(_)
-        | Command::DeleteEvals(_)
-        | Command::UpdateNodes(_)
-        | Command::DeregisterNodes(_)
-        | Command::SetEligibility(_)
-        | Command::EvaluateNode(_)
-        | Command::FailDeployment(_)
-        | Command::CollectGarbage(_)
-        | Command::DeleteNamespace(_)
-        | Command::DeleteNodePool(_) => true,
     }
 }
 

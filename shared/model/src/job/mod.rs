@@ -14,6 +14,7 @@ mod group;
 mod groups;
 mod network;
 mod policy;
+mod registration;
 mod resources;
 mod submission;
 mod task;
@@ -32,6 +33,7 @@ pub use policy::{
     DelayFunction, DisconnectStrategy, HealthCheck, MigrateStrategy, Reconcile, ReschedulePolicy,
     RestartMode, RestartPolicy, UpdateStrategy,
 };
+pub use registration::{ForbiddenChange, Template};
 pub use resources::{EphemeralDisk, RequestedDevice, Resources};
 pub use submission::{JobSource, JobSubmission};
 pub use task::{DispatchPayload, Lifecycle, LifecycleHook, LogConfig, Task};

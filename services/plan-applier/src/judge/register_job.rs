@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use model::Index;
 use model::eval::EvalTrigger;
+use model::features::Feature;
 use model::job::{Job, JobSpec};
 use wire::command::{Done, RegisterJob};
 use wire::{Refusal, RefusalKind};
@@ -69,7 +70,7 @@ fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Ref
     Err(refusal(RefusalKind::Conflict, format!("Enforcing job modify index {enforced}: {conflict}")))
 }
 
-/// Refuses changes that a registration may not make to a job (N-17.12), and kinds of jobs that are not implemented.
+/// Refuses changes that a registration may not make to a job (N-17.12), and kinds of jobs that are not built.
 fn check_kind(spec: &JobSpec, current: Option<&Job>) -> Result<(), Refusal> {
     let invalid = |message: String| Err(refusal(RefusalKind::Invalid, message));
     match current {
@@ -100,13 +101,14 @@ fn check_kind(spec: &JobSpec, current: Option<&Job>) -> Result<(), Refusal> {
         }
     }
     // Their jobs would never be launched (N-23, N-24). A stopped job launches none.
-    if !spec.stop && spec.periodic.is_some() {
-        return invalid("periodic jobs are not built yet".to_owned());
+    let missing = Feature::first_missing([
+        (Feature::PeriodicJobs, spec.periodic.is_some()),
+        (Feature::ParameterizedJobs, spec.parameterized_job.is_some() && !spec.dispatched),
+    ]);
+    match missing {
+        Some(feature) if !spec.stop => invalid(feature.refusal()),
+        Some(_) | None => Ok(()),
     }
-    if !spec.stop && spec.parameterized_job.is_some() && !spec.dispatched {
-        return invalid("parameterized jobs are not built yet".to_owned());
-    }
-    Ok(())
 }
 
 /// The specification, with counts and resources of the stored one if the command preserves them (N-17.15).

@@ -28,7 +28,9 @@ mod submission;
 
 use model::features::Feature;
 
-use self::route::{Endpoint, Route, any, enterprise, get, handler, not_built, put, put_only, sync_handler};
+use self::route::{
+    Endpoint, Route, any, enterprise, get, handler, not_built, off, put, put_only, sync_handler,
+};
 pub(crate) use self::route::{Handler, Request};
 
 static ROUTES: &[Route] = &[
@@ -137,28 +139,28 @@ static ROUTES: &[Route] = &[
     not_built("/v1/plugins", Feature::CsiPlugins),
     not_built("/v1/plugin/csi/:id", Feature::CsiPlugins),
     // Access control (§23).
-    any("/v1/acl/policies", sync_handler!(acl::disabled)),
+    off("/v1/acl/policies", Feature::Acls, sync_handler!(acl::disabled)),
     get("/v1/acl/policy/self", sync_handler!(acl::own_policy)),
-    any("/v1/acl/policy/:name", sync_handler!(acl::disabled)),
-    any("/v1/acl/bootstrap", sync_handler!(acl::disabled)),
-    any("/v1/acl/tokens", sync_handler!(acl::disabled)),
-    any("/v1/acl/token", sync_handler!(acl::disabled)),
+    off("/v1/acl/policy/:name", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/bootstrap", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/tokens", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/token", Feature::Acls, sync_handler!(acl::disabled)),
     get("/v1/acl/token/self", handler!(acl::own_token)),
-    any("/v1/acl/token/onetime", sync_handler!(acl::disabled)),
-    any("/v1/acl/token/onetime/exchange", sync_handler!(acl::disabled)),
-    any("/v1/acl/token/:accessor", sync_handler!(acl::disabled)),
-    any("/v1/acl/roles", sync_handler!(acl::disabled)),
-    any("/v1/acl/role", sync_handler!(acl::disabled)),
-    any("/v1/acl/role/:id", sync_handler!(acl::disabled)),
-    any("/v1/acl/auth-methods", sync_handler!(acl::disabled)),
-    any("/v1/acl/auth-method", sync_handler!(acl::disabled)),
-    any("/v1/acl/auth-method/:name", sync_handler!(acl::disabled)),
-    any("/v1/acl/binding-rules", sync_handler!(acl::disabled)),
-    any("/v1/acl/binding-rule", sync_handler!(acl::disabled)),
-    any("/v1/acl/binding-rule/:id", sync_handler!(acl::disabled)),
-    any("/v1/acl/oidc/auth-url", sync_handler!(acl::disabled)),
-    any("/v1/acl/oidc/complete-auth", sync_handler!(acl::disabled)),
-    any("/v1/acl/login", sync_handler!(acl::disabled)),
+    off("/v1/acl/token/onetime", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/token/onetime/exchange", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/token/:accessor", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/roles", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/role", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/role/:id", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/auth-methods", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/auth-method", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/auth-method/:name", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/binding-rules", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/binding-rule", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/binding-rule/:id", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/oidc/auth-url", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/oidc/complete-auth", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/login", Feature::Acls, sync_handler!(acl::disabled)),
     not_built("/v1/acl/identity/client-introduction-token", Feature::NodeIdentities),
     // Scaling, search, events (§24 to §26).
     not_built("/v1/scaling/policies", Feature::Scaling),
@@ -272,9 +274,12 @@ mod tests {
     #[test]
     fn what_is_not_built_says_so_and_is_on_the_list() {
         for route in ROUTES {
-            let RouteKind::NotBuilt(feature) = route.kind else { continue };
+            let (RouteKind::NotBuilt(feature) | RouteKind::Off(feature, _)) = route.kind else { continue };
             let path = route.path;
             assert!(!feature.is_built(), "{path} needs a handler: the list says that {feature:?} is built");
+            if matches!(route.kind, RouteKind::Off(..)) {
+                continue;
+            }
             let refused = route.endpoint(&Method::GET).err().unwrap();
             assert_eq!(refused.status, 501, "{path}");
             assert!(refused.text.starts_with(&format!("GET {path} is not built yet")), "{}", refused.text);

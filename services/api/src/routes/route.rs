@@ -77,6 +77,8 @@ pub(super) enum RouteKind {
     Any(Endpoint),
     /// The route is documented, but belongs to a feature that is not built.
     NotBuilt(Feature),
+    /// The same, but the endpoint answers as the reference does while the feature is switched off.
+    Off(Feature, Endpoint),
     /// The route belongs to Nomad Enterprise (http-api §33).
     Enterprise,
 }
@@ -118,6 +120,11 @@ pub(super) const fn not_built(path: &'static str, feature: Feature) -> Route {
     Route { path, kind: RouteKind::NotBuilt(feature) }
 }
 
+/// For every method.
+pub(super) const fn off(path: &'static str, feature: Feature, endpoint: Endpoint) -> Route {
+    Route { path, kind: RouteKind::Off(feature, endpoint) }
+}
+
 pub(super) const fn enterprise(path: &'static str) -> Route {
     Route { path, kind: RouteKind::Enterprise }
 }
@@ -150,7 +157,7 @@ impl Route {
     pub(crate) fn endpoint(&self, method: &Method) -> Result<Endpoint, Error> {
         let methods = match self.kind {
             RouteKind::Methods(methods) => methods,
-            RouteKind::Any(endpoint) => return Ok(endpoint),
+            RouteKind::Any(endpoint) | RouteKind::Off(_, endpoint) => return Ok(endpoint),
             RouteKind::NotBuilt(feature) => {
                 return Err(Error::not_built(feature.refusal_of(format_args!("{method} {}", self.path))));
             }

@@ -158,7 +158,7 @@ features! {
         SomeSettings("some settings of configuration files", Are, NotBuilt, None);
         Enterprise("what belongs to Nomad Enterprise", Is, NotBuilt, None);
     }
-    Interfaces "Interfaces" {
+    Interfaces "API and command line" {
         WebInterface("web interface", Is, NotBuilt, None);
         FuzzySearch("fuzzy search", Is, NotBuilt, None);
         NamespaceCommands("commands for namespaces", Are, NotBuilt, Some(

@@ -1,22 +1,25 @@
 //! The HTTP API: implements Nomad's HTTP interface (`docs/rules/http-api.md`) with this process's replica and the applier's
 //! commands.
 //!
-//! `routes` holds the table of all routes and their handlers. `http` holds what the handlers share: parameters,
-//! consistency, blocking queries, pages, errors. `admission` checks a job before it is registered. `files` reads the files
-//! and logs of allocations through agents. `filter` evaluates the filter expressions of lists. `events` produces the event
+//! `routes` holds the table of all routes and their handlers, and `serve` brings each request to its handler. `http` holds
+//! what the handlers share: parameters, consistency, blocking queries, pages, errors. `shapes` holds the JSON objects of
+//! responses. `admission` checks a job before it is registered. `agent_client` sends requests to agents: files, logs,
+//! resource usage and task commands. `filter` evaluates the filter expressions of lists. `events` produces the event
 //! stream. `cluster_metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads
 //! come from the replica, writes are commands.
 
 mod admission;
+mod agent_client;
+mod built_in_pools;
 mod cluster_metrics;
 mod events;
-mod files;
 mod filter;
 mod http;
-mod metrics;
 mod regexp;
 mod routes;
+mod serve;
 mod settings;
+mod shapes;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -141,7 +144,7 @@ impl Server {
             args,
             stop: stop.clone(),
         });
-        let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(routes::serve));
+        let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(serve::serve));
         let mut server = HttpServer::new(app)
             .keep_alive(KEEP_ALIVE)
             .on_connect(|_, extensions| drop(extensions.insert(Connection::opened())))

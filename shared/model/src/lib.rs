@@ -2,7 +2,8 @@
 //!
 //! The crate consists of plain data and pure functions, without I/O and without a clock. `canonicalise` and `from_api`
 //! convert the JSON types of the API (`api-types`) to domain types, and `to_api` converts them back. The crate `state`
-//! stores the objects and applies changes to them.
+//! stores the objects and applies changes to them. `features` is the list of what is not built, which every crate that
+//! refuses such things can see here.
 
 pub mod alloc;
 mod api;
@@ -14,6 +15,7 @@ pub mod columns;
 pub mod deployment;
 pub mod diff;
 pub mod eval;
+pub mod features;
 pub mod ids;
 pub mod invalid;
 pub mod job;

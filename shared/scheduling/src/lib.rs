@@ -7,7 +7,6 @@
 //! place; `feasible` finds the nodes that satisfy a group's constraints; `rank` scores them; `place` chooses a node for
 //! one placement request at a time; `placing` places whole groups, also in an older version of the job (`downgrade`);
 //! `draft` and `outcome` build the plan and the evaluation's new status; `metrics` updates the placement metrics.
-//! `unbuilt` names features that jobs may ask for and that this crate does not implement.
 
 mod columns;
 mod downgrade;
@@ -28,7 +27,6 @@ mod steady_state;
 mod system;
 #[cfg(test)]
 mod testing;
-mod unbuilt;
 
 pub use dry_run::{DryRun, dry_run};
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lexer::{is_word, without_test_modules};
-use crate::sources::Source;
+use crate::sources::{Source, is_test};
 
 /// How many re-exports may lie between a name and its definition.
 const REEXPORTS_MAX: usize = 8;
@@ -66,19 +66,13 @@ pub(crate) fn circles_of_folders(sources: &[Source]) -> Vec<String> {
 fn by_crate(sources: &[Source]) -> BTreeMap<&str, Vec<&Source>> {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in sources {
-        if let Some((name, rest)) = source.path().split_once("/src/")
-            && !is_test(rest)
+        if let Some((name, _)) = source.path().split_once("/src/")
+            && !is_test(source.path())
         {
             crates.entry(name).or_default().push(source);
         }
     }
     crates
-}
-
-/// Whether a file, named from `src`, holds tests or what only tests use.
-fn is_test(file: &str) -> bool {
-    let stem = file.strip_suffix(".rs").unwrap_or(file);
-    stem.split('/').any(|part| matches!(part, "tests" | "testing" | "bin" | "properties"))
 }
 
 fn circles_of_crate(sources: &[&Source]) -> Vec<String> {

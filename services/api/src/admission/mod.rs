@@ -4,7 +4,7 @@
 //! applier repeats the checks that depend on the state, at the command's own index. They are made here as well, so that the
 //! error texts list all problems of the job.
 //!
-//! Not built yet: Connect, Consul, Vault, and the consequences of workload identities.
+//! Jobs that need a feature of the list of what is not built (`model::features`) are rejected.
 
 mod fields;
 mod implied;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use state::SingleSet;
 
 use super::topics::Topics;
-use crate::routes::shapes;
+use crate::shapes;
 
 const ALLOCATION: &str = "Allocation";
 const DEPLOYMENT: &str = "Deployment";

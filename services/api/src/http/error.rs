@@ -6,6 +6,8 @@ use crate::admission::Rejection;
 
 /// Error text when there is no active applier (http-api §5.4). The web interface compares it exactly.
 pub(crate) const NO_LEADER: &str = "No cluster leader";
+/// Error text for a region that is not this cluster's (http-api §3).
+pub(crate) const NO_REGION: &str = "No path to region";
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]

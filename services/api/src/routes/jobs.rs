@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
 use wire::command::{Command, RegisterJob};
 
-use super::filter_objects::matches_filter;
-use super::shapes::{Registered, job_stub};
-use super::{NO_REGION, Request};
+use super::Request;
 use crate::Api;
 use crate::admission;
-use crate::http::{Error, Namespace, Query, Response, Watched, decode, ordered, piece, remaining};
+use crate::filter::matches_filter;
+use crate::http::{Error, NO_REGION, Namespace, Query, Response, Watched, decode, ordered, piece, remaining};
+use crate::shapes::{Registered, job_stub};
 
 /// Lists jobs.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {

@@ -6,9 +6,10 @@ use model::text::quoted;
 use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteNamespace, SetNamespace};
 
-use super::{Request, shapes};
+use super::Request;
 use crate::Api;
 use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
+use crate::shapes;
 
 /// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;

@@ -8,11 +8,12 @@ use model::text::quoted;
 use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteNodePool, SetNodePool};
 
-use super::built_in_pools::is_built_in_pool;
-use super::filter_objects::matches_filter;
-use super::{Request, jobs, nodes, shapes};
+use super::{Request, jobs, nodes};
 use crate::Api;
+use crate::built_in_pools::is_built_in_pool;
+use crate::filter::matches_filter;
 use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
+use crate::shapes;
 
 /// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;

@@ -8,13 +8,13 @@ use state::{NodeRef, State, Table, WatchKey};
 use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility};
 
 use super::Request;
-use super::built_in_pools::ALL_NODES;
-use super::filter_objects::matches_filter;
-use super::shapes::{self, NodeParts, node_stub};
 use crate::Api;
+use crate::built_in_pools::ALL_NODES;
+use crate::filter::matches_filter;
 use crate::http::{
     Body, Error, Piece, Query, Response, Watched, decode, list, ordered, parse_id, piece, prefix_range,
 };
+use crate::shapes::{self, NodeParts, node_stub};
 
 const KIND: &str = "node";
 

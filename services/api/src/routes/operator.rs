@@ -11,9 +11,9 @@ use wire::command::{Command, ForceGarbageCollection, GarbageCollectionStarted, S
 use wire::{Refusal, RefusalKind, Subject};
 
 use super::Request;
-use super::shapes;
 use crate::Api;
 use crate::http::{Body, Error, NO_LEADER, Response, Watched, decode};
+use crate::shapes;
 
 /// Response with the scheduler configuration.
 #[derive(Debug, Serialize)]

@@ -13,16 +13,15 @@ use serde::Deserialize;
 use state::{Snapshot, State, Table, WatchKey};
 
 use super::Request;
-use super::filter_objects::matches_filter;
 use super::jobs::jobs_with_prefix;
-use super::shapes::status::{JobStatus, is_parent};
 use crate::Api;
 use crate::admission::DEFAULT_NAMESPACE;
-use crate::filter::Filter;
+use crate::filter::{Filter, matches_filter};
 use crate::http::list::{Bounds, SCANNED_MAX};
 use crate::http::{
     Content, Error, Namespace, Page, Query, Response, Selection, decode, list, ordered, piece,
 };
+use crate::shapes::status::{JobStatus, is_parent};
 
 /// Maximum number of jobs in one piece of the stream, because each comes with all its allocations.
 const CHUNK_JOBS_MAX: usize = 16;

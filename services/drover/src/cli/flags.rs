@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use anyhow::{bail, ensure};
+use model::features::Feature;
 
 use super::object::Object;
 use super::output::Colours;
@@ -78,7 +79,8 @@ impl Api {
     /// Refuses settings that are not built, and invalid addresses.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let address = self.address();
-        ensure!(!address.starts_with("unix://"), "not built yet: addresses that begin with unix://");
+        let is_missing = address.starts_with("unix://") && !Feature::UnixSockets.is_built();
+        ensure!(!is_missing, Feature::UnixSockets.finding());
         let is_secure = address.starts_with("https://");
         ensure!(
             is_secure || address.starts_with("http://"),
@@ -93,8 +95,8 @@ impl Api {
             ("-tls-server-name", tls_server_name.is_some()),
             ("-tls-skip-verify", *tls_skip_verify),
         ];
-        match given.into_iter().find(|(_, given)| is_secure && *given) {
-            Some((flag, _)) => bail!("not built yet: {flag}"),
+        match given.into_iter().find(|(_, given)| is_secure && *given && !Feature::ClientTls.is_built()) {
+            Some((flag, _)) => bail!(Feature::ClientTls.finding_of(flag)),
             None => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use model::Index;
 use model::eval::EvalTrigger;
+use model::features::Feature;
 use model::job::{Job, JobSpec};
 use wire::command::{Done, Handler, RegisterJob};
 use wire::{Refusal, RefusalKind};
@@ -63,13 +64,15 @@ fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Ref
     Err(refusal(RefusalKind::Conflict, format!("Enforcing job modify index {enforced}: {conflict}")))
 }
 
-/// Refuses kinds of jobs that are not implemented: their jobs would never be launched (N-23, N-24). A stopped job
-/// launches none.
+/// Refuses kinds of jobs that are not built: their jobs would never be launched (N-23, N-24). A stopped job launches
+/// none.
 fn check_built(spec: &JobSpec) -> Result<(), Refusal> {
-    match spec.template() {
-        Some(template) if !spec.stop => {
-            Err(refusal(RefusalKind::Invalid, format!("{template} jobs are not built yet")))
-        }
+    let missing = Feature::first_missing([
+        (Feature::PeriodicJobs, spec.periodic.is_some()),
+        (Feature::ParameterizedJobs, spec.parameterized_job.is_some() && !spec.dispatched),
+    ]);
+    match missing {
+        Some(feature) if !spec.stop => Err(refusal(RefusalKind::Invalid, feature.refusal())),
         Some(_) | None => Ok(()),
     }
 }

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 use state::AllocRef;
 
-use super::shapes;
-use crate::filter::{Filter, Object};
+use super::{Filter, Object};
+use crate::shapes;
 
 /// Whether an object matches a filter. Without a filter every object does.
 pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> bool {

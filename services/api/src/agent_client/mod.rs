@@ -1,9 +1,9 @@
-//! Files, logs, stats and task commands of allocations, requested from the agent of their node (`docs/architecture/agents.md`).
+//! Requests to agents: files, logs, resource usage and task commands of allocations, and resource usage of nodes
+//! (`docs/architecture/agents.md`).
 //!
 //! The next piece of a file is requested only after the client has taken the previous one, so nothing accumulates. Refusals
 //! of the agent become HTTP errors here. The agent decides which files may be read.
 
-mod frames;
 mod reader;
 
 use std::time::Duration;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use bus::{Bus, RequestError};
 use model::text::quoted;
 use model::{AllocId, NodeId};
+use state::State;
 use wire::files::PROHIBITED;
 use wire::tasks::TasksDone;
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
 use crate::Api;
-use crate::http::{Error, parse_id};
+use crate::http::{Error, Query, parse_id};
 
-pub(crate) use self::frames::{Framing, StreamItem};
 pub(crate) use self::reader::{Source, StreamReader};
 
 /// Timeout of a request to an agent, beyond the time that it is asked to wait.
@@ -46,7 +46,7 @@ impl AllocAgent {
             return Err(Error::bad_request("must provide a valid alloc id"));
         }
         let id: AllocId = parse_id("alloc", alloc)?;
-        let node_of = |state: &state::State| state.alloc(id).map(|alloc| alloc.node_id());
+        let node_of = |state: &State| state.alloc(id).map(|alloc| alloc.node_id());
         // An allocation never changes its node, so a known node is right. An allocation that the replica does not know may
         // be new.
         let node = match node_of(&api.replica.snapshot()) {
@@ -111,6 +111,27 @@ impl AllocAgent {
     /// Converts the agent's failure into the error for the client.
     pub(crate) fn agent_error(&self, error: &RequestError) -> Error {
         agent_error(self.node, error)
+    }
+}
+
+impl Api {
+    /// The node that a request names, or the node of this process.
+    ///
+    /// # Errors
+    /// If the node does not exist, or the request names none and this process is not a node.
+    pub(crate) async fn node_of(&self, query: &Query) -> Result<NodeId, Error> {
+        let id: NodeId = match query.text("node_id") {
+            "" => {
+                let missing = || Error::bad_request("No local Node and node_id not provided");
+                return self.colocated.node.ok_or_else(missing);
+            }
+            id => parse_id("node", id)?,
+        };
+        let is_there = |state: &State| state.node(id).is_some();
+        if is_there(&self.replica.snapshot()) || is_there(&*self.fresh_snapshot(false).await?) {
+            return Ok(id);
+        }
+        Err(Error::not_found(format!("Unknown node {id}")))
     }
 }
 

@@ -12,8 +12,7 @@ use wire::files::{
 };
 
 use super::AllocAgent;
-use super::frames::{Framing, StreamItem};
-use crate::http::{BodyStream, Error};
+use crate::http::{BodyStream, Error, Framing, StreamItem};
 
 /// Maximum size of one piece, in bytes (http-api §13.1).
 const CHUNK_BYTES_MAX: u32 = 64 << 10;

@@ -1,7 +1,8 @@
 //! Objects of the API that `model` does not convert by itself, because they combine several objects or omit parts of one:
-//! list entries and responses to writes.
+//! list entries, responses to writes, statuses of jobs (`status`), and resource usage (`usage`).
 
 pub(crate) mod status;
+pub(crate) mod usage;
 
 use api_types::{
     AllocListStub, EvaluationStub, JobChildrenSummary, JobListStub, NodeListStub, TaskGroupSummary,
@@ -13,7 +14,7 @@ use serde::Serialize;
 use state::{AllocRef, State};
 use wire::command::Done;
 
-use super::built_in_pools::is_built_in_pool;
+use crate::built_in_pools::is_built_in_pool;
 use crate::http;
 
 /// Response to a registration or an evaluation of a job (http-api A.9).

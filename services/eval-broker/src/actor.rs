@@ -153,9 +153,6 @@ impl EvalBroker {
 
     /// Records in the evaluation's trace how long it was in the queue.
     fn trace_wait(&self, delivery: &Delivery, now: Timestamp) {
-        if !traces::are_exported() {
-            return;
-        }
         let Some((eval, waited)) = self.broker.queue().leased(delivery.eval_id) else { return };
         let Some(trace) = &eval.trace else { return };
         traces::in_trace(trace, || tracing::debug!(eval.id = %eval.id, "evaluation leased to a worker"));

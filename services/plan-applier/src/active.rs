@@ -262,7 +262,11 @@ impl Active<'_> {
 async fn send_replies(replies: impl IntoIterator<Item = (Requester, Reply)>) {
     for (Requester { request, span, since }, reply) in replies {
         metrics::replied(&reply, since.elapsed());
-        span.in_scope(|| tracing::debug!(request.id = %request.id(), "answering"));
+        let log = || tracing::debug!(request.id = %request.id(), "answering");
+        match request.trace() {
+            Some(trace) if span.is_disabled() => traces::in_trace(&trace, log),
+            Some(_) | None => span.in_scope(log),
+        }
         match reply {
             Reply::Answer(answer) => {
                 match &answer {

@@ -154,8 +154,8 @@ impl Requests {
         while let Some(request) = self.next().await {
             // Fails only if the semaphore is closed, which does not happen.
             let permit = Arc::clone(&permits).acquire_owned().await;
-            let span = request.span();
-            let answering = answer(request).instrument(span);
+            let (span, trace) = (request.span(), request.trace());
+            let answering = telemetry::traces::follow(trace, answer(request).instrument(span));
             tokio::spawn(async move {
                 answering.await;
                 drop(permit);

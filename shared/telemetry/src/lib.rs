@@ -25,8 +25,8 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 pub use traces::attributes as attribute;
 pub use traces::{adopt, current_trace};
 
-/// The log filter that a user's filter adds to: libraries log less, unless the user's filter names them. The NATS client
-/// logs each failed attempt to connect, which `bus` reports too, with the reason and what to do.
+/// The log filter that a user's filter adds to: libraries log less, unless the user's filter names them. The NATS
+/// client logs each failed attempt to connect, which `bus` reports too, with the reason and what to do.
 const BASE: &str = "error,actix_server=warn,async_nats=off";
 
 /// Identity of a process, as reported with its spans and metrics.

@@ -1,5 +1,5 @@
-//! Formats of log lines. In both formats, a line that is written within a trace ends with the trace id, whether spans are
-//! exported or not.
+//! Formats of log lines. In both formats, a line that is written within a trace ends with the trace id, whether spans
+//! are exported or not.
 
 use std::fmt::{self, Write as _};
 

@@ -74,8 +74,8 @@ impl<K: Eq + Hash> Limiter<K> {
         failures.record(now, self.lines_max)
     }
 
-    /// Records a success, which ends the failures of all kinds. Returns what to log about their end; `None` if there were
-    /// none, or none that was logged.
+    /// Records a success, which ends the failures of all kinds. Returns what to log about their end; `None` if there
+    /// were none, or none that was logged.
     ///
     /// A failure that begins again within the same interval counts towards the same limit, so that an operation which
     /// fails every other time does not log twice for each attempt.
@@ -100,15 +100,7 @@ impl<K: Eq + Hash> Limiter<K> {
 
 impl Failures {
     fn new(now: Instant) -> Self {
-        Self {
-            began: now,
-            last: now,
-            attempts: 0,
-            is_logged: false,
-            interval: now,
-            lines: 0,
-            suppressed: 0,
-        }
+        Self { began: now, last: now, attempts: 0, is_logged: false, interval: now, lines: 0, suppressed: 0 }
     }
 
     /// Whether the last failure was so long ago that another one begins anew.
@@ -147,8 +139,8 @@ impl Repeats {
     }
 }
 
-/// The failures of an operation that is repeated until it succeeds, such as a write to the database. Each kind is logged
-/// when it begins and then once in an [`INTERVAL`]. Threads share it.
+/// The failures of an operation that is repeated until it succeeds, such as a write to the database. Each kind is
+/// logged when it begins and then once in an [`INTERVAL`]. Threads share it.
 #[derive(Debug)]
 pub struct Outage(Mutex<Limiter<String>>);
 
@@ -231,11 +223,7 @@ mod tests {
         }
         assert_eq!(
             lines,
-            [
-                (Duration::ZERO, FIRST),
-                (secs(60), repeats(301, 60, 299)),
-                (secs(120), repeats(601, 120, 299))
-            ]
+            [(Duration::ZERO, FIRST), (secs(60), repeats(301, 60, 299)), (secs(120), repeats(601, 120, 299))]
         );
         assert_eq!(outage.succeeded(start + secs(151)), Some(repeats(751, 151, 0)));
         assert_eq!(outage.succeeded(start + secs(152)), None, "only once");

@@ -30,12 +30,15 @@ mod statuses;
 mod submission;
 mod table;
 
+use std::time::Duration;
+
 use actix_web::http::Method;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderName, HeaderValue, LOCATION};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use futures::future::LocalBoxFuture;
+use telemetry::{clock, traces};
 use tracing::Instrument as _;
 
 #[cfg(test)]
@@ -43,7 +46,8 @@ pub(crate) use self::table::paths;
 use self::table::{Route, RouteKind};
 use crate::Api;
 use crate::http::{
-    Body, CleanPath, Error, Query, Response, accepts_gzip, clean, cors, escape, receive, record_status,
+    Answered, Body, CleanPath, Error, Query, Response, accepts_gzip, clean, client_trace, cors, escape,
+    receive, record_status,
 };
 
 /// A route's handler.
@@ -112,20 +116,37 @@ async fn route(
         return Ok(Routed::Response(Response::ok(Body::Empty).status(StatusCode::NOT_FOUND)));
     };
     let method = request.method();
-    let handler = handler(route, method)?;
-    let span = api.spans.server(request, route.path);
-    let may_wait = !matches!(query.text("index"), "" | "0");
-    let handling = handle(api, handler, request, Request { params, query, body: Bytes::new() }, payload);
-    let started = telemetry::clock::monotonic();
-    let response = handling.instrument(span.clone()).await;
-    let (status, error) = match &response {
-        Ok(response) => (response.status_code(), None),
-        Err(error) => (error.status, Some(&*error.text)),
+    let started = clock::monotonic();
+    let may_have_blocked = !matches!(query.text("index"), "" | "0");
+    let answered = Answered {
+        method,
+        route: route.path,
+        status: StatusCode::OK,
+        error: None,
+        took: Duration::ZERO,
+        may_have_blocked,
+        peer: request.peer_addr(),
     };
-    record_status(&span, status, error);
-    span.in_scope(|| tracing::debug!(%method, path, status = status.as_u16(), error, "answered"));
-    request_metrics::record(route.path, method, status, started.elapsed(), may_wait);
-    response.map(Routed::Response)
+    let handler = handler(route, method).inspect_err(|error| {
+        api.failure_log.record(&Answered { status: error.status, error: Some(error), ..answered }, started);
+    })?;
+    let trace = client_trace(request);
+    let span = api.spans.server(request, route.path, trace);
+    let handling = handle(api, handler, request, Request { params, query, body: Bytes::new() }, payload);
+    let answering = async {
+        let response = handling.await;
+        let now = clock::monotonic();
+        let took = now.saturating_duration_since(started);
+        let (status, error) = match &response {
+            Ok(response) => (response.status_code(), None),
+            Err(error) => (error.status, Some(error)),
+        };
+        record_status(&span, status, error.map(|error| &*error.text));
+        api.failure_log.record(&Answered { status, error, took, ..answered }, now);
+        request_metrics::record(route.path, method, status, took, may_have_blocked);
+        response
+    };
+    traces::follow(trace, answering.instrument(span.clone())).await.map(Routed::Response)
 }
 
 /// Receives the body of a request, and calls its handler.

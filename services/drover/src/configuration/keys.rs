@@ -419,7 +419,7 @@ const TELEMETRY: &[Key] = &[
     idle("in_memory_retention_period", Type::Duration, ALWAYS),
     unbuilt("include_alloc_metadata_in_metrics", Type::Bool),
     unbuilt("prefix_filter", Type::Texts),
-    idle("prometheus_metrics", Type::Bool, ALWAYS),
+    used("prometheus_metrics", Type::Bool),
     idle("publish_allocation_metrics", Type::Bool, ALWAYS),
     idle("publish_node_metrics", Type::Bool, ALWAYS),
     unbuilt("statsd_address", Type::Text),

@@ -41,10 +41,11 @@ use telemetry::metrics::catalogue::{AGENT_HTTP_CONNECTIONS, API_CONNECTIONS};
 use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
+use wire::{Refusal, RefusalKind};
 
 use self::cluster_metrics::Metrics;
 use self::events::RecentChanges;
-use self::http::{Error, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
+use self::http::{Error, FailureLog, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
 pub use self::settings::Args;
 use self::settings::Limits;
 
@@ -135,6 +136,7 @@ impl Server {
             recent_changes,
             metrics,
             spans: Spans::default(),
+            failure_log: FailureLog::default(),
             bus,
             replica,
             contact,
@@ -226,6 +228,7 @@ struct Api {
     recent_changes: Arc<RecentChanges>,
     metrics: Arc<Metrics>,
     spans: Spans,
+    failure_log: FailureLog,
     process: ProcessId,
     addr: SocketAddr,
     colocated: Colocated,
@@ -247,15 +250,24 @@ impl Api {
     /// Converts the failure of a command into the error for the client.
     fn command_error(&self, error: &CommandError) -> Error {
         match error {
-            CommandError::Refused(refusal) => Error::failed(&*refusal.message),
+            CommandError::Refused(Refusal { kind, message }) => match kind {
+                RefusalKind::NotFound | RefusalKind::Conflict | RefusalKind::Invalid => {
+                    Error::failed(&**message)
+                }
+                RefusalKind::NotReady
+                | RefusalKind::Outdated
+                | RefusalKind::Deposed
+                | RefusalKind::Forbidden
+                | RefusalKind::OutcomeUnknown => Error::unavailable(&**message),
+            },
             CommandError::Unavailable { .. } => {
                 let (_, is_known) = self.contact(true);
                 if !is_known {
-                    return Error::failed(NO_LEADER);
+                    return Error::unavailable(NO_LEADER);
                 }
-                Error::failed(format!("{error}; the command may have been executed nevertheless"))
+                Error::unavailable(format!("{error}; the command may have been executed nevertheless"))
             }
-            CommandError::Unreadable(_) => Error::failed(telemetry::chain(error)),
+            CommandError::Unreadable(_) => Error::unavailable(telemetry::chain(error)),
             CommandError::TooLarge { .. } => Error::too_large(error.to_string()),
         }
     }

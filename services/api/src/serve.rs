@@ -1,15 +1,18 @@
 //! Brings each request to the handler of its route, and its result to the client.
 
+use std::time::Duration;
+
 use actix_web::http::header::{HeaderName, HeaderValue, LOCATION};
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
+use telemetry::{clock, traces};
 use tracing::Instrument as _;
 
 use crate::Api;
 use crate::http::{
-    Body, CleanPath, Error, NO_REGION, Query, Response, accepts_gzip, clean, cors, escape, receive,
-    record_request, record_status,
+    Answered, Body, CleanPath, Error, NO_REGION, Query, Response, accepts_gzip, clean, client_trace, cors,
+    escape, receive, record_request, record_status,
 };
 use crate::routes::{self, Handler, Request};
 
@@ -58,21 +61,38 @@ async fn route(
         return Ok(Routed::Response(Response::ok(Body::Empty).status(StatusCode::NOT_FOUND)));
     };
     let method = request.method();
-    let endpoint = route.endpoint(method)?;
-    let span = api.spans.server(request, route.path);
-    let may_wait = !matches!(query.text("index"), "" | "0");
+    let started = clock::monotonic();
+    let may_have_blocked = !matches!(query.text("index"), "" | "0");
+    let answered = Answered {
+        method,
+        route: route.path,
+        status: StatusCode::OK,
+        error: None,
+        took: Duration::ZERO,
+        may_have_blocked,
+        peer: request.peer_addr(),
+    };
+    let endpoint = route.endpoint(method).inspect_err(|error| {
+        api.failure_log.record(&Answered { status: error.status, error: Some(error), ..answered }, started);
+    })?;
+    let trace = client_trace(request);
+    let span = api.spans.server(request, route.path, trace);
     let parts = Request { params, query, body: Bytes::new() };
     let handling = handle(api, endpoint.handler, request, parts, payload);
-    let started = telemetry::clock::monotonic();
-    let response = handling.instrument(span.clone()).await;
-    let (status, error) = match &response {
-        Ok(response) => (response.status_code(), None),
-        Err(error) => (error.status, Some(&*error.text)),
+    let answering = async {
+        let response = handling.await;
+        let now = clock::monotonic();
+        let took = now.saturating_duration_since(started);
+        let (status, error) = match &response {
+            Ok(response) => (response.status_code(), None),
+            Err(error) => (error.status, Some(error)),
+        };
+        record_status(&span, status, error.map(|error| &*error.text));
+        api.failure_log.record(&Answered { status, error, took, ..answered }, now);
+        record_request(route.path, method, status, took, endpoint.timer, may_have_blocked);
+        response
     };
-    record_status(&span, status, error);
-    span.in_scope(|| tracing::debug!(%method, path, status = status.as_u16(), error, "answered"));
-    record_request(route.path, method, status, started.elapsed(), endpoint.timer, may_wait);
-    response.map(Routed::Response)
+    traces::follow(trace, answering.instrument(span.clone())).await.map(Routed::Response)
 }
 
 /// Receives the body of a request, and calls its handler.

@@ -1,12 +1,14 @@
 //! The actor of the active applier: the loop that connects the core, [`Applier`], with messages and the database.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::{Publisher, Request};
 use model::{Index, TraceContext};
 use state::State;
 use store::{Error, Outcome, Tail, Writer};
-use telemetry::{attribute, traces};
+use telemetry::repeats::{Outage, Repeats};
+use telemetry::{attribute, clock, traces};
 use tokio::task::JoinHandle;
 use tracing::{Instrument as _, Span};
 use wire::Refusal;
@@ -50,7 +52,7 @@ enum Exit {
 struct Active<'a> {
     context: &'a Context,
     publisher: Publisher,
-    projection: std::sync::Arc<Projection>,
+    projection: Arc<Projection>,
     trimming: Trimming,
     /// Collects garbage until it is dropped.
     _collection: Collection,
@@ -58,6 +60,8 @@ struct Active<'a> {
     _keyring: Keyring,
     applier: Applier<Requester>,
     writing: Option<Writing>,
+    /// Limits the lines about writes that fail.
+    outage: Arc<Outage>,
     /// When the database last confirmed the epoch.
     confirmed: Instant,
     /// Whether to announce the head when the next write completes, which proves that this process is still the applier.
@@ -91,6 +95,7 @@ pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result
         _keyring: Keyring::start(context),
         applier,
         writing: None,
+        outage: Arc::default(),
         confirmed: telemetry::clock::monotonic(),
         is_announcing: false,
     };
@@ -201,7 +206,8 @@ impl Active<'_> {
         let begun = telemetry::clock::monotonic();
         if let Some(write) = self.applier.next_write(begun) {
             let (span, link) = span::commit(&write, self.applier.being_written());
-            let outcome = tokio::spawn(perform(self.context.writer.clone(), write, span));
+            let (writer, outage) = (self.context.writer.clone(), Arc::clone(&self.outage));
+            let outcome = tokio::spawn(perform(writer, write, span, outage));
             self.writing = Some(Writing { begun, outcome, link });
         }
     }
@@ -262,7 +268,11 @@ impl Active<'_> {
 async fn send_replies(replies: impl IntoIterator<Item = (Requester, Reply)>) {
     for (Requester { request, span, since }, reply) in replies {
         metrics::replied(&reply, since.elapsed());
-        span.in_scope(|| tracing::debug!(request.id = %request.id(), "answering"));
+        let log = || tracing::debug!(request.id = %request.id(), "answering");
+        match request.trace() {
+            Some(trace) if span.is_disabled() => traces::in_trace(&trace, log),
+            Some(_) | None => span.in_scope(log),
+        }
         match reply {
             Reply::Answer(answer) => {
                 match &answer {
@@ -298,24 +308,41 @@ async fn sleep_until(moment: Option<Instant>) {
 ///
 /// # Errors
 /// If the database may not be written to before an operator accepts it.
-async fn perform(writer: Writer, write: Write, span: Span) -> Result<WriteOutcome, Error> {
+async fn perform(
+    writer: Writer,
+    write: Write,
+    span: Span,
+    outage: Arc<Outage>,
+) -> Result<WriteOutcome, Error> {
     let result = perform_once(&writer, write).instrument(span.clone()).await;
     if let Err(error) = &result {
         span::failed(&span, error);
     }
     drop(span);
     let error = match result {
-        Ok(outcome) => return Ok(outcome),
+        Ok(WriteOutcome::Unknown) => return Ok(WriteOutcome::Unknown),
+        Ok(outcome) => {
+            if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
+                tracing::info!(attempts, lasting_secs, "the database can be written to again");
+            }
+            return Ok(outcome);
+        }
         Err(Error::Deposed { .. } | Error::Moved { .. }) => return Ok(WriteOutcome::Deposed),
         Err(error) if error.needs_acceptance() => return Err(error),
         Err(error) => error,
     };
+    let text = telemetry::chain(&error);
+    let repeats = outage.failed(&text, clock::monotonic());
     if matches!(error, Error::Unknown { .. }) {
-        tracing::warn!(error = telemetry::chain(&error), "the outcome of a write is unknown");
+        if let Some(Repeats { attempts, lasting_secs, .. }) = repeats {
+            tracing::warn!(error = text, attempts, lasting_secs, "the outcome of a write is unknown");
+        }
         metrics::write_failed("unknown");
         return Ok(WriteOutcome::Unknown);
     }
-    tracing::error!(error = telemetry::chain(&error), "cannot write to the database");
+    if let Some(Repeats { attempts, lasting_secs, .. }) = repeats {
+        tracing::error!(error = text, attempts, lasting_secs, "cannot write to the database");
+    }
     metrics::write_failed("failed");
     Ok(WriteOutcome::Failed)
 }

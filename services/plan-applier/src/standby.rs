@@ -6,6 +6,8 @@ use std::time::Duration;
 use bus::RequestError;
 use model::Timestamp;
 use store::{Error, Tail, TakeOutcome};
+use telemetry::clock;
+use telemetry::repeats::{Outage, Repeats};
 use wire::Subject;
 use wire::feed::{GetHead, Head};
 
@@ -39,6 +41,7 @@ pub(crate) struct Takeover {
 /// If a subscription to NATS fails.
 pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeover>> {
     let mut unanswered = 0;
+    let outage = Outage::default();
     metrics::began_standby();
     loop {
         if context.stop.is_cancelled() {
@@ -58,19 +61,34 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
                     tracing::info!(epoch = %head.epoch, index = %head.index, "the applier is active");
                     return Ok(Some(takeover));
                 }
-                Err(error) => tracing::warn!(error = telemetry::chain(&error), "cannot take over"),
+                Err(error) => log_failure(&outage, &error),
             },
-            Ok(TakeOutcome::Held { by, .. }) if by == context.process => unanswered = PROBES_MIN,
-            Ok(TakeOutcome::Held { .. }) => {
-                unanswered = if is_unanswered(context).await { unanswered + 1 } else { 0 }
+            Ok(TakeOutcome::Held { by, .. }) => {
+                if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
+                    tracing::info!(attempts, lasting_secs, "the database can be reached again");
+                }
+                unanswered = if by == context.process {
+                    PROBES_MIN
+                } else if is_unanswered(context).await {
+                    unanswered + 1
+                } else {
+                    0
+                };
             }
             Err(error) if error.needs_acceptance() => refusing::until_accepted(context, &error).await?,
-            Err(error) => tracing::warn!(error = telemetry::chain(&error), "cannot take over"),
+            Err(error) => log_failure(&outage, &error),
         }
         tokio::select! {
             () = context.stop.cancelled() => {}
             () = tokio::time::sleep(TAKE_INTERVAL) => {}
         }
+    }
+}
+
+fn log_failure(outage: &Outage, error: &Error) {
+    let error = telemetry::chain(error);
+    if let Some(Repeats { attempts, lasting_secs, .. }) = outage.failed(&error, clock::monotonic()) {
+        tracing::warn!(error, attempts, lasting_secs, "cannot take over");
     }
 }
 

@@ -14,6 +14,7 @@ use model::{HistoryId, Index};
 use state::{Inconsistent, Replica, State};
 use telemetry::clock;
 use telemetry::metrics::catalogue::{FEED_GAPS, FEED_INDEX, FEED_LAG, FEED_LOADS, FEED_READ_FROM_LOG};
+use telemetry::repeats::{Outage, Repeats};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::feed::{Changes, Head};
@@ -103,6 +104,7 @@ pub async fn follow(
         behind: None,
         loaded: None,
         failures: 0,
+        outage: Outage::default(),
     };
     tokio::select! {
         () = stop.cancelled() => {}
@@ -132,6 +134,8 @@ struct Feed<L> {
     loaded: Option<Instant>,
     /// Number of consecutive failures to read the log.
     failures: u32,
+    /// Limits the lines about these failures.
+    outage: Outage,
 }
 
 /// The reason why a state is loaded.
@@ -400,14 +404,16 @@ impl<L: Log> Feed<L> {
     }
 
     fn log_succeeded(&mut self) {
-        if std::mem::take(&mut self.failures) > 0 {
-            tracing::info!("the log can be read again");
+        self.failures = 0;
+        if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.succeeded(clock::monotonic()) {
+            tracing::info!(attempts, lasting_secs, "the log can be read again");
         }
     }
 
     async fn log_failed(&mut self, error: LogError) {
-        if self.failures == 0 {
-            tracing::warn!(error = telemetry::chain(error.as_ref()), "cannot read the log, trying again");
+        let error = telemetry::chain(error.as_ref());
+        if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.failed(&error, clock::monotonic()) {
+            tracing::warn!(error, attempts, lasting_secs, "cannot read the log, trying again");
         }
         tokio::time::sleep(backoff(self.failures, RETRY_MIN, RETRY_MAX)).await;
         self.failures = self.failures.saturating_add(1);

@@ -20,6 +20,7 @@ mod identity;
 pub mod lease;
 pub mod metrics;
 mod publisher;
+mod refusals;
 mod serve;
 mod span;
 mod turn;

@@ -15,6 +15,8 @@ use futures::future::BoxFuture;
 use model::{HistoryId, Index};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
+use telemetry::clock;
+use telemetry::repeats::{Outage, Repeats};
 use tokio::time::{sleep, timeout};
 
 use wire::feed::Head;
@@ -91,14 +93,18 @@ impl Server {
         F: Future<Output = Result<T, Error>>,
     {
         let mut last: Option<Error> = None;
+        let outage = Outage::default();
         let ready = timeout(self.wait, async {
             loop {
                 match attempt().await {
                     Ok(ready) => return ready,
                     Err(error) => {
                         let error = error.of_role(self.role());
-                        if last.as_ref().is_none_or(|last| chain(last) != chain(&error)) {
-                            tracing::info!(error = chain(&error), "waiting for the database");
+                        let text = telemetry::chain(&error);
+                        if let Some(Repeats { attempts, lasting_secs, .. }) =
+                            outage.failed(&text, clock::monotonic())
+                        {
+                            tracing::info!(error = text, attempts, lasting_secs, "waiting for the database");
                         }
                         last = Some(error);
                     }
@@ -178,12 +184,6 @@ impl Server {
         let observed = *self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         check_not_behind(observed, head.history, head.index)
     }
-}
-
-/// An error with all its causes, in one line.
-fn chain(error: &Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn check_not_behind(observed: Option<Observed>, history: HistoryId, index: Index) -> Result<(), Error> {

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
+use reqwest::Method;
 use serde_json::Value;
 use tests::harness::api::{array, text};
 use tests::harness::{AGENT, Cluster, SERVICES, free_address};
+use wire::Role;
 
 use crate::BINARY;
 
@@ -147,6 +149,34 @@ async fn what_is_missing_is_named_and_its_return_is_noticed() {
     assert!(why.starts_with("no heartbeat was answered for "), "{why}");
     health_cluster.spawn("node-tracker");
     health_cluster.wait_until_ready(AGENT).await;
+    health_cluster.cluster.assert_alive();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_with_another_roles_credentials_is_not_ready_and_its_metrics_say_why() {
+    let mut health_cluster = HealthCluster::start(&["plan-applier"]).await;
+    let credentials = health_cluster.cluster.nats.credentials(Role::Scheduler);
+    let credentials = credentials.expect("the credentials can be written").expect("NATS uses credentials");
+    let address = free_address();
+    health_cluster.addresses.insert("api", address.clone());
+    let credentials = credentials.display().to_string();
+    let environment = [("DROVER_HEALTH_ADDR", address), ("DROVER_NATS_CREDENTIALS", credentials)];
+    health_cluster.cluster.spawn_with("api", &environment);
+    let is_refused = async |_: &Cluster| {
+        let (is_ready, report) = health_cluster.ready("api").await?;
+        let checks = array(&report["checks"]);
+        let nats = checks.iter().find(|check| text(check, "name") == "nats")?;
+        (!is_ready && text(nats, "message").contains("to subscribe to inbox.api.")).then_some(())
+    };
+    health_cluster.cluster.wait_until("the api is not ready because NATS refuses it", is_refused).await;
+
+    let is_counted = async |cluster: &Cluster| {
+        let request = cluster.api.request(Method::GET, "/v1/metrics?format=prometheus");
+        let metrics = request.send().await.ok()?.text().await.ok()?;
+        let counter = "drover_bus_permission_violations_total{action=\"subscribe\",service=\"api\"";
+        metrics.lines().any(|line| line.starts_with(counter)).then_some(())
+    };
+    health_cluster.cluster.wait_until("the metrics count the refusals", is_counted).await;
     health_cluster.cluster.assert_alive();
 }
 

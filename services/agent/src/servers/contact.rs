@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bus::{Bus, RequestError};
 use model::node::{NodeSpec, NodeStatus};
+use telemetry::repeats::{Outage, Repeats};
 use telemetry::{attribute, chain, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
@@ -60,6 +61,7 @@ impl Contact {
     }
 
     async fn register(&mut self) -> LastContact {
+        let outage = Outage::default();
         loop {
             let spec = Arc::clone(&self.spec.borrow_and_update());
             let register = Register { id: self.identity.node, spec };
@@ -80,10 +82,12 @@ impl Contact {
                 Err(error) => {
                     let refused = matches!(error, RequestError::Refused(_));
                     let pause = register_retry(refused, rand::random());
-                    tracing::warn!(
-                        node.id = %self.identity.node, retry_ms = millis(pause), error = chain(&error),
-                        "cannot register the node"
-                    );
+                    let (node, retry_ms, error) = (self.identity.node, millis(pause), chain(&error));
+                    if let Some(Repeats { attempts, lasting_secs, .. }) =
+                        outage.failed(&error, clock::monotonic())
+                    {
+                        tracing::warn!(node.id = %node, retry_ms, error, attempts, lasting_secs, "cannot register the node");
+                    }
                     sleep(pause).await;
                 }
             }
@@ -95,6 +99,7 @@ impl Contact {
         let mut last = registered;
         let mut next = if ready { last.ttl } else { first_within.min(last.ttl).mul_f64(rand::random()) };
         let mut register_at: Option<Instant> = None;
+        let outage = Outage::default();
         loop {
             let batch_time_left = register_at.map(|at| at.saturating_duration_since(clock::monotonic()));
             tokio::select! {
@@ -111,6 +116,10 @@ impl Contact {
                 Ok(answer) => {
                     last = self.record(&answer);
                     next = last.ttl;
+                    if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic())
+                    {
+                        tracing::info!(attempts, lasting_secs, "heartbeats are answered again");
+                    }
                 }
                 Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
                     tracing::warn!(node.id = %self.identity.node, "the servers do not know this node; registering again");
@@ -119,7 +128,10 @@ impl Contact {
                 Err(error) => {
                     let now = clock::monotonic();
                     let pause = heartbeat_retry(Some(last), now, rand::random());
-                    tracing::warn!(retry_ms = millis(pause), error = chain(&error), "heartbeat not answered");
+                    let (retry_ms, error) = (millis(pause), chain(&error));
+                    if let Some(Repeats { attempts, lasting_secs, .. }) = outage.failed(&error, now) {
+                        tracing::warn!(retry_ms, error, attempts, lasting_secs, "heartbeat not answered");
+                    }
                     next = now.saturating_duration_since(last.at) + pause;
                 }
             }

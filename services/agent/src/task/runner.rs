@@ -254,7 +254,12 @@ impl TaskRunner {
             }
             Err(NotStarted { event, recoverable }) => {
                 traces::fail(&span, event.as_str(), &event.display());
-                tracing::warn!(alloc.id = %self.spec.borrow().id(), task = &*self.name, error = event.display(), "cannot start a task");
+                span.in_scope(|| {
+                    tracing::warn!(
+                        alloc.id = %self.spec.borrow().id(), task = &*self.name, error = event.display(),
+                        "cannot start a task"
+                    );
+                });
                 self.send_change(TaskChange::event(event)).await;
                 Err(RunEnd::Ended { exit: None, run_result: RunResult::NotStarted { recoverable } })
             }

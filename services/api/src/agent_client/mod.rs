@@ -155,7 +155,9 @@ fn agent_error(node: NodeId, error: &RequestError) -> Error {
         RequestError::NoResponders | RequestError::TimedOut | RequestError::Disconnected => {
             Error::not_found(format!("No path to node {}", quoted(&node.to_string())))
         }
-        RequestError::Unreadable(_) | RequestError::TooLarge { .. } => Error::failed(telemetry::chain(error)),
+        RequestError::Unreadable(_) | RequestError::TooLarge { .. } => {
+            Error::unavailable(telemetry::chain(error))
+        }
     }
 }
 

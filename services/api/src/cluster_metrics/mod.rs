@@ -17,13 +17,13 @@ use state::Replica;
 use telemetry::clock;
 use telemetry::metrics::catalogue::{API_METRICS_COMPUTE, API_PROCESSES_SEEN, API_SNAPSHOTS_REFUSED};
 use telemetry::metrics::{Series, prometheus};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::JoinSet;
 use wire::metrics::ProcessMetrics;
 use wire::{Role, Subject};
 
 use self::agent_poller::AgentPoller;
-use self::cluster::{ClusterMetrics, Line};
+use self::cluster::{ClusterMetrics, Line, TooManyProcesses};
 
 /// Time for which metrics computed from the state are reused.
 const COMPUTED_TTL: Duration = Duration::from_secs(5);
@@ -75,6 +75,8 @@ impl Metrics {
                 }
             }
         }
+        let (own, receiving) = (bus.own_metrics(), Arc::clone(&self));
+        tasks.spawn(receiving.receive_own(own));
         let polling = Arc::clone(&self);
         tasks.spawn(async move { polling.agent_poller.poll(&bus, &replica, polling.published).await });
         let mut ticks = tokio::time::interval(SILENCE_CHECK_INTERVAL);
@@ -93,6 +95,18 @@ impl Metrics {
         }
     }
 
+    /// Receives the metrics of this process until it ends. They arrive by NATS as well, unless NATS refuses them because
+    /// the process has another role's credentials, which its metrics show.
+    async fn receive_own(self: Arc<Self>, mut own: watch::Receiver<Option<Arc<ProcessMetrics>>>) {
+        while own.changed().await.is_ok() {
+            let message = own.borrow_and_update().clone();
+            if let Some(message) = message.filter(|message| !message.is_last) {
+                // This process counts among those that are reported, unless there are too many of them.
+                let _ = self.record(&message);
+            }
+        }
+    }
+
     async fn receive(&self, request: Request) {
         let subject = request.subject().to_owned();
         let Some((_, message)) = request.read::<ProcessMetrics>().await else { return };
@@ -100,15 +114,18 @@ impl Metrics {
         if publisher.is_none_or(|(role, id)| role.as_str() != &*message.service || id != message.process) {
             return reject("another process's subject", &subject);
         }
-        match bus::metrics::series(&message) {
-            Ok(series) => {
-                let recorded = self.cluster().record(&message, series, clock::monotonic());
-                if recorded.is_err() {
-                    reject("too many", &subject);
-                }
-            }
-            Err(_) => reject("garbled", &subject),
+        if let Err(reason) = self.record(&message) {
+            reject(reason, &subject);
         }
+    }
+
+    /// Records the metrics of a process. A message that was already recorded changes nothing.
+    ///
+    /// # Errors
+    /// If they cannot be used.
+    fn record(&self, message: &ProcessMetrics) -> Result<(), &'static str> {
+        let series = bus::metrics::series(message).map_err(|_| "garbled")?;
+        self.cluster().record(message, series, clock::monotonic()).map_err(|TooManyProcesses| "too many")
     }
 
     /// All series of the cluster, by name and labels.

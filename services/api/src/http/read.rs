@@ -135,11 +135,11 @@ impl Api {
         };
         let head = tokio::time::timeout(self.limits.leader_timeout, head)
             .await
-            .map_err(|_| Error::failed(NO_LEADER))?;
+            .map_err(|_| Error::unavailable(NO_LEADER))?;
         tokio::time::timeout(self.limits.catch_up_timeout, self.replica.wait_for(head.index)).await.map_err(
             |_| {
                 let reached = self.replica.snapshot().index();
-                Error::failed(format!(
+                Error::unavailable(format!(
                     "this server is behind: it has reached index {reached}, the cluster is at {}",
                     head.index
                 ))

@@ -214,7 +214,7 @@ pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Response, Erro
 }
 
 fn not_a_client() -> Error {
-    Error { status: StatusCode::NOT_IMPLEMENTED, text: "Invalid method".to_owned() }
+    Error::new(StatusCode::NOT_IMPLEMENTED, "Invalid method")
 }
 
 /// Response to a join.

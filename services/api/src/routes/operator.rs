@@ -88,7 +88,7 @@ pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, 
             within,
         )
         .await;
-    begun.map_err(|error| Error::failed(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
+    begun.map_err(|error| Error::unavailable(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
     Ok(Response::ok(Body::Empty))
 }
 

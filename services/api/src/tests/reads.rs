@@ -159,6 +159,14 @@ async fn the_cluster_is_shown() {
 }
 
 #[actix_web::test]
+async fn metrics_in_prometheus_format_can_be_switched_off() {
+    let harness = Harness::with_flags(&["--prometheus-metrics=false"]).await;
+    let refused = harness.get("/v1/metrics?format=prometheus").await;
+    assert_eq!(refused.error(), (415, "Prometheus is not enabled"));
+    assert!(harness.get("/v1/metrics").await.json()["Counters"].is_array());
+}
+
+#[actix_web::test]
 async fn a_default_read_sees_what_was_written_and_a_stale_one_does_not_wait() {
     let harness = Harness::with(Vec::new()).await;
     *harness.applier.head.lock().unwrap() = Some(Index(3));

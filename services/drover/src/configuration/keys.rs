@@ -420,7 +420,7 @@ const TELEMETRY: &[Key] = &[
     idle("in_memory_retention_period", Type::Duration, ALWAYS),
     unbuilt(Feature::MetricFilters, "include_alloc_metadata_in_metrics", Type::Bool),
     unbuilt(Feature::MetricFilters, "prefix_filter", Type::Texts),
-    idle("prometheus_metrics", Type::Bool, ALWAYS),
+    used("prometheus_metrics", Type::Bool),
     idle("publish_allocation_metrics", Type::Bool, ALWAYS),
     idle("publish_node_metrics", Type::Bool, ALWAYS),
     unbuilt(Feature::MetricSinks, "statsd_address", Type::Text),

@@ -178,7 +178,10 @@ impl Board {
         };
         let nats = match &sources.bus {
             None => Nats::NotYet,
-            Some(bus) => bus.outage().map_or(Nats::Connected, Nats::Lost),
+            Some(bus) => match bus.outage() {
+                Some(outage) => Nats::Lost(outage),
+                None => bus.refused().map_or(Nats::Connected, Nats::Refuses),
+            },
         };
         let mut facts = Facts {
             service,

@@ -80,12 +80,14 @@ pub(crate) struct Facts {
 }
 
 /// The connection to NATS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Nats {
     /// The process has not been connected yet.
     NotYet,
     /// The connection was lost so long ago.
     Lost(Duration),
+    /// It is connected, but NATS refuses what the work of the process depends on; a description.
+    Refuses(String),
     Connected,
 }
 

@@ -80,9 +80,10 @@ fn event_loop(facts: &Facts) -> Check {
 }
 
 fn nats(facts: &Facts) -> Check {
-    match facts.nats {
+    match &facts.nats {
         Nats::Connected => good("nats", "connected"),
-        Nats::Lost(since) => bad("nats", format!("the connection was lost {} ago", Span(since))),
+        Nats::Refuses(what) => bad("nats", what),
+        Nats::Lost(since) => bad("nats", format!("the connection was lost {} ago", Span(*since))),
         Nats::NotYet => {
             bad("nats", format!("not connected since the process started {} ago", Span(facts.up)))
         }
@@ -314,6 +315,14 @@ mod tests {
         assert_eq!(ready(&healthy(Parts::PLAN_APPLIER)).role, "standby");
         assert_eq!(ready(&Facts { is_applier: true, ..healthy(Parts::PLAN_APPLIER) }).role, "active");
         assert_eq!(ready(&healthy(Parts::SCHEDULER)).role, "");
+    }
+
+    #[test]
+    fn a_process_that_may_not_use_its_subjects_is_not_ready() {
+        let nats = Nats::Refuses("NATS does not permit to publish on applier.head".to_owned());
+        let facts = Facts { nats, ..healthy(Parts::API) };
+        assert_eq!(why_not(&facts), ["nats: NATS does not permit to publish on applier.head"]);
+        assert_eq!(live(&facts).status, "live");
     }
 
     #[test]

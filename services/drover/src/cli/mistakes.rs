@@ -49,7 +49,8 @@ pub(crate) fn text(error: &clap::Error, command: &mut Command) -> Option<String>
     ))
 }
 
-/// Replaces the usage in the parser's text, which shows each flag that is set, also by the environment, as if it were required.
+/// Replaces the usage in the parser's text. The parser shows every flag that is set, even by the environment, as if it were
+/// required.
 pub(crate) fn simplify_usage(error: &mut clap::Error, command: &mut Command) {
     if error.get(ContextKind::Usage).is_some() {
         error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
@@ -100,16 +101,18 @@ fn example(command: &Command, missing: &[&Arg]) -> String {
     let is_shown = |argument: &Arg| {
         argument.is_required_set() || missing.iter().any(|missing| missing.get_id() == argument.get_id())
     };
+    let shown: Vec<&Arg> = command.get_arguments().filter(|argument| is_shown(argument)).collect();
+    let (positional, flags): (Vec<&Arg>, Vec<&Arg>) =
+        shown.into_iter().partition(|argument| argument.is_positional());
     let mut words = vec![name(command).to_owned()];
-    let shown = || command.get_arguments().filter(|argument| is_shown(argument));
-    for flag in shown().filter(|argument| !argument.is_positional()) {
+    for flag in flags {
         let short = || flag.get_short().map(String::from).unwrap_or_default();
         words.push(format!("-{}", flag.get_long().map_or_else(short, str::to_owned)));
         if flag.get_action().takes_values() {
             words.push(sample(flag));
         }
     }
-    words.extend(shown().filter(|argument| argument.is_positional()).map(sample));
+    words.extend(positional.into_iter().map(sample));
     words.join(" ")
 }
 

@@ -104,7 +104,7 @@ commands! {
     }
 }
 
-/// The client of the API and the output, which commands need that use the API.
+/// The client of the API and the output, for commands that use the API.
 pub(crate) struct Session {
     client: Client,
     output: Output,
@@ -119,14 +119,14 @@ pub(crate) trait ApiCommand {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode>;
 }
 
-// The arguments of a command that uses the API, and those that tell how to reach it. This is not a comment of documentation,
-// because the parser would print it as the help of each command.
+// The arguments of a command that uses the API: its own, and those that say how to reach the API. This is no doc comment,
+// because the parser would print it as the help of every command.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct WithApi<A: clap::Args> {
     #[command(flatten)]
     api: flags::Api,
-    // Ends the heading of the flags above.
+    // The command's own flags do not stand under the heading of the flags above.
     #[command(flatten, next_help_heading = None)]
     own: A,
 }

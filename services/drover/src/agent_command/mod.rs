@@ -17,20 +17,23 @@ use crate::configuration::{self, Loaded, Millis, Nats, Postgres, Settings};
 use crate::health::{self, Parts};
 use crate::{dev, process, services};
 
-/// Runs tasks on this machine. With a configuration, it can run the servers too.
+/// Runs tasks on this machine.
+///
+/// With -config, the process is what the configuration says: it may also run the servers. Most other flags then cannot be
+/// given.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) telemetry: telemetry::Args,
-    #[command(flatten)]
-    health: health::Args,
-    /// Run a whole cluster in one process, as `drover dev --ephemeral` does. Configuration files override its settings.
+    /// Run a whole cluster in one process, as `drover dev -ephemeral` does. Configuration files override its settings.
     #[arg(long)]
     dev: bool,
     /// Read settings from this file, or from all .hcl and .json files in this directory. May be given several times.
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    health: health::Args,
     #[command(flatten)]
     pub(crate) bus: bus::Args,
     #[command(flatten)]

@@ -1,14 +1,20 @@
 //! `drover operator accept-database`: continues with a database that lost acknowledged writes.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use model::HistoryId;
 use store::Writer;
 
-/// Accepts a database that services refuse, because a restore or a failover brought back an older state, or because it was
-/// moved to another server. Acknowledged writes that the database does not contain are lost for good. The cluster continues
-/// from the state that the database holds.
+use super::run_async;
+use crate::command::Run;
+
+/// Accepts the current state of a database that the services refuse.
+///
+/// Services refuse a database that lost acknowledged writes, because a restore or a failover brought back an older state, and
+/// one that was moved to another server. This command makes the cluster continue from the state that the database contains.
+/// Acknowledged writes that it does not contain are lost for good.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Do not ask for confirmation.
@@ -18,8 +24,14 @@ pub(crate) struct Args {
     store: store::Args,
 }
 
+impl Run for Args {
+    fn run(self) -> ExitCode {
+        run_async(accept(&self))
+    }
+}
+
 /// Begins a new history at the database's current state, and returns a message that names it.
-pub(super) async fn run(args: &Args) -> anyhow::Result<String> {
+async fn accept(args: &Args) -> anyhow::Result<String> {
     if !args.yes && !confirm()? {
         anyhow::bail!("not confirmed: nothing was changed");
     }

@@ -1,4 +1,4 @@
-//! `drover node …`: shows nodes and changes their eligibility.
+//! `drover node status`: shows nodes, or one node with its allocations.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -6,65 +6,29 @@ use std::process::ExitCode;
 use api_types::{AllocListStub, Node, NodeListStub};
 use serde_json::Value;
 
-use super::page::Page;
-use super::paging::{self, Paging};
-use super::prefix::{Kind, resolve_id};
-use super::{Session, flags, format, tables};
-
-/// Shows nodes, and sets whether they may get new work.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Shows nodes, or one node with its allocations
-    Status(Args),
-    /// Sets whether a node may get new work
-    Eligibility(Eligibility),
-}
-
-/// Sets whether a node may get new work. Its running allocations are not affected.
-#[derive(Debug, clap::Args)]
-#[group(skip)]
-pub(crate) struct Eligibility {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// A node id or a prefix of one.
-    node: String,
-    /// The node may get new work.
-    #[arg(long, required_unless_present = "disable", conflicts_with = "disable")]
-    enable: bool,
-    /// The node may not get new work.
-    #[arg(long)]
-    disable: bool,
-}
-
-pub(crate) async fn set_eligibility(session: Session, args: Eligibility) -> anyhow::Result<ExitCode> {
-    let id = resolve(&session, &args.node).await?;
-    let eligibility = if args.enable { "eligible" } else { "ineligible" };
-    let body = serde_json::json!({ "NodeID": id, "Eligibility": eligibility });
-    let _: Value = session.client.put(&format!("/v1/node/{id}/eligibility"), &body).await?;
-    session.output.line(&format!("Node \"{id}\" scheduling eligibility set: {eligibility} for scheduling"));
-    Ok(ExitCode::SUCCESS)
-}
+use super::resolve;
+use crate::cli::page::Page;
+use crate::cli::paging::{self, Paging};
+use crate::cli::{ApiCommand, Session, flags, format, tables};
 
 /// Shows nodes, or one node with its allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     show: flags::Show,
-    /// A node id or a prefix of one. Without it, all nodes are listed.
+    /// The id of a node, or a prefix of it. Without it, all nodes are listed.
     node: Option<String>,
-    /// Print only ids.
+    /// In the list: print only ids.
     #[arg(long)]
     quiet: bool,
-    /// Leave out events, resources and allocations.
+    /// Of one node: leave out events, resources and allocations.
     #[arg(long)]
     short: bool,
-    /// Add the number of running allocations on each node.
+    /// In the list: add a column with the number of running allocations.
     #[arg(long, conflicts_with = "node")]
     allocs: bool,
-    /// Add the operating systems of the nodes.
+    /// In the list: add a column with the operating system.
     #[arg(long, conflicts_with = "node")]
     os: bool,
     #[command(flatten)]
@@ -73,18 +37,20 @@ pub(crate) struct Args {
 
 impl Args {
     /// Arguments that show one node.
-    pub(super) fn one(api: flags::Api, show: flags::Show, node: Option<String>, short: bool) -> Self {
+    pub(in crate::cli) fn one(show: flags::Show, node: Option<String>, short: bool) -> Self {
         let (quiet, allocs, os) = (false, false, false);
-        Self { api, show, node, quiet, short, allocs, os, paging: Paging::default() }
+        Self { show, node, quiet, short, allocs, os, paging: Paging::default() }
     }
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    match &args.node {
-        None => list(&session, &args).await?,
-        Some(prefix) => one(&session, &args, prefix).await?,
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        match &self.node {
+            None => list(&session, &self).await?,
+            Some(prefix) => one(&session, &self, prefix).await?,
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
@@ -121,7 +87,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
 
 /// Optional columns.
 #[derive(Default)]
-struct Extras {
+pub(super) struct Extras {
     /// The number of running allocations, by node.
     running: Option<BTreeMap<String, usize>>,
     os: bool,
@@ -135,7 +101,7 @@ fn running(allocs: &[AllocListStub]) -> BTreeMap<String, usize> {
     running
 }
 
-fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool) {
+pub(super) fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool) {
     let mut header = vec!["ID", "Node Pool", "DC", "Name", "Class"];
     header.extend(extras.os.then_some("OS"));
     header.extend(verbose.then_some(["Address", "Version"]).into_iter().flatten());
@@ -168,24 +134,8 @@ fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool
     page.table(&header, nodes.iter().map(row));
 }
 
-/// Finds the id of the node with this prefix.
-pub(super) async fn resolve(session: &Session, prefix: &str) -> anyhow::Result<String> {
-    let kind = Kind {
-        list: "/v1/nodes",
-        plural: "nodes",
-        not_found: "No node(s) with prefix \"{}\" found",
-        id: |node: &NodeListStub| node.id.as_ref(),
-        table: |nodes| {
-            let mut page = Page::default();
-            table(&mut page, nodes, &Extras::default(), false);
-            page
-        },
-    };
-    resolve_id(&session.client, &kind, prefix).await
-}
-
 async fn one(session: &Session, args: &Args, prefix: &str) -> anyhow::Result<()> {
-    let id = resolve(session, prefix).await?;
+    let id = resolve(&session.client, prefix, args.show.verbose).await?;
     let path = format!("/v1/node/{id}");
     if args.show.object.is_requested() {
         let node: Value = session.client.get(&path, &[]).await?;

@@ -326,9 +326,9 @@ async fn perform_once(writer: &Writer, write: Write) -> Result<WriteOutcome, Err
         Write::ResolveCommit(from, rows) => match writer.resolve_commit(from, rows).await {
             Ok(Outcome::Committed) => Ok(WriteOutcome::Done),
             Ok(Outcome::NotCommitted) => Ok(WriteOutcome::Failed),
-            // The outcome is as unknown as before.
-            Err(Error::Database { .. } | Error::NotPrimary) => Ok(WriteOutcome::Unknown),
-            Err(error) => Err(error),
+            Err(error) if matches!(error, Error::Deposed { .. }) || error.needs_acceptance() => Err(error),
+            // The outcome is as unknown as before, whatever kept the writer from finding out.
+            Err(_) => Ok(WriteOutcome::Unknown),
         },
         Write::Renew => writer.renew().await.map(|_| WriteOutcome::Done),
         Write::Confirm => writer.confirm().await.map(|_| WriteOutcome::Done),

@@ -1,5 +1,5 @@
 //! Refuses all requests while the database may lack acknowledged writes: nothing is written to it before an operator
-//! accepts it (`docs/architecture/log.md`). The refusals contain the reason.
+//! accepts it (`docs/architecture/log.md`). The refusals contain the reason and what an operator can do.
 
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
     let reason = telemetry::chain(error);
     tracing::error!(error = reason, "nothing is written before an operator accepts the database");
     let mut is_known_to_others = !matches!(error, Error::WentBack { .. });
+    let mark = error.reason_to_refuse().unwrap_or_else(|| reason.clone());
     let mut commands: Requests = context.bus.serve(Subject::EVERY_COMMAND).await?;
     let mut renewals: Requests = context.bus.serve(Subject::EVERY_RENEWAL).await?;
     let mut heads: Requests = context.bus.serve(Subject::GetHead.to_string()).await?;
@@ -33,7 +34,7 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
             _ = check.tick() => {
                 if !is_known_to_others {
                     // Appliers that are started later have not observed the lost index.
-                    is_known_to_others = context.writer.mark_refused(&reason).await.is_ok();
+                    is_known_to_others = context.writer.mark_refused(&mark).await.is_ok();
                 }
                 if is_known_to_others && context.writer.check().await.is_ok() {
                     tracing::info!("an operator accepted the database");

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bus::{Publisher, Request};
-use model::{Index, TraceContext};
+use model::{Epoch, Index, TraceContext};
 use state::State;
 use store::{Error, Outcome, Tail, Writer};
+use telemetry::metrics::catalogue::APPLIER;
 use telemetry::{attribute, traces};
 use tokio::task::JoinHandle;
 use tracing::{Instrument as _, Span};
@@ -43,8 +44,21 @@ struct Requester {
 enum Exit {
     /// Another applier is active.
     Deposed,
+    /// Another applier is active that writes another database.
+    OtherDatabase,
     /// This process is to stop.
     Stopped,
+}
+
+impl Exit {
+    /// Why this process is no longer active.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Deposed => "another applier is active",
+            Self::OtherDatabase => "an applier of another database is active",
+            Self::Stopped => "the applier stops",
+        }
+    }
 }
 
 struct Active<'a> {
@@ -57,11 +71,14 @@ struct Active<'a> {
     /// Creates a signing key until it is dropped.
     _keyring: Keyring,
     applier: Applier<Requester>,
+    epoch: Epoch,
     writing: Option<Writing>,
     /// When the database last confirmed the epoch.
     confirmed: Instant,
     /// Whether to announce the head when the next write completes, which proves that this process is still the applier.
     is_announcing: bool,
+    /// Whether an applier of another database is active, so that this one has to stop.
+    is_disputed: bool,
 }
 
 /// A write that was passed to the database.
@@ -84,26 +101,34 @@ pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result
     applier.bootstrap(context.bus.new_request_id(), telemetry::clock::now());
     let mut active = Active {
         context,
-        publisher: Publisher::new(context.bus.clone()),
+        publisher: Publisher::new(context.bus.clone(), context.database.address()),
         projection: Projection::start(context, snapshot),
         trimming: Trimming::start(context),
         _collection: Collection::start(context).await?,
         _keyring: Keyring::start(context),
         applier,
+        epoch: head.epoch,
         writing: None,
         confirmed: telemetry::clock::monotonic(),
         is_announcing: false,
+        is_disputed: false,
     };
     let mut intake = Intake::open(&context.bus, head).await?;
     metrics::became_active(head.epoch);
+    active.record_lease(active.confirmed);
     let ended = active.serve(&mut intake).await;
-    metrics::no_longer_active(matches!(ended, Ok(Exit::Deposed)));
+    metrics::no_longer_active(matches!(ended, Ok(Exit::Deposed | Exit::OtherDatabase)));
+    let reason = ended.as_ref().map_or_else(|error| telemetry::chain(error), |exit| exit.reason().to_owned());
+    context.bus.leases().lost(APPLIER, telemetry::clock::monotonic(), &reason);
     drop(intake);
     active.projection.end();
     let rejected = active.applier.reject_all();
     send_replies(rejected).await;
     match ended {
         Ok(Exit::Deposed) => tracing::warn!(epoch = %head.epoch, "another applier is active"),
+        Ok(Exit::OtherDatabase) => {
+            tracing::error!(epoch = %head.epoch, "an applier of another database is active: nothing is written");
+        }
         Ok(Exit::Stopped) => tracing::info!(epoch = %head.epoch, "the applier stops"),
         Err(error) => return Ok(Some(error)),
     }
@@ -115,8 +140,13 @@ impl Active<'_> {
         let mut tick = tokio::time::interval(TICK.min(self.context.writer.lease() / RENEWALS_PER_LEASE));
         loop {
             self.judge();
-            if !self.applier.is_writing() && self.context.stop.is_cancelled() {
-                return Ok(Exit::Stopped);
+            if !self.applier.is_writing() {
+                if self.context.stop.is_cancelled() {
+                    return Ok(Exit::Stopped);
+                }
+                if self.is_disputed {
+                    return Ok(Exit::OtherDatabase);
+                }
             }
             self.write();
             let wake_at = self.applier.poll_timeout();
@@ -137,6 +167,7 @@ impl Active<'_> {
                 _ = tick.tick() => {
                     self.applier.renew();
                     self.is_announcing = true;
+                    self.is_disputed = self.context.bus.contact().database().is_other();
                 }
                 () = sleep_until(wake_at) => {}
                 () = self.context.stop.cancelled(), if !self.applier.is_writing() => {}
@@ -217,6 +248,7 @@ impl Active<'_> {
             Completion::Durable { rows, sets, after, answers } => {
                 metrics::write_succeeded(&rows, now.duration_since(begun));
                 metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
+                self.record_lease(begun);
                 if let Some(first) = rows.first().map(|row| row.index) {
                     self.projection.committed(&sets, &after);
                     self.context
@@ -249,6 +281,12 @@ impl Active<'_> {
             }
             Completion::Deposed => Some(Exit::Deposed),
         }
+    }
+
+    /// Records that the lease was renewed by a write that began at this time.
+    fn record_lease(&self, begun: Instant) {
+        let Context { bus, writer, .. } = self.context;
+        bus.leases().held(APPLIER, self.epoch, begun + writer.lease());
     }
 
     async fn announce(&self) {

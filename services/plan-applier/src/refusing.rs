@@ -11,6 +11,8 @@ use crate::Context;
 
 /// How often the database is checked for acceptance.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// An applier counts as active if it announced itself within this time. It does so every second.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Refuses all requests until an operator accepts the database, or until this process is to stop.
 ///
@@ -28,9 +30,9 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
     loop {
         tokio::select! {
             () = context.stop.cancelled() => return Ok(()),
-            Some(request) = commands.next() => refuse(request, &reason).await,
-            Some(request) = renewals.next() => refuse(request, &reason).await,
-            Some(request) = heads.next() => refuse(request, &reason).await,
+            Some(request) = commands.next() => refuse(context, request, &reason).await,
+            Some(request) = renewals.next() => refuse(context, request, &reason).await,
+            Some(request) = heads.next() => refuse(context, request, &reason).await,
             _ = check.tick() => {
                 if !is_known_to_others {
                     // Appliers that are started later have not observed the lost index.
@@ -45,7 +47,13 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
     }
 }
 
-/// Retrying does not help the sender, because an operator has to act.
-async fn refuse(request: Request, reason: &str) {
+/// Retrying does not help the sender, because an operator has to act. If another applier is active, only this process has
+/// a wrong database, and the other one answers.
+async fn refuse(context: &Context, request: Request, reason: &str) {
+    let contact = context.bus.contact();
+    let is_another = contact.head().is_some_and(|head| head.applier != context.process);
+    if is_another && contact.heard_ago().is_some_and(|ago| ago < ANNOUNCED_WITHIN) {
+        return;
+    }
     request.refuse(Refusal { kind: RefusalKind::NotReady, message: reason.into() }).await;
 }

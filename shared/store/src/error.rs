@@ -11,7 +11,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// What an operator can do about a database that lost acknowledged writes.
 const HOW_TO_GO_ON: &str =
-    "put back the database that has them, or go on without them by `drover operator accept-database`";
+    "connect to the database that has them, or go on without them by `drover operator accept-database`";
 
 /// A failure of the database, or of a connection to it. Nothing was written unless a variant says otherwise.
 #[derive(Debug, thiserror::Error)]

@@ -117,9 +117,9 @@ impl Comparison {
     /// Handles an announcement that the database agrees with. It proves nothing while an applier of another database
     /// announces itself as well.
     fn agrees(&mut self, at: Instant) {
-        let is_disputed = self.contradiction.is_some_and(|contradiction| {
-            at.saturating_duration_since(contradiction.last) < CONTRADICTED_MIN
-        });
+        let is_disputed = self
+            .contradiction
+            .is_some_and(|contradiction| at.saturating_duration_since(contradiction.last) < CONTRADICTED_MIN);
         if !is_disputed {
             self.contradiction = None;
             self.result = DatabaseMatch::Same;
@@ -189,7 +189,11 @@ mod tests {
             let at = self.begin + Duration::from_secs(secs);
             if self.comparison.announced(&announced, at) {
                 self.reads += 1;
-                self.comparison.compare(located("new:5432/drover", announced), located("old:5432/drover", own), at);
+                self.comparison.compare(
+                    located("new:5432/drover", announced),
+                    located("old:5432/drover", own),
+                    at,
+                );
             }
             self.comparison.result()
         }
@@ -229,7 +233,8 @@ mod tests {
         };
         let text = other.to_string();
         let own = "uses the database old:5432/drover (history 02020202-0202-0202-0202-020202020202, index 611, epoch 7)";
-        let applier = "writes new:5432/drover (history 01010101-0101-0101-0101-010101010101, index 616, epoch 2)";
+        let applier =
+            "writes new:5432/drover (history 01010101-0101-0101-0101-010101010101, index 616, epoch 2)";
         assert!(text.contains(own) && text.contains(applier), "{text}");
         assert!(text.contains("DROVER_DATABASE_URL"), "{text}");
     }

@@ -80,7 +80,8 @@ mod tests {
         let begin = clock::monotonic();
         let at = |secs| begin + Duration::from_secs(secs);
         let held = |until| Some(LeaseStatus::Held { epoch: Epoch(4), until });
-        let lost = |at, reason: &str| Some(LeaseStatus::Lost { epoch: Epoch(4), at, reason: reason.to_owned() });
+        let lost =
+            |at, reason: &str| Some(LeaseStatus::Lost { epoch: Epoch(4), at, reason: reason.to_owned() });
         assert_eq!(leases.get("it", at(0)), None);
         leases.lost("it", at(0), "never held");
         assert_eq!(leases.get("it", at(0)), None);

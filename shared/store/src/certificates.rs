@@ -33,8 +33,7 @@ const AUTHORITY: Setting = Setting {
 const CLIENT_CERTIFICATE: Setting =
     Setting { names: &["sslcert", "ssl-cert"], variable: "PGSSLCERT", content: CERTIFICATE };
 /// The key of that certificate.
-const CLIENT_KEY: Setting =
-    Setting { names: &["sslkey", "ssl-key"], variable: "PGSSLKEY", content: KEY };
+const CLIENT_KEY: Setting = Setting { names: &["sslkey", "ssl-key"], variable: "PGSSLKEY", content: KEY };
 
 /// A file that connections read.
 #[derive(Debug)]

@@ -27,7 +27,8 @@ const HEAD_RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How often a replica that has another history than the head is looked at again.
 const HISTORY_RECHECK: Duration = Duration::from_millis(50);
 /// The error of reads while this server's database is not that of the applier.
-const OTHER_DATABASE: &str = "this server reads another database than the plan applier writes; its log names both";
+const OTHER_DATABASE: &str =
+    "this server reads another database than the plan applier writes; its log names both";
 /// An applier counts as known if its last message is no older than this.
 const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Default and maximum time of a blocking query.
@@ -148,7 +149,10 @@ impl Api {
             let reached = self.replica.snapshot();
             let (history, index) = (reached.history(), reached.index());
             Error::failed(if history == head.history {
-                format!("this server is behind: it has reached index {index}, the cluster is at {}", head.index)
+                format!(
+                    "this server is behind: it has reached index {index}, the cluster is at {}",
+                    head.index
+                )
             } else {
                 format!("this server is behind: it has the history {history}, the cluster {}", head.history)
             })

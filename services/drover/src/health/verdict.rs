@@ -100,7 +100,8 @@ fn database(facts: &Facts) -> Check {
         }
     }
     let failure = facts.log_failure.as_ref();
-    let failure = failure.map(|LogFailure { since, error }| format!("not read for {}: {error}", Span(*since)));
+    let failure =
+        failure.map(|LogFailure { since, error }| format!("not read for {}: {error}", Span(*since)));
     let is_same = facts.database_match == DatabaseMatch::Same;
     match (is_same, failure) {
         (true, None) => good("database", "the one that the plan applier writes"),
@@ -108,8 +109,7 @@ fn database(facts: &Facts) -> Check {
         (false, Some(failure)) => bad("database", failure),
         (false, None) => {
             let up = Span(facts.up);
-            let message =
-                format!("not compared with the plan applier's since the process started {up} ago");
+            let message = format!("not compared with the plan applier's since the process started {up} ago");
             bad("database", message)
         }
     }
@@ -370,7 +370,11 @@ mod tests {
             let leases = vec![(Singleton::EvalBroker, Lease::NotHeld { lost, holder })];
             let report = ready(&Facts { leases, ..healthy(Parts::EVAL_BROKER) });
             assert_eq!((report.status.as_str(), report.role.as_str()), ("ready", "standby"));
-            report.checks.into_iter().find(|check| check.name == "eval-broker-lease").map(|check| check.message)
+            report
+                .checks
+                .into_iter()
+                .find(|check| check.name == "eval-broker-lease")
+                .map(|check| check.message)
         };
         let reason = "not renewed in time".to_owned();
         let lost = Some(LostLease { epoch: Epoch(3), ago: secs(34), reason });

@@ -20,7 +20,7 @@ use crate::process::fail;
 /// The sub-commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Accepts the current state of a database that lost acknowledged writes, or was moved
+    /// Continues with a database that lost acknowledged writes, or was moved, as it is now
     AcceptDatabase(accept_database::Args),
     /// Creates all secrets of a cluster in a directory: certificates, credentials, passwords
     Init(init::Args),

@@ -45,6 +45,12 @@ pub(crate) struct Grants {
 /// Checks whether the roles of a database, and their rights on everything in it, are as they should be. Any role may run the
 /// check. The exit code is 0 if they are, 1 if they are not, and 2 if they cannot be checked.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("database_wait_secs", |arg| arg.default_value("5")),
+    mut_arg("applier_lease_ms", |arg| arg.hide(true)),
+    mut_arg("log_keep_secs", |arg| arg.hide(true)),
+    mut_arg("log_max_mb", |arg| arg.hide(true))
+)]
 pub(crate) struct Check {
     /// Print JSON.
     #[arg(long)]

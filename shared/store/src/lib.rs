@@ -26,6 +26,7 @@
 
 mod args;
 mod atomic_epoch;
+mod certificates;
 mod database;
 mod error;
 mod head;

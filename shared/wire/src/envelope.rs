@@ -14,6 +14,8 @@ pub const HEADER_VERSION: &str = "Drover-Version";
 pub const HEADER_REQUEST_ID: &str = "Drover-Request-Id";
 /// Header: the time that the sender will still wait, in milliseconds. It is a duration, because clocks differ.
 pub const HEADER_DEADLINE_MS: &str = "Drover-Deadline-Ms";
+/// Header of an announced head: host, port and name of the database that the applier writes, for messages.
+pub const HEADER_DATABASE: &str = "Drover-Database";
 /// Header: the W3C trace context.
 pub const HEADER_TRACE: &str = "traceparent";
 

@@ -13,7 +13,7 @@ help: ## Lists these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: toolchain servers ## Starts a whole cluster and runs a job on it
-	cargo build --release $(LOCKED) --package drover
+	cargo build --profile demo $(LOCKED) --package drover
 	@.ci/demo
 
 test: toolchain servers engine promtool ## Checks format and lints, and runs every test

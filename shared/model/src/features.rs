@@ -91,7 +91,6 @@ features! {
         Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
         Revert("return to an older version", Is, NotBuilt, None);
         VersionTags("tags of versions", Are, NotBuilt, None);
-        Disconnect("disconnect block", Is, NotBuilt, None);
     }
     Updates "Updates" {
         Canaries("canaries", Are, NotBuilt, None);
@@ -127,6 +126,7 @@ features! {
         ApiTls("TLS of the HTTP API", Is, NotBuilt, None);
         ClientTls("TLS settings of the command line", Are, NotBuilt, None);
         Secrets("secrets", Are, NotBuilt, None);
+        SecretsSizes("sizes of secrets directories", Are, NotBuilt, None);
         Variables("variables", Are, NotBuilt, None);
         Vault("integration with Vault", Is, NotBuilt, None);
         WorkloadIdentities("workload identities", Are, NotBuilt, None);
@@ -206,6 +206,11 @@ impl Feature {
         format!("{} {}", self.name(), self.verb())
     }
 
+    /// Warns about a thing that is accepted: `consul has no effect: there is no integration with Consul`.
+    pub fn warning_of(self, thing: impl Display) -> String {
+        format!("{thing} has no effect: {}", self.absence())
+    }
+
     /// Refuses what needs the feature: `volumes are not built yet`.
     pub fn refusal(self) -> String {
         self.advised(format!("{} not built yet", self.subject()))
@@ -257,6 +262,10 @@ mod tests {
         assert_eq!(feature.finding(), "not built yet: what belongs to Nomad Enterprise");
         assert_eq!(feature.finding_of("sentinel"), "not built yet: sentinel");
         assert_eq!(Feature::WindowsServices.absence(), "there are no Windows services");
+        assert_eq!(
+            Feature::WindowsServices.warning_of("eventlog"),
+            "eventlog has no effect: there are no Windows services"
+        );
     }
 
     #[test]

@@ -15,6 +15,14 @@ pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
         warnings.add("cron is deprecated and may be removed in a future release. Use crons instead");
     }
     auto_promotion(groups, &mut warnings);
+    let is_given = |namespace: &Option<String>| !text(namespace).is_empty();
+    without_effect(
+        [
+            (Feature::Vault, "vault_namespace", is_given(&job.vault_namespace)),
+            (Feature::Consul, "consul_namespace", is_given(&job.consul_namespace)),
+        ],
+        &mut warnings,
+    );
     for group in groups {
         warnings.nest(
             format_args!("Group {}", quoted(text(&group.name))),
@@ -22,6 +30,15 @@ pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
         );
     }
     warnings
+}
+
+/// Warns about settings that are given and belong to features that are not built.
+fn without_effect<const COUNT: usize>(settings: [(Feature, &str, bool); COUNT], warnings: &mut Warnings) {
+    for (feature, name, is_given) in settings {
+        if is_given && !feature.is_built() {
+            warnings.add(feature.warning_of(name));
+        }
+    }
 }
 
 fn auto_promotion(groups: &[TaskGroup], warnings: &mut Warnings) {
@@ -49,10 +66,28 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             warnings.add(format!("{old} is deprecated and ignored; use {new}"));
         }
     }
-    if group.disconnect.is_some() && !Feature::Disconnect.is_built() {
-        warnings.add(format!("{}, and has no effect", Feature::Disconnect.refusal()));
+    let networks = || items(&group.networks).iter();
+    without_effect(
+        [
+            (Feature::Scaling, "scaling", group.scaling.is_some()),
+            (Feature::Consul, "consul", group.consul.is_some()),
+            (
+                Feature::BridgeNetworks,
+                "hostname in network",
+                networks().any(|network| !text(&network.hostname).is_empty()),
+            ),
+            (Feature::BridgeNetworks, "cni in network", networks().any(|network| network.cni.is_some())),
+            (Feature::IsolatingDrivers, "dns in network", networks().any(|network| network.dns.is_some())),
+        ],
+        &mut warnings,
+    );
+    // The scheduler prefers the node that has the data, where the agent keeps them.
+    let migrates = group.ephemeral_disk.as_ref().is_some_and(|disk| flag(disk.migrate));
+    if migrates && !Feature::DiskMigration.is_built() {
+        let absence = Feature::DiskMigration.absence();
+        warnings.add(format!("migrate in ephemeral_disk keeps data only on the same node: {absence}"));
     }
-    if items(&group.networks).iter().any(|network| number(network.mbits) > 0) {
+    if networks().any(|network| number(network.mbits) > 0) {
         warnings
             .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
     }
@@ -111,6 +146,13 @@ fn identities(task: &Task, warnings: &mut Warnings) {
 fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
     identities(task, &mut warnings);
+    without_effect(
+        [
+            (Feature::Scaling, "scaling", !items(&task.scaling_policies).is_empty()),
+            (Feature::Consul, "consul", task.consul.is_some()),
+        ],
+        &mut warnings,
+    );
     if items(&task.templates).iter().any(|template| template.vault_grace.is_some()) {
         warnings.add("VaultGrace has been deprecated as of Nomad 0.11 and ignored since Vault 0.5. Please remove VaultGrace / vault_grace from template block.");
     }
@@ -121,6 +163,10 @@ fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
         }
         if !items(&resources.networks).is_empty() {
             warnings.add("task network resources have been deprecated as of Nomad 0.12.0. Please configure networking via group network block.");
+        }
+        if number(resources.secrets_mb) > 0 && !Feature::SecretsSizes.is_built() {
+            let absence = Feature::SecretsSizes.absence();
+            warnings.add(format!("secrets in resources only reserves memory: {absence}"));
         }
         if number(resources.memory_max_mb) != 0 && !may_oversubscribe {
             warnings

@@ -1,5 +1,7 @@
 //! Tests against recorded responses of the reference, and of the checks that only Drover has.
 
+mod fields;
+
 use std::sync::Arc;
 
 use api_types::{Job, JobRegisterRequest};

@@ -1,6 +1,6 @@
 //! Warnings about accepted jobs (N-19.21), and about settings that are stored but have no effect yet.
 
-use api_types::{Job, Task, TaskGroup};
+use api_types::{Job, NetworkResource, Task, TaskGroup};
 use model::features::Feature;
 use model::text::quoted;
 
@@ -66,18 +66,10 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             warnings.add(format!("{old} is deprecated and ignored; use {new}"));
         }
     }
-    let networks = || items(&group.networks).iter();
     without_effect(
         [
             (Feature::Scaling, "scaling", group.scaling.is_some()),
             (Feature::Consul, "consul", group.consul.is_some()),
-            (
-                Feature::BridgeNetworks,
-                "hostname in network",
-                networks().any(|network| !text(&network.hostname).is_empty()),
-            ),
-            (Feature::BridgeNetworks, "cni in network", networks().any(|network| network.cni.is_some())),
-            (Feature::IsolatingDrivers, "dns in network", networks().any(|network| network.dns.is_some())),
         ],
         &mut warnings,
     );
@@ -87,10 +79,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
         let absence = Feature::DiskMigration.absence();
         warnings.add(format!("migrate in ephemeral_disk keeps data only on the same node: {absence}"));
     }
-    if networks().any(|network| number(network.mbits) > 0) {
-        warnings
-            .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
-    }
+    networks(&group.networks, &mut warnings);
     let parallel = group.update.as_ref().map_or(0, |update| number(update.max_parallel));
     // With a count of 1, every update replaces all allocations anyway.
     if group.count.is_some_and(|count| count > 1 && parallel > count) {
@@ -115,6 +104,24 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
         warnings.nest(format_args!("Task {}", quoted(name)), &of_task);
     }
     warnings
+}
+
+/// Warns about settings of the networks of a group or a task.
+fn networks(networks: &Option<Vec<NetworkResource>>, warnings: &mut Warnings) {
+    for network in items(networks) {
+        without_effect(
+            [
+                (Feature::BridgeNetworks, "hostname in network", !text(&network.hostname).is_empty()),
+                (Feature::BridgeNetworks, "cni in network", network.cni.is_some()),
+                (Feature::IsolatingDrivers, "dns in network", network.dns.is_some()),
+            ],
+            warnings,
+        );
+    }
+    if items(networks).iter().any(|network| number(network.mbits) > 0) {
+        warnings
+            .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
+    }
 }
 
 /// Warns of identities that are less useful or less safe than their author may expect.
@@ -164,6 +171,7 @@ fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
         if !items(&resources.networks).is_empty() {
             warnings.add("task network resources have been deprecated as of Nomad 0.12.0. Please configure networking via group network block.");
         }
+        networks(&resources.networks, &mut warnings);
         if number(resources.secrets_mb) > 0 && !Feature::SecretsSizes.is_built() {
             let absence = Feature::SecretsSizes.absence();
             warnings.add(format!("secrets in resources only reserves memory: {absence}"));

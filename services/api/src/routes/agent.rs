@@ -111,7 +111,8 @@ impl Api {
 /// Configuration and stats of this process.
 pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
     let args = &api.args;
-    let http = std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
+    let listening = || std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
+    let http = args.http_advertise.clone().unwrap_or_else(listening);
     let config = json!({
         "Region": args.region,
         "Datacenter": args.server_datacenter,

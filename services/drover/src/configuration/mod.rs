@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use hcl1::{Position, Syntax};
 
 use block::Block;
-pub(crate) use checks::{addresses_missing, conflicts, dynamic_ports, missing};
+pub(crate) use checks::{addresses_missing, conflicts, dynamic_ports, missing, without_server};
 pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
 /// The settings of configuration files, and the report on them.
@@ -126,4 +126,4 @@ pub(crate) fn of_text(text: &str) -> Loaded {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -144,6 +144,14 @@ fn what_has_no_effect_says_why() {
 }
 
 #[test]
+fn settings_of_the_api_need_a_server() {
+    let text = "telemetry { publish_node_metrics = true }\n";
+    assert_eq!(without_server(&read(text), false), ["telemetry.publish_node_metrics"]);
+    assert_eq!(without_server(&read(text), true), [""; 0]);
+    assert_eq!(without_server(&read(&format!("{text}server {{ enabled = true }}\n")), false), [""; 0]);
+}
+
+#[test]
 fn secrets_are_not_shown() {
     let report =
         of_text("bind_addr = \"s3cret\"\nclient { enabled = \"s3cret\" }\nnats { url = [\"s3cret\"] }\n")
@@ -306,6 +314,12 @@ fn files_with_one_key(keys: &'static [Key], before: &str, after: &str) -> Vec<(S
         }
     };
     keys.iter().flat_map(one).collect()
+}
+
+/// Files with one setting each.
+pub(crate) fn files_with_one_setting() -> Vec<String> {
+    let files = files_with_one_key(keys::TOP, "", "").into_iter();
+    files.filter(|(_, support)| matches!(support, Support::Used)).map(|(text, _)| text).collect()
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
+use model::NOMAD_VERSION;
 use model::features::Feature;
 use model::text::quoted;
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,6 @@ use crate::Api;
 use crate::agent_client::request_stats;
 use crate::http::{Body, Error, Query, Response, decode};
 
-/// Version of Nomad's API that clients see.
-pub(crate) const API_VERSION: &str = "2.0.5";
 /// Nomad's default RPC port. Nothing listens on it.
 const RPC_PORT: u16 = 4647;
 /// Nomad's default Serf port. Nothing listens on it.
@@ -88,7 +87,7 @@ impl Api {
                 "role": "nomad",
                 "region": self.args.region,
                 "dc": self.args.server_datacenter,
-                "build": API_VERSION,
+                "build": NOMAD_VERSION,
                 "revision": "",
                 "vsn": "1",
                 "raft_vsn": "3",
@@ -118,7 +117,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         "Datacenter": args.server_datacenter,
         "NodeName": args.server_name,
         "Version": {
-            "Version": API_VERSION,
+            "Version": NOMAD_VERSION,
             "VersionPrerelease": "",
             "VersionMetadata": "drover",
             "Revision": "",

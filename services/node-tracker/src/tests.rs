@@ -180,7 +180,7 @@ fn carry_out(replica: &Replica, command: &Command) -> Done {
             let node = Node { id: register.id, spec: Arc::clone(&register.spec), server };
             (vec![Change::Node(Box::new(node))], Vec::new())
         }
-        Command::UpdateNodes(UpdateNodes { epoch, sign, nodes, .. }) => {
+        Command::UpdateNodes(UpdateNodes { epoch, sign, nodes }) => {
             assert_eq!(*epoch, EPOCH);
             let to = match sign {
                 NodeLiveness::Heard => NodeStatus::Ready,

@@ -16,7 +16,7 @@ use model::cluster::Singleton;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::keyring::RootKey;
-use model::node::{NodeEvent, NodeSpec, NodeStatus, Secret};
+use model::node::{NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements, Plan};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
@@ -179,16 +179,6 @@ pub(crate) fn node_spec() -> Arc<NodeSpec> {
 
 fn secret() -> Secret {
     Secret("sesame".into())
-}
-
-pub(crate) fn node_event() -> NodeEvent {
-    NodeEvent {
-        message: "Node heartbeat missed".into(),
-        subsystem: "Cluster".into(),
-        details: BTreeMap::from([("ttl".into(), "5s".into())]),
-        timestamp: NOW,
-        create_index: INDEX,
-    }
 }
 
 pub(crate) fn alloc_report() -> AllocReport {

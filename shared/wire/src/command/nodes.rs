@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::change::Cause;
-use model::node::{Eligibility, NodeEvent, NodeSpec};
+use model::node::{Eligibility, NodeSpec};
 use model::{Epoch, Index, NodeId};
 use serde::{Deserialize, Serialize};
 
@@ -65,9 +65,6 @@ pub struct UpdateNodes {
     pub sign: NodeLiveness,
     /// The nodes.
     pub nodes: Vec<NodeId>,
-    /// The event that is added to each node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<NodeEvent>,
 }
 
 impl CommandBody for UpdateNodes {
@@ -189,7 +186,7 @@ impl CommandBody for EvaluateNode {
 mod samples {
     use super::*;
     use crate::command::Sample;
-    use crate::samples::{EPOCH, INDEX, NODE, alloc_report, node_event, node_spec};
+    use crate::samples::{EPOCH, INDEX, NODE, alloc_report, node_spec};
 
     impl Sample for RegisterNode {
         fn samples() -> Vec<Self> {
@@ -199,8 +196,7 @@ mod samples {
 
     impl Sample for UpdateNodes {
         fn samples() -> Vec<Self> {
-            let sign = NodeLiveness::Missed;
-            vec![Self { epoch: EPOCH, sign, nodes: vec![NODE], event: Some(node_event()) }]
+            vec![Self { epoch: EPOCH, sign: NodeLiveness::Missed, nodes: vec![NODE] }]
         }
     }
 

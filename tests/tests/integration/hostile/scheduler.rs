@@ -86,7 +86,6 @@ async fn a_scheduler_submits_plans_and_commits_nothing_else() {
             epoch: Epoch(u64::MAX),
             sign: NodeLiveness::Missed,
             nodes: vec![node],
-            event: None,
         }),
         Command::UpdateEvals(UpdateEvals {
             epoch: Epoch(u64::MAX),

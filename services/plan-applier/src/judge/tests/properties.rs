@@ -142,7 +142,7 @@ impl History {
             Step::Sign { nodes, missed } => {
                 let sign = if *missed { NodeLiveness::Missed } else { NodeLiveness::Heard };
                 let nodes = nodes.iter().map(|node| node_id(*node)).collect();
-                Some(Command::UpdateNodes(UpdateNodes { epoch: EPOCH, sign, nodes, event: None }))
+                Some(Command::UpdateNodes(UpdateNodes { epoch: EPOCH, sign, nodes }))
             }
             Step::ForgetNode { node } => {
                 Some(Command::DeregisterNodes(DeregisterNodes { nodes: vec![node_id(*node)] }))

@@ -236,10 +236,11 @@ pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
 
 /// Does nothing, because servers that have left are not remembered.
 pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Response, Error> {
-    match request.query.text("node") {
-        "" => Err(Error::bad_request("missing node to force leave")),
-        _ => Ok(Response::ok(Body::Empty)),
+    if request.query.text("node").is_empty() {
+        return Err(Error::bad_request("missing node to force leave"));
     }
+    request.query.flag("prune", false).map_err(|_| Error::bad_request("invalid prune value"))?;
+    Ok(Response::ok(Body::Empty))
 }
 
 /// The scheduler type of Nomad's garbage collection, which the applier does here.

@@ -13,10 +13,9 @@ use state::State;
 use self::table::{FIELDS, Treatment, VALUES};
 use super::RULES;
 use crate::admission::{check, fill_defaults, not_built, warnings};
-use crate::testing::state_of;
+use crate::testing::{ROOT, has_word, state_of};
 
 const SCHEMA: &str = include_str!("../../../../../docs/job.schema.json");
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// A text for fields. It is also valid Base64, for payloads.
 const TEXT: &str = "eA==";
 /// The types that the walk begins with.
@@ -125,14 +124,6 @@ fn job_with(place: &Place<'_>, value: Value) -> Job {
 fn with_defaults(mut job: Job) -> Job {
     fill_defaults(&mut job, &RULES);
     job
-}
-
-/// Whether the code of a file has a word, outside of lines of comments.
-fn has_word(file: &str, word: &str) -> bool {
-    let text = std::fs::read_to_string(format!("{ROOT}/{file}")).unwrap_or_default();
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    code.flat_map(|line| line.split(|c| !is_part(c))).any(|found| found == word)
 }
 
 /// Checks that a field is treated as the table says.

@@ -73,6 +73,18 @@ pub struct NodePool {
     pub modify_index: Index,
 }
 
+impl NodePool {
+    /// The pool that contains every node (N-28.4, R-5.2).
+    pub const ALL: &'static str = "all";
+    /// The pool of nodes, and of jobs, that name none.
+    pub const DEFAULT: &'static str = "default";
+
+    /// Whether a pool always exists and cannot be changed.
+    pub fn is_built_in(name: &str) -> bool {
+        matches!(name, Self::ALL | Self::DEFAULT)
+    }
+}
+
 /// The scheduler settings of one node pool.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +111,11 @@ pub struct Namespace {
     pub create_index: Index,
     /// Index of the change set that last changed it.
     pub modify_index: Index,
+}
+
+impl Namespace {
+    /// The namespace of jobs, and of requests, that name none. It always exists.
+    pub const DEFAULT: &'static str = "default";
 }
 
 string_enum! {

@@ -6,7 +6,6 @@ use model::job::JobStatus;
 use wire::command::{DeleteNamespace, Done, SetNamespace};
 use wire::{Refusal, RefusalKind};
 
-use super::bootstrap::DEFAULT;
 use super::work::{Work, refusal};
 
 /// Maximum number of ids that a refusal lists.
@@ -24,7 +23,7 @@ pub(super) fn set_namespace(work: &mut Work<'_>, command: SetNamespace) -> Resul
 /// Deletes a namespace, unless it is the default one or contains volumes, or jobs or allocations that are not terminal.
 pub(super) fn delete_namespace(work: &mut Work<'_>, command: &DeleteNamespace) -> Result<Done, Refusal> {
     let (state, name) = (work.state(), &command.name);
-    if **name == *DEFAULT {
+    if **name == *Namespace::DEFAULT {
         return Err(refusal(RefusalKind::Invalid, "can not delete default namespace"));
     }
     if state.namespace(name).is_none() {

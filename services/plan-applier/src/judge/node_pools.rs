@@ -6,16 +6,11 @@ use model::job::JobStatus;
 use wire::command::{DeleteNodePool, Done, SetNodePool};
 use wire::{Refusal, RefusalKind};
 
-use super::bootstrap::{ALL_NODES, DEFAULT};
 use super::work::{Work, refusal};
-
-fn is_built_in(name: &str) -> bool {
-    matches!(name, DEFAULT | ALL_NODES)
-}
 
 pub(super) fn set_node_pool(work: &mut Work<'_>, command: SetNodePool) -> Result<Done, Refusal> {
     let (index, name) = (work.index(), &command.pool.name);
-    if is_built_in(name) {
+    if NodePool::is_built_in(name) {
         let message = format!("modifying node pool {name:?} is not allowed");
         return Err(refusal(RefusalKind::Invalid, message));
     }
@@ -36,13 +31,13 @@ pub(super) fn delete_node_pool(work: &mut Work<'_>, command: &DeleteNodePool) ->
             format!("1 error occurred:\n\t* node pool {name:?} has {what} in regions: [global]\n\n");
         Err(refusal(RefusalKind::Conflict, message))
     };
-    if **name == *ALL_NODES || state.nodes().any(|node| node.spec().node_pool == *name) {
+    if **name == *NodePool::ALL || state.nodes().any(|node| node.spec().node_pool == *name) {
         return has("nodes");
     }
     if state.jobs().any(|job| job.spec.node_pool == *name && job.status != JobStatus::Dead) {
         return has("non-terminal jobs");
     }
-    if is_built_in(name) {
+    if NodePool::is_built_in(name) {
         return Err(refusal(RefusalKind::Invalid, format!("deleting node pool {name:?} is not allowed")));
     }
     work.apply(Change::NodePoolDeleted(name.clone()))?;

@@ -22,6 +22,9 @@ mod map;
 mod mirror;
 pub mod node;
 pub mod plan;
+pub mod small_object;
+mod small_object_list;
+mod table;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -34,6 +37,8 @@ pub use ids::{
 };
 pub use invalid::Invalid;
 pub use map::Map;
+pub use small_object::SmallObject;
+pub use table::Table;
 pub use text::Text;
 pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;

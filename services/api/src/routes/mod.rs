@@ -6,7 +6,6 @@
 mod acl;
 mod agent;
 mod allocations;
-mod built_in_pools;
 mod client;
 mod deployments;
 mod evaluations;
@@ -25,6 +24,7 @@ mod plan;
 mod request_metrics;
 mod search;
 pub(crate) mod shapes;
+mod small_objects;
 mod stats;
 mod statuses;
 mod submission;

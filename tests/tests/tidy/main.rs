@@ -9,6 +9,7 @@ mod citations;
 mod lexer;
 mod manifests;
 mod purity;
+mod small_objects;
 mod sources;
 mod words;
 
@@ -151,6 +152,18 @@ fn pure_files_name_no_io() {
         purity::impurities(&sources()),
         "A file whose header says that it is pure gets what it needs as arguments. Pass it in, or move the I/O to the \
          module that calls it.",
+    );
+}
+
+#[test]
+fn a_kind_of_small_object_is_declared_in_few_files() {
+    let folder = root().join("shared/store/migrations");
+    let entries = fs::read_dir(&folder).expect("the directory can be listed");
+    let paths = entries.map(|entry| entry.expect("the directory can be listed").path());
+    let migrations: Vec<_> = paths.map(|path| (path.display().to_string(), read(&path))).collect();
+    assert_tidy(
+        small_objects::costs(&sources(), &migrations),
+        "Let the declaration in shared/model say what differs between kinds, and use `for_each_small_object!`.",
     );
 }
 

@@ -62,24 +62,12 @@ pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
 
 /// Event type of a kind of write.
 fn kind(cause: Cause) -> &'static str {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other types are named after the cause")]
     match cause {
         Cause::JobEvaluated => EVALUATION_UPDATED,
         Cause::AllocTransition => "AllocationUpdateDesiredStatus",
         Cause::NodeStatus => "NodeStreamEvent",
-        Cause::JobRegistered
-        | Cause::JobDeregistered
-        | Cause::PlanResult
-        | Cause::EvaluationUpdated
-        | Cause::NodeRegistration
-        | Cause::NodeDeregistration
-        | Cause::AllocationUpdated
-        | Cause::NodeEligibility
-        | Cause::DeploymentStatusUpdate
-        | Cause::Garbage
-        | Cause::NodePoolUpserted
-        | Cause::NodePoolDeleted
-        | Cause::Settings
-        | Cause::Lease => cause.as_str(),
+        _ => cause.as_str(),
     }
 }
 

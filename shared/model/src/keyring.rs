@@ -5,15 +5,21 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::uuid_ids;
 use crate::small_object::{Column, SmallObject};
 use crate::table::Table;
-use crate::{Index, RootKeyId, Text, Timestamp};
+use crate::{Index, Text, Timestamp};
 
 /// Algorithm of all signatures.
 pub const ALGORITHM: &str = "RS256";
 
 /// State of a key that is used for signing, as the API calls it. All keys are.
 const ACTIVE: &str = "active";
+
+uuid_ids! {
+    /// Id of a root key.
+    RootKeyId, "root key";
+}
 
 /// The public half of a root key: an RSA key for RS256 signatures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

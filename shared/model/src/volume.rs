@@ -5,10 +5,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::uuid_ids;
 use crate::small_object::{Column, SmallObject};
 use crate::table::Table;
 use crate::text::string_enum;
-use crate::{AllocId, HostVolumeId, Index, JobKey, NodeId, Text, Timestamp, VolumeClaimId};
+use crate::{AllocId, Index, JobKey, NodeId, Text, Timestamp};
+
+uuid_ids! {
+    /// Id of a dynamic host volume.
+    HostVolumeId, "host volume";
+    /// Id of a claim of a sticky volume.
+    VolumeClaimId, "volume claim";
+}
 
 string_enum! {
     /// State of a dynamic host volume.

@@ -1,6 +1,8 @@
 //! Output for programs: the API's object as JSON, or formatted by a Go template (`docs/rules/cli.md` 1.5).
 
-use anyhow::Context as _;
+use std::fmt;
+
+use anyhow::{Context as _, ensure};
 use gotmpl::{Template, to_value};
 use serde::Serialize as _;
 use serde_json::Value;
@@ -39,14 +41,42 @@ impl Object {
     }
 }
 
+/// Maximum number of iterations of all `range` actions. The largest lists have a million elements.
+const ITERATIONS_MAX: u64 = 1_000_000;
+/// Maximum size of the text that a template writes, in bytes.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+
 /// Formats an object by a Go template.
 ///
 /// # Errors
-/// If the template is invalid, or cannot be executed on the object.
-pub(crate) fn format_with_template(template: &str, object: &Value) -> anyhow::Result<String> {
-    let template = Template::new("-t").parse(template).context("cannot parse the template")?;
+/// If the template is invalid, cannot be executed on the object, or writes too much.
+pub(crate) fn format_with_template(template_text: &str, object: &Value) -> anyhow::Result<String> {
+    let template = Template::new("-t").max_range_iters(ITERATIONS_MAX);
+    let template = template.parse(template_text).context("cannot parse the template")?;
     let data = to_value(object).context("cannot convert the object for the template")?;
-    template.execute_to_string(&data).context("cannot execute the template on the object")
+    let mut text = LimitedText::default();
+    let written = template.execute_fmt(&mut text, &data);
+    ensure!(!text.is_full, "the template writes more than {TEXT_BYTES_MAX} bytes");
+    written.context("cannot execute the template on the object")?;
+    Ok(text.text)
+}
+
+/// Text of at most [`TEXT_BYTES_MAX`].
+#[derive(Default)]
+struct LimitedText {
+    text: String,
+    is_full: bool,
+}
+
+impl fmt::Write for LimitedText {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        if self.text.len() + more.len() > TEXT_BYTES_MAX {
+            self.is_full = true;
+            return Err(fmt::Error);
+        }
+        self.text.push_str(more);
+        Ok(())
+    }
 }
 
 /// An object as JSON, indented by four spaces as the API does.
@@ -90,5 +120,7 @@ mod tests {
         assert!(error("{{.ID").starts_with("cannot parse the template: "), "{}", error("{{.ID"));
         assert!(error("{{.ID.Name}}").starts_with("cannot execute the template on the object: "));
         assert!(error("{{nothing .}}").contains("nothing"));
+        let huge = r#"{{range 10000}}{{printf "%60000d" 1}}{{end}}"#;
+        assert_eq!(error(huge), "the template writes more than 67108864 bytes");
     }
 }

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+pub use crate::allocator::Allocator;
 use crate::args::{Cli, Command};
 use crate::health::Parts;
 

@@ -19,6 +19,8 @@ pub mod executor;
 mod files;
 mod fingerprint;
 mod follow;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gc;
 mod heartbeats;
 mod identity;

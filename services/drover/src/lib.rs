@@ -8,6 +8,8 @@ mod cli;
 mod cluster;
 mod configuration;
 mod dev;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod health;
 mod log;
 mod notify;

@@ -19,7 +19,7 @@ pub(crate) mod job;
 pub(crate) mod man;
 mod monitor;
 pub(crate) mod node;
-mod object;
+pub(crate) mod object;
 pub(crate) mod operator;
 mod output;
 mod page;

@@ -30,5 +30,5 @@ pub use refusal::{Refusal, RefusalKind, decode_answer};
 pub use role::Role;
 pub use subject::Subject;
 
-#[cfg(test)]
-mod samples;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;

@@ -105,7 +105,7 @@ macro_rules! define {
             }
         }
 
-        #[cfg(test)]
+        #[cfg(any(test, feature = "samples"))]
         impl Command {
             /// Samples of every kind of command.
             pub(crate) fn samples() -> Vec<Self> {
@@ -148,7 +148,7 @@ impl<C> Unboxed<C> for Box<C> {
 }
 
 /// Samples of one kind of command, with all fields set, and without the fields that messages may omit.
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 pub(crate) trait Sample: Sized {
     /// The samples; at least one.
     fn samples() -> Vec<Self>;

@@ -23,7 +23,7 @@ use wire::feed::Head;
 
 use crate::args::{self, Args};
 use crate::certificates::{self, CertificateFile};
-use crate::error::{self, Error, chain, database};
+use crate::error::{self, Error, database};
 
 /// How many idle connections are kept. More are opened as needed.
 const IDLE_MAX: usize = 2;

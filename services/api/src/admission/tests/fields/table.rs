@@ -39,12 +39,12 @@ const RESCHEDULE: &str = "shared/scheduling/src/reconcile/reschedule.rs";
 const ROLLOUT: &str = "shared/scheduling/src/reconcile/rollout.rs";
 const PORTS: &str = "shared/scheduling/src/room/ports.rs";
 const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
-const ALLOC_CORE: &str = "services/agent/src/alloc/core.rs";
+const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
 const CLASS: &str = "services/agent/src/alloc/class.rs";
-const HEALTH: &str = "services/agent/src/alloc/health.rs";
-const ENV: &str = "services/agent/src/task/env.rs";
+const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
+const ENV: &str = "services/agent/src/task/env/mod.rs";
 const RESTARTS: &str = "services/agent/src/task/restarts.rs";
-const RUNNER: &str = "services/agent/src/task/runner.rs";
+const RUNNER: &str = "services/agent/src/task/runner/mod.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
 /// Types with their fields, both sorted by name.

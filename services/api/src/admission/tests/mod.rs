@@ -30,7 +30,7 @@ struct Recorded {
 }
 
 fn recorded() -> Vec<Recorded> {
-    let lines = include_str!("../../../../tests/data/http/register-errors.jsonl").lines();
+    let lines = include_str!("../../../../../tests/data/http/register-errors.jsonl").lines();
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

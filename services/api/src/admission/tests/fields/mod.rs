@@ -15,7 +15,7 @@ use super::RULES;
 use crate::admission::{check, fill_defaults, not_built, warnings};
 use crate::testing::{ROOT, has_word, state_of};
 
-const SCHEMA: &str = include_str!("../../../../../docs/job.schema.json");
+const SCHEMA: &str = include_str!("../../../../../../docs/job.schema.json");
 /// A text for fields. It is also valid Base64, for payloads.
 const TEXT: &str = "eA==";
 /// The types that the walk begins with.

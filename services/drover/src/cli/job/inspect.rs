@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use api_types::JobSubmission;
+use model::cluster::Namespace;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
@@ -12,9 +13,6 @@ use crate::cli::client::{Client, escaped};
 use crate::cli::object::{Object, indented};
 use crate::cli::paging::quote;
 use crate::cli::{ApiCommand, Session};
-
-/// The namespace that needs no flag.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// Prints a job as JSON, in a form that `drover job run -json` accepts, or its job file.
 #[derive(Debug, clap::Args)]
@@ -89,7 +87,7 @@ fn source(submission: &JobSubmission) -> String {
 
 /// The command that registers a version as it was registered, for a shell.
 fn command_line(job: &ResolvedJob, version: Option<u64>, submission: &JobSubmission) -> String {
-    let namespace = (job.namespace != DEFAULT_NAMESPACE).then(|| format!("-namespace={}", job.namespace));
+    let namespace = (job.namespace != Namespace::DEFAULT).then(|| format!("-namespace={}", job.namespace));
     let version = version.map(|version| format!("-version={version}"));
     let mut inspect = vec!["drover job inspect -hcl".to_owned()];
     inspect.extend(namespace.iter().chain(&version).map(|flag| quote(flag)));

@@ -21,6 +21,7 @@ pub mod keyring;
 mod map;
 mod mirror;
 pub mod node;
+pub mod pattern;
 pub mod plan;
 pub mod text;
 pub mod time;

@@ -15,6 +15,8 @@ pub const PATTERN_BYTES_MAX: usize = 4 << 10;
 const CLASS_CHARACTERS: u64 = 0x11_0000;
 /// Number of characters of a class that can be looked up in the tables of letter case while one transition is compiled.
 const FOLDED_PER_TRANSITION: u64 = 32;
+/// Number of transitions that can be compiled while the table of one class such as `\w` is copied.
+const TRANSITIONS_PER_TABLE: u64 = 100;
 /// Number of transitions for a range of characters, which are up to four bytes long.
 const TRANSITIONS_PER_RANGE: u64 = 4;
 /// Number of states for a class of characters that are longer than one byte.
@@ -48,7 +50,7 @@ pub enum PatternTooLarge {
 }
 
 impl PatternCost {
-    /// Measures an expression. An invalid one costs nothing, because the compiler refuses it.
+    /// Measures an expression. An invalid one costs what it takes to find that out.
     ///
     /// # Errors
     /// If the expression is too long, or has more than `transitions_max` transitions.
@@ -58,13 +60,15 @@ impl PatternCost {
             return Err(PatternTooLarge::Length(pattern.len()));
         }
         let Ok(ast) = Parser::new().parse(pattern) else { return Ok(Self::default()) };
-        let Ok(folded) = ast::visit(&ast, Folded::default());
-        if folded / FOLDED_PER_TRANSITION > transitions_max {
+        let Ok(tables) = ast::visit(&ast, Tables::default());
+        if tables > transitions_max {
             return Err(too_large);
         }
-        let Ok(hir) = Translator::new().translate(pattern, &ast) else { return Ok(Self::default()) };
+        let Ok(hir) = Translator::new().translate(pattern, &ast) else {
+            return Ok(Self { transitions: tables, ..Self::default() });
+        };
         let (transitions, states) = size(&hir);
-        let transitions = transitions.saturating_add(folded / FOLDED_PER_TRANSITION);
+        let transitions = transitions.saturating_add(tables);
         if transitions > transitions_max {
             return Err(too_large);
         }
@@ -72,27 +76,35 @@ impl PatternCost {
     }
 }
 
-/// Counts the characters that are looked up to ignore case. Classes within classes are looked up again.
+/// Counts the look-ups in tables of characters, in transitions that could be compiled meanwhile. To ignore case, each
+/// character of a class is looked up, and those of classes within classes again.
 #[derive(Default)]
-struct Folded {
+struct Tables {
+    copied: u64,
     ignores_case: bool,
     characters: u64,
     nested_classes: u64,
 }
 
-impl Folded {
+impl Tables {
     fn read_flags(&mut self, flags: &Flags) {
         self.ignores_case |= flags.flag_state(Flag::CaseInsensitive) == Some(true);
     }
+
+    fn copy(&mut self) {
+        self.copied += 1;
+        self.characters += CLASS_CHARACTERS;
+    }
 }
 
-impl ast::Visitor for Folded {
+impl ast::Visitor for Tables {
     type Output = u64;
     type Err = Infallible;
 
     fn finish(self) -> Result<u64, Infallible> {
         let characters = if self.ignores_case { self.characters } else { 0 };
-        Ok(characters.saturating_mul(1 + self.nested_classes))
+        let folded = characters.saturating_mul(1 + self.nested_classes) / FOLDED_PER_TRANSITION;
+        Ok(folded.saturating_add(TRANSITIONS_PER_TABLE * self.copied))
     }
 
     fn visit_pre(&mut self, ast: &Ast) -> Result<(), Infallible> {
@@ -103,7 +115,9 @@ impl ast::Visitor for Folded {
         {
             self.read_flags(flags);
         } else if let Ast::ClassUnicode(_) = ast {
-            self.characters += CLASS_CHARACTERS;
+            self.copy();
+        } else if let Ast::ClassPerl(_) = ast {
+            self.copied += 1;
         }
         Ok(())
     }
@@ -111,8 +125,8 @@ impl ast::Visitor for Folded {
     fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Infallible> {
         if let ClassSetItem::Range(range) = item {
             self.characters += u64::from(u32::from(range.end.c).saturating_sub(u32::from(range.start.c))) + 1;
-        } else if let ClassSetItem::Unicode(_) = item {
-            self.characters += CLASS_CHARACTERS;
+        } else if let ClassSetItem::Unicode(_) | ClassSetItem::Perl(_) = item {
+            self.copy();
         } else if let ClassSetItem::Bracketed(_) = item {
             self.nested_classes += 1;
         }
@@ -192,7 +206,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_costs_nothing_and_what_is_too_long_is_refused() {
+    fn what_is_invalid_costs_what_it_takes_to_find_out() {
+        let invalid = format!(r"{}\pX", r"\w".repeat(100));
+        assert_eq!(cost(&invalid).transitions, 100 * TRANSITIONS_PER_TABLE + TRANSITIONS_PER_TABLE);
+        assert_eq!(cost(&invalid).states, 0);
+        let long = format!(r"{}\pX", r"\w".repeat(2_040));
+        assert_eq!(PatternCost::of(&long, MAX), Err(PatternTooLarge::Transitions { max: MAX }));
+    }
+
+    #[test]
+    fn what_cannot_be_parsed_costs_nothing_and_what_is_too_long_is_refused() {
         for pattern in ["(", "[", "a{2,1}", r"\y"] {
             assert_eq!(cost(pattern), PatternCost::default(), "{pattern}");
         }

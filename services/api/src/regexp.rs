@@ -3,6 +3,14 @@
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ast::{ErrorKind, Span};
 
+/// Maximum length of an expression in error messages, in bytes.
+const SHOWN_BYTES_MAX: usize = 100;
+
+/// The beginning of an expression, for error messages.
+pub(crate) fn shortened(pattern: &str) -> &str {
+    &pattern[..pattern.floor_char_boundary(SHOWN_BYTES_MAX)]
+}
+
 /// Compiles a regular expression. `bytes_max` limits the memory of the compiled program.
 ///
 /// # Errors

@@ -5,39 +5,45 @@
 //! everything that a restart needs is on disk. While the servers or NATS are unreachable, tasks keep running, failed tasks
 //! are restarted, and reports are kept until they can be sent.
 //!
-//! Decisions are pure: `alloc::core`, `task::restarts`, `reports`, `work`, `gc`, `heartbeats`. Around them are tokio tasks:
-//! one for each allocation and each of its tasks, one that owns all allocations (`allocs`), and one for each kind of
-//! communication with the servers (`contact`, `follow`, `reporter`, `files`, `stats`).
+//! Where to go. Each module uses only those below it:
+//!
+//! | module | holds |
+//! |---|---|
+//! | `run` | starts and stops the parts in order |
+//! | `servers` | what the servers tell the agent: its registration, heartbeats, and the node's work |
+//! | `requests` | what the API asks: files and logs, resource usage, restarts and signals of tasks |
+//! | `alloc` | allocations: all of the node, and the decisions and the runner of each |
+//! | `task` | one task of an allocation: its environment, restarts and runner |
+//! | `reports` | what the agent reports: the states of allocations |
+//! | `context` | values that the modules above share |
+//! | `work` | what to run: allocations as the servers describe them, and what has changed |
+//! | `node` | who the agent is: settings, identity, fingerprint, and what the servers know of the node |
+//! | `driver` | one file for each kind of task |
+//! | [`executor`] | the process beside each task |
+//! | `disk` | state, directories and output of tasks on disk, and their removal |
+//! | `wait` | helpers for waiting |
+//!
+//! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
+//! `servers::heartbeats`. Around them are tokio tasks: one for each allocation and each of its tasks, one that owns all
+//! allocations (`alloc::allocs`), one that reports, and one for each kind of message from the servers and the API.
 
 mod alloc;
-mod allocs;
-mod config;
-mod contact;
 mod context;
+mod disk;
 mod driver;
 pub mod executor;
-mod files;
-mod fingerprint;
-mod follow;
-mod gc;
-mod heartbeats;
-mod identity;
-mod logs;
-mod presence;
-mod reporter;
+mod node;
 mod reports;
+mod requests;
 mod run;
-mod stats;
-mod store;
+mod servers;
 mod task;
-mod task_commands;
-mod task_requests;
 #[cfg(test)]
 mod testing;
-mod until;
+mod wait;
 mod work;
 
-pub use config::{Args, Pair, PortRange};
-pub use fingerprint::LOOPBACK;
-pub use presence::{Presence, Registration};
+pub use node::config::{Args, Pair, PortRange};
+pub use node::fingerprint::LOOPBACK;
+pub use node::presence::{Presence, Registration};
 pub use run::{node_id, run, run_connecting};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bus::Bus;
+use model::NodeId;
 use model::node::NodeSpec;
-use model::{NodeId, Text};
 use telemetry::clock;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -16,23 +16,24 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
-use crate::allocs::{Allocs, AllocsCommand};
-use crate::config::{Args, Config, state_dir};
-use crate::contact::Contact;
-use crate::context::{Context, host_env};
+use crate::alloc::allocs::{Allocs, AllocsCommand};
+use crate::context::Context;
+use crate::disk::dirs::build_parent;
+use crate::disk::store::Store;
 use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
 use crate::driver::raw_exec::{self, RawExec};
-use crate::files;
-use crate::fingerprint::{Machine, is_same, node_spec};
-use crate::follow::WorkFollower;
-use crate::identity::Identity;
-use crate::presence::Presence;
-use crate::reporter::Reporter;
-use crate::stats::Stats;
-use crate::store::Store;
-use crate::task::dirs::build_parent;
-use crate::task::interpolation::NodeFacts;
+use crate::node::config::{Args, Config, state_dir};
+use crate::node::facts::NodeFacts;
+use crate::node::fingerprint::{Machine, is_same, node_spec};
+use crate::node::host_env::host_env;
+use crate::node::identity::Identity;
+use crate::node::presence::Presence;
+use crate::reports::actor::Reporter;
+use crate::requests::stats::{self, Stats};
+use crate::requests::{files, tasks};
+use crate::servers::contact::Contact;
+use crate::servers::follow::WorkFollower;
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -113,7 +114,7 @@ async fn run_parts(
 
     let (contacted, contacted_receiver) = watch::channel(false);
     let context = Arc::new(Context {
-        node: facts(&config, &identity, &spec),
+        node: NodeFacts::new(&config, &identity, &spec),
         host_env: host_env(&config.env_denylist),
         drivers,
         store,
@@ -155,11 +156,11 @@ async fn run_parts(
         let file_requests = bus.serve(Subject::AgentFiles(identity.node).to_string()).await?;
         services.spawn(files::serve(Arc::clone(&context), file_requests));
         let task_requests = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
-        services.spawn(crate::task_requests::serve(task_requests, commands.clone()));
+        services.spawn(tasks::serve(task_requests, commands.clone()));
         let stats_requests = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
         let stats =
             Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), contact_state.subscribe()));
-        services.spawn(crate::stats::serve(stats, stats_requests));
+        services.spawn(stats::serve(stats, stats_requests));
         let node_unknown = Arc::new(Notify::new());
         let spec = watch::Sender::new(spec);
         let contact = Contact {
@@ -206,19 +207,6 @@ fn drivers(config: &Config) -> Drivers {
         drivers = drivers.with(mock::NAME, Mock);
     }
     drivers
-}
-
-fn facts(config: &Config, identity: &Identity, spec: &NodeSpec) -> NodeFacts {
-    NodeFacts {
-        id: Some(identity.node),
-        name: Text::clone(&spec.name),
-        datacenter: Text::clone(&spec.datacenter),
-        region: Text::clone(&config.region),
-        class: Text::clone(&spec.node_class),
-        pool: Text::clone(&spec.node_pool),
-        attributes: spec.attributes.clone(),
-        meta: spec.meta.clone(),
-    }
 }
 
 /// Fingerprints the node periodically and registers changes.

@@ -15,17 +15,17 @@ use tokio::sync::watch;
 use wire::node::WorkAlloc;
 
 use crate::alloc::class::Class;
-use crate::alloc::spec::AllocSpec;
 use crate::alloc::status::{Member, Tasks};
-use crate::config::Config;
 use crate::context::Context;
+use crate::disk::dirs::build_parent;
+use crate::disk::store::Store;
 use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, RawExec};
-use crate::store::Store;
-use crate::task::dirs::build_parent;
-use crate::task::interpolation::NodeFacts;
+use crate::node::config::Config;
+use crate::node::facts::NodeFacts;
+use crate::work::spec::AllocSpec;
 
 /// The time at which tests start.
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);

@@ -1,23 +1,26 @@
 //! The HTTP API: implements Nomad's HTTP interface (`docs/rules/http-api.md`) with this process's replica and the applier's
 //! commands.
 //!
-//! `routes` holds the table of all routes and their handlers. `http` holds what the handlers share: parameters,
-//! consistency, blocking queries, pages, errors. `admission` checks a job before it is registered. `files` reads the files
-//! and logs of allocations through agents. `filter` evaluates the filter expressions of lists. `events` produces the event
-//! stream. `metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads come from
-//! the replica, writes are commands.
+//! `routes` holds the table of all routes and their handlers, and `serve` brings each request to its handler. `http` holds
+//! what the handlers share: parameters, consistency, blocking queries, pages, errors. `shapes` holds the JSON objects of
+//! responses. `admission` checks a job before it is registered. `agent_client` sends requests to agents: files, logs,
+//! resource usage and task commands. `filter` evaluates the filter expressions of lists. `events` produces the event
+//! stream. `cluster_metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads
+//! come from the replica, writes are commands.
 
 mod admission;
+mod agent_client;
+mod cluster_metrics;
 mod events;
-mod files;
 mod filter;
 mod http;
-mod metrics;
 mod regexp;
 mod routes;
-#[cfg(test)]
-mod scene;
+mod serve;
 mod settings;
+mod shapes;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -37,10 +40,11 @@ use telemetry::metrics::catalogue::{AGENT_HTTP_CONNECTIONS, API_CONNECTIONS};
 use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
+use wire::{Refusal, RefusalKind};
 
+use self::cluster_metrics::Metrics;
 use self::events::RecentChanges;
-use self::http::{Error, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
-use self::metrics::Metrics;
+use self::http::{Error, FailureLog, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
 pub use self::settings::Args;
 use self::settings::Limits;
 
@@ -131,6 +135,7 @@ impl Server {
             recent_changes,
             metrics,
             spans: Spans::default(),
+            failure_log: FailureLog::default(),
             bus,
             replica,
             contact,
@@ -140,7 +145,7 @@ impl Server {
             args,
             stop: stop.clone(),
         });
-        let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(routes::serve));
+        let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(serve::serve));
         let mut server = HttpServer::new(app)
             .keep_alive(KEEP_ALIVE)
             .on_connect(|_, extensions| drop(extensions.insert(Connection::opened())))
@@ -222,6 +227,7 @@ struct Api {
     recent_changes: Arc<RecentChanges>,
     metrics: Arc<Metrics>,
     spans: Spans,
+    failure_log: FailureLog,
     process: ProcessId,
     addr: SocketAddr,
     colocated: Colocated,
@@ -243,15 +249,24 @@ impl Api {
     /// Converts the failure of a command into the error for the client.
     fn command_error(&self, error: &CommandError) -> Error {
         match error {
-            CommandError::Refused(refusal) => Error::failed(&*refusal.message),
+            CommandError::Refused(Refusal { kind, message }) => match kind {
+                RefusalKind::NotFound | RefusalKind::Conflict | RefusalKind::Invalid => {
+                    Error::failed(&**message)
+                }
+                RefusalKind::NotReady
+                | RefusalKind::Outdated
+                | RefusalKind::Deposed
+                | RefusalKind::Forbidden
+                | RefusalKind::OutcomeUnknown => Error::unavailable(&**message),
+            },
             CommandError::Unavailable { .. } => {
                 let (_, is_known) = self.contact(true);
                 if !is_known {
-                    return Error::failed(NO_LEADER);
+                    return Error::unavailable(NO_LEADER);
                 }
-                Error::failed(format!("{error}; the command may have been executed nevertheless"))
+                Error::unavailable(format!("{error}; the command may have been executed nevertheless"))
             }
-            CommandError::Unreadable(_) => Error::failed(telemetry::chain(error)),
+            CommandError::Unreadable(_) => Error::unavailable(telemetry::chain(error)),
             CommandError::TooLarge { .. } => Error::too_large(error.to_string()),
         }
     }

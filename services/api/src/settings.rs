@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::admission::{DEFAULT_REGION, Rules};
-use crate::metrics::PublishedMetrics;
+use crate::cluster_metrics::PublishedMetrics;
 
 /// The HTTP API.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,6 +44,10 @@ pub struct Args {
     /// Maximum total count of the task groups of a job.
     #[arg(long, env = "DROVER_JOB_MAX_COUNT", default_value_t = 50_000)]
     pub job_max_count: u32,
+    /// Serve metrics in Prometheus format under /v1/metrics.
+    #[arg(long, env = "DROVER_PROMETHEUS_METRICS", value_name = "BOOL", default_value_t = true,
+        action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub prometheus_metrics: bool,
     /// Publish metrics of nodes' hosts, which are requested from their agents.
     #[arg(long, env = "DROVER_PUBLISH_NODE_METRICS")]
     pub publish_node_metrics: bool,

@@ -7,13 +7,14 @@ use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, 
 use bus::Bus;
 use model::{Epoch, Index, Nanos, Timestamp};
 use state::{FollowEvent, Follower};
+use telemetry::repeats::{Outage, Repeats};
 use telemetry::{attribute, clock, traces};
 use tokio::sync::mpsc;
 use tracing::{Instrument as _, Span};
 use wire::command::{Command, DeploymentFinding, DeploymentStep, UpdateDeployments};
 
+use crate::core::{Settings, Watcher};
 use crate::metrics;
-use crate::watcher::{Settings, Watcher};
 
 /// How long one command is retried. After that the watcher computes its findings anew.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,15 +63,25 @@ pub(crate) async fn write(
     bus: Bus,
     watcher: Addr<DeploymentWatcher>,
 ) {
+    let outage = Outage::default();
     while let Some((write, span)) = writes.recv().await {
         span.in_scope(|| write.findings.iter().for_each(log_finding));
         let result = bus.command(&Command::UpdateDeployments(write), WRITE_TIMEOUT).instrument(span).await;
         let written = match result {
-            Ok(done) => Some(done.index),
+            Ok(done) => {
+                if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
+                    tracing::info!(attempts, lasting_secs, "deployment updates are committed again");
+                }
+                Some(done.index)
+            }
             Err(error) => {
                 metrics::not_written();
                 let error = telemetry::chain(&error);
-                tracing::warn!(error, "cannot commit deployment updates");
+                if let Some(Repeats { attempts, lasting_secs, .. }) =
+                    outage.failed(&error, clock::monotonic())
+                {
+                    tracing::warn!(error, attempts, lasting_secs, "cannot commit deployment updates");
+                }
                 None
             }
         };

@@ -2,19 +2,19 @@
 //! progress deadlines (N-14).
 //!
 //! One process at a time is active, under a lease that the plan applier grants. The others wait for the lease with warm
-//! replicas. [`rollout`] decides the next step of one deployment from a state, [`watcher`] decides when to check which
-//! deployment, and the applier verifies each step against the newest state. The scheduler creates deployments, places their
-//! batches and marks them successful. Promotion, pausing and rollback to an older version are not built yet.
+//! replicas. The core, [`Watcher`], decides when to check which deployment, [`rollout`] decides the next step of one
+//! deployment from a state, and the applier verifies each step against the newest state. The scheduler creates deployments,
+//! places their batches and marks them successful. Promotion, pausing and rollback to an older version are not built yet.
 
 mod actor;
 mod agenda;
+mod core;
 mod metrics;
 mod rollout;
 #[cfg(test)]
-mod scene;
+mod testing;
 #[cfg(test)]
 mod tests;
-mod watcher;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::{DeploymentWatcher, StopOnDrop};
-use crate::watcher::{Settings, Watcher};
+use crate::core::{Settings, Watcher};
 
 /// The tables that the watcher reads.
 pub const SCOPE: Scope =

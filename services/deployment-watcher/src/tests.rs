@@ -6,8 +6,8 @@ use model::eval::EvalStatus;
 use model::{Index, Nanos};
 use wire::command::DeploymentStep;
 
-use crate::scene::{BATCH_DELAY, Scene, alloc, never, unlimited};
-use crate::watcher::{Settings, Watcher};
+use crate::core::{Settings, Watcher};
+use crate::testing::{BATCH_DELAY, Scene, alloc, never, unlimited};
 
 #[test]
 fn healthy_allocations_move_a_deployment_on_once() {

@@ -9,12 +9,13 @@ use model::eval::EvalStatus;
 use model::job::JobType;
 use model::{Epoch, Index, Nanos, Timestamp};
 use state::{FollowEvent, Follower};
+use telemetry::repeats::{Outage, Repeats};
 use telemetry::{attribute, clock, traces};
 use tokio::sync::{mpsc, oneshot};
 use wire::broker::{Delivery, EvalLeaseAction, EvalLeaseRequest};
 use wire::command::{Command, UpdateEvals};
 
-use crate::broker::Broker;
+use crate::core::Broker;
 use crate::metrics;
 use crate::queue::Settings;
 use crate::waiters::{Waiter, Waiters};
@@ -83,6 +84,7 @@ pub(crate) async fn follow(mut follower: Follower, broker: Addr<EvalBroker>) {
 
 /// Sends the broker's commands one at a time.
 pub(crate) async fn write(mut writes: mpsc::Receiver<UpdateEvals>, bus: Bus, broker: Addr<EvalBroker>) {
+    let outage = Outage::default();
     while let Some(write) = writes.recv().await {
         for failed in write.updates.iter().filter(|update| update.status == EvalStatus::Failed) {
             for id in &failed.ids {
@@ -90,10 +92,19 @@ pub(crate) async fn write(mut writes: mpsc::Receiver<UpdateEvals>, bus: Bus, bro
             }
         }
         let written = match bus.command(&Command::UpdateEvals(write), WRITE_TIMEOUT).await {
-            Ok(done) => Some(done.index),
+            Ok(done) => {
+                if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
+                    tracing::info!(attempts, lasting_secs, "evaluation updates are committed again");
+                }
+                Some(done.index)
+            }
             Err(error) => {
                 let error = telemetry::chain(&error);
-                tracing::warn!(error, "cannot commit evaluation updates");
+                if let Some(Repeats { attempts, lasting_secs, .. }) =
+                    outage.failed(&error, clock::monotonic())
+                {
+                    tracing::warn!(error, attempts, lasting_secs, "cannot commit evaluation updates");
+                }
                 None
             }
         };
@@ -153,9 +164,6 @@ impl EvalBroker {
 
     /// Records in the evaluation's trace how long it was in the queue.
     fn trace_wait(&self, delivery: &Delivery, now: Timestamp) {
-        if !traces::are_exported() {
-            return;
-        }
         let Some((eval, waited)) = self.broker.queue().leased(delivery.eval_id) else { return };
         let Some(trace) = &eval.trace else { return };
         traces::in_trace(trace, || tracing::debug!(eval.id = %eval.id, "evaluation leased to a worker"));

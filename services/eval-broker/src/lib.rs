@@ -1,21 +1,21 @@
 //! The evaluation broker: queues evaluations, leases them to scheduler workers, and tracks blocked evaluations.
 //!
 //! One process is active, under a lease that the applier grants; the others wait for that lease and keep their replicas
-//! up to date. All decisions are in [`broker::Broker`], based on the change feed and on the workers' requests; this
+//! up to date. All decisions are in [`Broker`], the core, based on the change feed and on the workers' requests; this
 //! module contains the service around it. The broker holds no state that must survive it: the state contains all
 //! evaluations and the unblock records, and the applier refuses the plan of a second worker. Periodic jobs are not
 //! launched yet.
 
 mod actor;
 mod blocked;
-pub mod broker;
+pub mod core;
 mod metrics;
 #[cfg(test)]
 mod properties;
 mod queue;
-#[cfg(test)]
-mod scene;
 mod serve;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 pub mod waiters;
@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
 use crate::actor::{EvalBroker, StopOnDrop};
-use crate::broker::Broker;
+use crate::core::Broker;
 pub use crate::queue::{Finished, Settings};
 
 /// The part of the state that the broker reads.

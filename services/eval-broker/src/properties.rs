@@ -10,8 +10,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::broker::{Delivery, EvalLeaseAction};
 
-use crate::broker::Broker;
-use crate::scene::{self, Scene, blocked, eval, number};
+use crate::core::Broker;
+use crate::testing::{self, Scene, blocked, eval, number};
 
 const CLASSES: [&str; 3] = ["a", "b", "c"];
 /// Evaluations of a scene are identified by one byte. Follow-ups of failed ones have other ids.
@@ -143,7 +143,7 @@ impl History {
 
     fn finish(&mut self, id: EvalId, status: EvalStatus, seen: Index, created: Option<Evaluation>) {
         // Follow-ups of failed evaluations have ids that a scene cannot name; they are not finished here.
-        if scene::id(number(id)) == id {
+        if testing::id(number(id)) == id {
             self.scene.finish_from(number(id), status, seen, created.into_iter().collect());
         }
     }
@@ -152,7 +152,7 @@ impl History {
         let pending: Vec<EvalId> = self
             .live()
             .iter()
-            .filter(|eval| eval.status == EvalStatus::Pending && scene::id(number(eval.id)) == eval.id)
+            .filter(|eval| eval.status == EvalStatus::Pending && testing::id(number(eval.id)) == eval.id)
             .map(|eval| eval.id)
             .collect();
         if !pending.is_empty() {

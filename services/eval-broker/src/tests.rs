@@ -24,7 +24,7 @@ use wire::envelope::{HEADER_KIND, HEADER_VERSION};
 use wire::{RefusalKind, Role, Subject, Wire as _};
 
 use super::{Args, run};
-use crate::scene::{eval, id};
+use crate::testing::{eval, id};
 
 /// Makes a test fail instead of hang.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bus::{Bus, CommandError};
 use model::{Epoch, Index, NodeId};
-use telemetry::attribute;
+use telemetry::repeats::{Outage, Repeats};
 use telemetry::traces::{self, Joined};
+use telemetry::{attribute, clock};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -120,6 +121,7 @@ async fn send_batches<T>(
     command: impl Fn(Vec<(NodeId, T)>) -> Command,
 ) {
     let mut send_at = Instant::now();
+    let outage = Outage::default();
     while let Some(first) = queue.recv().await {
         let mut bytes = first.bytes;
         let mut batch = vec![first];
@@ -136,14 +138,28 @@ async fn send_batches<T>(
             batch.into_iter().map(|one| ((one.node, one.body), (one.node, one.reply))).unzip();
         let span = span(name, &spans);
         let answer = bus.command(&command(messages), COMMAND_TIMEOUT).instrument(span).await;
-        if let Err(error) = &answer {
-            tracing::warn!(error = telemetry::chain(error), "cannot commit a batch of node messages");
-        }
+        log_outcome(&outage, &answer);
         let (outcome, refused) = outcome_of(answer);
         for (node, reply) in replies {
             let outcome = if refused.contains(&node) { Err(not_ready()) } else { outcome.clone() };
             // Fails if the node has stopped waiting. The node repeats its message.
             let _ = reply.send(outcome);
+        }
+    }
+}
+
+fn log_outcome(outage: &Outage, answer: &Result<Done, CommandError>) {
+    match answer {
+        Ok(_) => {
+            if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
+                tracing::info!(attempts, lasting_secs, "node messages are committed again");
+            }
+        }
+        Err(error) => {
+            let error = telemetry::chain(error);
+            if let Some(Repeats { attempts, lasting_secs, .. }) = outage.failed(&error, clock::monotonic()) {
+                tracing::warn!(error, attempts, lasting_secs, "cannot commit a batch of node messages");
+            }
         }
     }
 }

@@ -8,13 +8,13 @@
 
 mod actor;
 mod batch;
-pub mod heartbeats;
+pub mod core;
 mod listen;
 mod metrics;
 mod refusals;
-#[cfg(test)]
-mod scene;
 mod serve;
+#[cfg(test)]
+mod testing;
 mod wake;
 pub mod work;
 mod work_trace;
@@ -36,7 +36,7 @@ use wire::Subject;
 
 use crate::actor::{Activate, NodeTracker, StandBy, StopOnDrop};
 use crate::batch::Batcher;
-use crate::heartbeats::{Heartbeats, Settings};
+use crate::core::{Heartbeats, Settings};
 use crate::listen::Standby;
 use crate::serve::{REQUESTS_MAX, Server};
 

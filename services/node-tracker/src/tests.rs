@@ -22,7 +22,7 @@ use wire::node::{
 use wire::{Refusal, RefusalKind, Role, Subject, Wire};
 
 use super::{Args, run};
-use crate::scene::{alloc, commit, job, node, node_spec, placed, ready, secret};
+use crate::testing::{alloc, commit, job, node, node_spec, placed, ready, secret};
 
 /// Turns a test that hangs into one that fails.
 const PATIENCE: Duration = Duration::from_secs(60);

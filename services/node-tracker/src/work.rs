@@ -183,7 +183,7 @@ mod tests {
     use state::State;
 
     use super::*;
-    use crate::scene::{alloc, job, node, placed, ready, state};
+    use crate::testing::{alloc, job, node, placed, ready, state};
 
     const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
 
@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn after(mut state: State, change: Change) -> State {
-        let set = crate::scene::following(&state, vec![change]);
+        let set = crate::testing::following(&state, vec![change]);
         state.apply(&set).unwrap();
         state
     }

@@ -12,6 +12,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use model::keyring::RootKey;
 use model::{Index, RootKeyId, Text, Timestamp};
 use telemetry::clock;
+use telemetry::repeats::{Outage, Repeats};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{AddRootKey, Command};
 
@@ -38,8 +39,12 @@ impl Keyring {
 
 /// Retries until there is a key.
 async fn ensure_key_with_retries(context: Context) {
+    let outage = Outage::default();
     while let Err(error) = ensure_key(&context).await {
-        tracing::warn!(error = format!("{error:#}"), "cannot create the cluster's signing key");
+        let error = format!("{error:#}");
+        if let Some(Repeats { attempts, lasting_secs, .. }) = outage.failed(&error, clock::monotonic()) {
+            tracing::warn!(error, attempts, lasting_secs, "cannot create the cluster's signing key");
+        }
         tokio::time::sleep(RETRY).await;
     }
 }

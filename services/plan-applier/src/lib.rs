@@ -1,13 +1,13 @@
 //! The plan applier: the only process that writes the state. It turns commands into change sets, commits many change sets
 //! in one transaction, and only then publishes them and answers the commands (`docs/architecture/commit-path.md`).
 //!
-//! [`judge`] decides without I/O what a command does. [`applier`] decides when results are written and answered. [`active`]
-//! runs both while this process is the active applier; [`standby`] runs before that. The crate `store` writes commits to
-//! the database; `bus` carries messages.
+//! [`judge`] decides without I/O what a command does. The core, [`Applier`](crate::core::Applier), decides when results are
+//! written and answered. [`actor`] runs both while this process is the active applier; [`standby`] runs before that. The
+//! crate `store` writes commits to the database; `bus` carries messages.
 
-mod active;
-pub mod applier;
+mod actor;
 mod batch;
+pub mod core;
 mod garbage;
 mod intake;
 pub mod judge;
@@ -50,24 +50,40 @@ pub(crate) struct Context {
     pub(crate) stop: CancellationToken,
 }
 
+/// A database with the schema that this program needs, and the applier's access to it.
+#[derive(Debug)]
+pub struct Prepared {
+    writer: Writer,
+    database: Database,
+}
+
+/// Waits for the database and migrates its schema. A replica in the same process can be loaded only after that.
+///
+/// # Errors
+/// If the database is not ready in time, or cannot be migrated.
+pub async fn prepare(store: &store::Args) -> Result<Prepared, store::Error> {
+    let writer = Writer::connect(store).await?;
+    writer.migrate().await?;
+    let database = Database::connect(store).await?;
+    Ok(Prepared { writer, database })
+}
+
 /// Waits until no other applier is active, then applies commands until another applier takes over; repeats this until
 /// `stop`.
 ///
 /// If the database may not be written to before an operator accepts it, waits for that.
 ///
 /// # Errors
-/// If the database cannot be reached at startup.
+/// If a subscription to NATS fails.
 pub async fn run(
     args: Args,
-    store: store::Args,
+    prepared: Prepared,
     bus: Bus,
     replica: Arc<Replica>,
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let writer = Writer::connect(&store).await?;
-    writer.migrate().await?;
-    let database = Database::connect(&store).await?;
+    let Prepared { writer, database } = prepared;
     let context = Context { bus, replica, database, writer, garbage: args, process, stop };
     // Runs on the multi-threaded runtime, whatever the caller runs on, because judging takes milliseconds. The task is
     // never dropped while work is under way.
@@ -82,7 +98,7 @@ async fn run_until_stopped(context: Context) -> anyhow::Result<()> {
     loop {
         let Some(takeover) = standby::take_over(&context).await? else { return Ok(()) };
         // Boxed, because it holds several states, which would otherwise be part of every enclosing future.
-        if let Some(error) = Box::pin(active::run(&context, takeover)).await? {
+        if let Some(error) = Box::pin(actor::run(&context, takeover)).await? {
             refusing::until_accepted(&context, &error).await?;
         }
         if context.stop.is_cancelled() {

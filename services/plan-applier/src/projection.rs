@@ -9,6 +9,7 @@ use model::change::ChangeSet;
 use state::{Snapshot, State};
 use store::{Database, Error, Projector, Tail};
 use telemetry::clock;
+use telemetry::repeats::{Outage, Repeats};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -118,12 +119,12 @@ impl Projection {
 
 async fn run(projection: Arc<Projection>, database: Database, projector: Projector, at: Snapshot) {
     let end = projection.end.clone();
-    let tables = Tables { projection, database, projector };
+    let tables = Tables { projection, database, projector, outage: Outage::default() };
     let work = async {
         let sets = loop {
             match tables.missing_sets(at.index()).await {
                 Ok(sets) => break sets,
-                Err(error) => pause_after(error).await?,
+                Err(error) => tables.pause_after(error).await?,
             }
         };
         let mut batch = ProjectionBatch { sets, after: State::clone(&at), write_time: Duration::ZERO };
@@ -150,6 +151,8 @@ struct Tables {
     projection: Arc<Projection>,
     database: Database,
     projector: Projector,
+    /// Limits the lines about failures.
+    outage: Outage,
 }
 
 impl Tables {
@@ -158,17 +161,18 @@ impl Tables {
         let ProjectionBatch { mut sets, mut after, write_time } = batch;
         loop {
             let Err(error) = self.projector.project(&sets, &after, write_time).await else {
+                self.succeeded();
                 return Ok(after);
             };
             let is_gap = matches!(error, Error::Gap { .. });
-            pause_after(error).await?;
+            self.pause_after(error).await?;
             // The newer change sets are written as well, because only the newest state of each object counts.
             self.projection.append_to(&mut sets, &mut after);
             if is_gap {
                 // The database crashed and lost projections that were not durable. The log has all change sets.
                 match self.missing_sets(after.index()).await {
                     Ok(all) => sets = all,
-                    Err(error) => pause_after(error).await?,
+                    Err(error) => self.pause_after(error).await?,
                 }
             }
         }
@@ -181,7 +185,7 @@ impl Tables {
                 return Ok(batch);
             }
             match self.missing_sets(reached.index()).await {
-                Ok(lost) if lost.is_empty() => {}
+                Ok(lost) if lost.is_empty() => self.succeeded(),
                 Ok(lost) => {
                     tracing::warn!(
                         reached = reached.index().0,
@@ -190,7 +194,7 @@ impl Tables {
                     );
                     return Ok(ProjectionBatch { sets: lost, after: reached, write_time: Duration::ZERO });
                 }
-                Err(error) => pause_after(error).await?,
+                Err(error) => self.pause_after(error).await?,
             }
         }
     }
@@ -212,14 +216,23 @@ impl Tables {
         }
         Ok(sets)
     }
-}
 
-/// Logs an error and pauses. Returns the error if this applier was deposed, because no retry can succeed then.
-async fn pause_after(error: Error) -> Result<(), Error> {
-    if matches!(error, Error::Deposed { .. }) {
-        return Err(error);
+    /// Logs an error and pauses. Returns the error if this applier was deposed, because no retry can succeed then.
+    async fn pause_after(&self, error: Error) -> Result<(), Error> {
+        if matches!(error, Error::Deposed { .. }) {
+            return Err(error);
+        }
+        let error = telemetry::chain(&error);
+        if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.failed(&error, clock::monotonic()) {
+            tracing::warn!(error, attempts, lasting_secs, "cannot bring the object tables up to date");
+        }
+        tokio::time::sleep(RETRY).await;
+        Ok(())
     }
-    tracing::warn!(error = telemetry::chain(&error), "cannot bring the object tables up to date");
-    tokio::time::sleep(RETRY).await;
-    Ok(())
+
+    fn succeeded(&self) {
+        if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.succeeded(clock::monotonic()) {
+            tracing::info!(attempts, lasting_secs, "the object tables are brought up to date again");
+        }
+    }
 }

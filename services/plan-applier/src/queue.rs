@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-use wire::command::Command;
+use wire::command::Class;
 
 /// Maximum number of waiting commands. Further ones are told to retry.
 pub(crate) const WAITING_MAX: usize = 16_384;
@@ -20,51 +20,6 @@ const BATCH_BYTES: usize = 4 << 20;
 const BATCH_COMMANDS_MAX: usize = 1024;
 /// A plan that was passed over by this many batches is next, whatever its priority.
 const PASSED_OVER_MAX: u64 = 4;
-
-/// Commands that share an order, and a share of each batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// Commands of the node-tracker, and others about nodes.
-    Nodes,
-    /// Plans; those of higher priority come first.
-    Plans {
-        /// The evaluation's priority.
-        priority: u16,
-    },
-    /// All other commands.
-    Rest,
-}
-
-impl Class {
-    /// The class of a command.
-    pub(crate) fn of(command: &Command) -> Self {
-        match command {
-            Command::RegisterNode(_)
-            | Command::UpdateNodes(_)
-            | Command::ReportAllocs(_)
-            | Command::DeregisterNodes(_)
-            | Command::SetEligibility(_)
-            | Command::EvaluateNode(_) => Self::Nodes,
-            Command::SubmitPlan(submit) => Self::Plans { priority: submit.plan.priority },
-            Command::RegisterJob(_)
-            | Command::DeregisterJob(_)
-            | Command::EvaluateJob(_)
-            | Command::Transition(_)
-            | Command::UpdateEvals(_)
-            | Command::DeleteEvals(_)
-            | Command::UpdateDeployments(_)
-            | Command::FailDeployment(_)
-            | Command::CollectGarbage(_)
-            | Command::SetNamespace(_)
-            | Command::DeleteNamespace(_)
-            | Command::SetNodePool(_)
-            | Command::DeleteNodePool(_)
-            | Command::SetSchedulerConfig(_)
-            | Command::AddRootKey(_)
-            | Command::TakeLease(_) => Self::Rest,
-        }
-    }
-}
 
 /// The queue has no room for another command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

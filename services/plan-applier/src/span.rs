@@ -9,7 +9,7 @@ use telemetry::attribute;
 use telemetry::traces::{self, Joined};
 use tracing::Span;
 
-use crate::applier::Write;
+use crate::core::Write;
 
 /// The span of a write, and the context that the spans of its commands link to. The context is `None` if the span is a
 /// child of a command's span.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use state::Replica;
 use store::{Error, LogSize, Writer};
+use telemetry::clock;
+use telemetry::repeats::{Outage, Repeats};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{Context, metrics};
@@ -40,10 +42,14 @@ impl Trimming {
 
 async fn maintain(writer: Writer, replica: Arc<Replica>, is_full: Arc<AtomicBool>) {
     let mut is_held_up = false;
+    let outage = Outage::default();
     loop {
-        let now = telemetry::clock::now().max(replica.snapshot().at());
+        let now = clock::now().max(replica.snapshot().at());
         match writer.maintain_log(now).await {
             Ok(log) => {
+                if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
+                    tracing::info!(attempts, lasting_secs, "the log is maintained again");
+                }
                 metrics::log_size(&log);
                 log_transitions(&log, is_full.swap(log.is_full, Ordering::Relaxed), is_held_up);
                 is_held_up = log.held_up > 0;
@@ -54,7 +60,12 @@ async fn maintain(writer: Writer, replica: Arc<Replica>, is_full: Arc<AtomicBool
                 tracing::debug!(error = telemetry::chain(&error), "postponed the maintenance of the log");
             }
             Err(error) => {
-                tracing::warn!(error = telemetry::chain(&error), "cannot maintain the log");
+                let error = telemetry::chain(&error);
+                if let Some(Repeats { attempts, lasting_secs, .. }) =
+                    outage.failed(&error, clock::monotonic())
+                {
+                    tracing::warn!(error, attempts, lasting_secs, "cannot maintain the log");
+                }
             }
         }
         tokio::time::sleep(INTERVAL).await;

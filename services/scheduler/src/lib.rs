@@ -148,6 +148,6 @@ impl Workers {
 }
 
 #[cfg(test)]
-mod scene;
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -108,7 +108,7 @@ mod tests {
     use state::View;
 
     use super::*;
-    use crate::scene::{DEMAND, eval, following, job, node, placements, ready};
+    use crate::testing::{DEMAND, eval, following, job, node, placements, ready};
 
     /// Two nodes and a job.
     fn cluster() -> State {

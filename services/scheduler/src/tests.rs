@@ -21,7 +21,7 @@ use wire::command::{Answer, Command, Done, PlanResult, PlanVerdict, SubmitPlan};
 use wire::{Role, Subject};
 
 use super::{Args, Workers};
-use crate::scene::{self, eval};
+use crate::testing::{self, eval};
 use crate::worker::Schedule;
 
 /// Makes a test fail instead of hang.
@@ -62,7 +62,7 @@ impl Scene {
         let commands = services.serve(Subject::EVERY_COMMAND).await.unwrap();
 
         let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
-        replica.apply(vec![Arc::new(scene::following(&State::default(), changes))]).unwrap();
+        replica.apply(vec![Arc::new(testing::following(&State::default(), changes))]).unwrap();
         let stop = CancellationToken::new();
         let bus = soon(Bus::connect(&args(Role::Scheduler), Role::Scheduler)).await.unwrap();
         let settings = Args { workers: Some(2), schedulers: JobType::ALL.to_vec() };
@@ -72,7 +72,7 @@ impl Scene {
     }
 
     fn apply(&self, changes: Vec<Change>) {
-        let following = scene::following(&self.replica.snapshot(), changes);
+        let following = testing::following(&self.replica.snapshot(), changes);
         self.replica.apply(vec![Arc::new(following)]).unwrap();
     }
 
@@ -160,7 +160,7 @@ async fn an_evaluation_is_attempted_until_its_plan_is_taken_whole() {
     assert_eq!((third.plan.snapshot_index, third.plan.priority), (Index(5), 1));
 
     // The next message must be about the next evaluation.
-    let failing = Evaluation { priority: FAILING, ..scene::eval(2) };
+    let failing = Evaluation { priority: FAILING, ..testing::eval(2) };
     scene.apply(vec![created(&failing)]);
     scene.deliver(&failing, 6, 60_000).await;
     assert_eq!(scene.lease_action(true).await, EvalLeaseAction::Fail);
@@ -213,8 +213,9 @@ async fn nothing_is_taken_while_workers_rest() {
 async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
     // Two nodes, each with capacity for two jobs. The first two jobs fill the best node, the next two the other one.
     let evals = [1, 2, 3, 4, 5].map(eval);
-    let jobs = (1..=5).map(|number| Change::Job(Arc::new(scene::job(number))));
-    let changes = [scene::ready(1), scene::ready(2)].into_iter().chain(jobs).chain(evals.iter().map(created));
+    let jobs = (1..=5).map(|number| Change::Job(Arc::new(testing::job(number))));
+    let changes =
+        [testing::ready(1), testing::ready(2)].into_iter().chain(jobs).chain(evals.iter().map(created));
     let mut scene = Scene::with(changes.collect(), scheduling::schedule).await;
     let mut unanswered = Vec::new();
     let mut chosen: Vec<NodeId> = Vec::new();

@@ -89,8 +89,7 @@ pub(crate) async fn work(shared: Arc<Shared>, delivery: Delivery, permit: OwnedS
             let _ = send_lease_action(&shared.bus, delivery, EvalLeaseAction::GiveBack).await;
             metrics::given_back(why.as_str(), begun.elapsed());
         }
-        End::Failed(error) => {
-            tracing::error!(eval.id = %delivery.eval_id, error, "cannot process the evaluation");
+        End::Failed(_) => {
             let begun = clock::monotonic();
             let _ = send_lease_action(&shared.bus, delivery, EvalLeaseAction::Fail).await;
             metrics::given_back("failed", begun.elapsed());
@@ -138,12 +137,15 @@ async fn process(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphor
             ]
         });
     }
-    let span = span(&eval);
-    let end = run_attempts(shared, delivery, permit).instrument(span.clone()).await;
-    if let End::Failed(error) = &end {
-        traces::fail(&span, "panic", error);
-    }
-    end
+    let attempts = async {
+        let end = run_attempts(shared, delivery, permit).await;
+        if let End::Failed(error) = &end {
+            traces::fail(&Span::current(), "panic", error);
+            tracing::error!(eval.id = %delivery.eval_id, error, "cannot process the evaluation");
+        }
+        end
+    };
+    traces::follow(eval.trace, attempts.instrument(span(&eval))).await
 }
 
 async fn run_attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphorePermit>) -> End {

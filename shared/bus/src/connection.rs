@@ -13,6 +13,7 @@ use telemetry::clock;
 use telemetry::metrics::catalogue::{BUS_CONNECTIONS_LOST, BUS_CONNECTIONS_MADE, BUS_SLOW_CONSUMER};
 use tokio::sync::watch;
 use wire::envelope::COMMAND_BYTES_MAX;
+use wire::metrics::ProcessMetrics;
 use wire::{Inbox, Role, Subject, Wire};
 
 use crate::args::{Address, Args};
@@ -22,6 +23,8 @@ use crate::diagnostics::Diagnostics;
 use crate::envelope;
 use crate::error::Error;
 use crate::identity::{self, Identity};
+use crate::lease_status::LeaseStatuses;
+use crate::refusals::Refusals;
 
 /// A server that sends nothing for two of these intervals is given up.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -49,8 +52,13 @@ struct Inner {
     client: Client,
     link: watch::Receiver<Link>,
     contact: Contact,
+    leases: LeaseStatuses,
     /// The settings that it was opened with.
     settings: Settings,
+    /// The last metrics that this process has published.
+    own_metrics: watch::Sender<Option<Arc<ProcessMetrics>>>,
+    /// A subscription in the inbox of the role, to which nothing is sent.
+    _inbox: Option<Subscriber>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +66,7 @@ struct Settings {
     args: Args,
     role: Role,
     agent_of: Option<NodeId>,
+    refusals: Arc<Refusals>,
 }
 
 /// Yields each time that the connection is made again. Messages that were sent to this process before that are lost.
@@ -94,7 +103,7 @@ impl Bus {
     /// # Errors
     /// If the settings cannot be used. A server that is not reachable yet is not an error: the call waits for it.
     pub async fn connect(args: &Args, role: Role) -> Result<Self, Error> {
-        Self::open(Settings { args: args.clone(), role, agent_of: None }).await
+        Self::open(Settings { args: args.clone(), role, agent_of: None, refusals: Arc::default() }).await
     }
 
     /// Connects the agent of a node. Its credentials permit it to read only responses to its own node. Otherwise as
@@ -103,7 +112,8 @@ impl Bus {
     /// # Errors
     /// As [`Self::connect`], and if the credentials are those of another node.
     pub async fn connect_agent(args: &Args, node: NodeId) -> Result<Self, Error> {
-        Self::open(Settings { args: args.clone(), role: Role::Agent, agent_of: Some(node) }).await
+        let (args, refusals) = (args.clone(), Arc::default());
+        Self::open(Settings { args, role: Role::Agent, agent_of: Some(node), refusals }).await
     }
 
     /// The role of this process.
@@ -117,10 +127,11 @@ impl Bus {
     }
 
     async fn open(settings: Settings) -> Result<Self, Error> {
-        let Settings { args, role, agent_of } = &settings;
+        let Settings { args, role, agent_of, .. } = &settings;
         let agent_of = *agent_of;
         let identity = Identity::of(args, agent_of)?;
-        let diagnostics = Arc::new(Diagnostics::new(identity.clone(), args.ca.clone()));
+        let refusals = Arc::clone(&settings.refusals);
+        let diagnostics = Arc::new(Diagnostics::new(identity.clone(), args.ca.clone(), refusals));
         let inbox = agent_of.map_or(Inbox::Service(*role), Inbox::Node);
         let (link, link_state) = watch::channel(Link::default());
         let is_first = AtomicBool::new(true);
@@ -168,7 +179,21 @@ impl Bus {
         }
         let servers: Vec<ServerAddr> = args.servers.iter().map(Address::server).collect();
         let client = options.connect(servers).await?;
-        let bus = Self(Arc::new(Inner { client, link: link_state, contact: Contact::default(), settings }));
+        // NATS tells on each new connection whether it permits the responses to requests. Without this subscription, only
+        // the first request would show it. An agent sends one at once.
+        let inbox = match agent_of {
+            Some(_) => None,
+            None => Some(subscribed(&client, client.new_inbox()).await?),
+        };
+        let bus = Self(Arc::new(Inner {
+            client,
+            link: link_state,
+            contact: Contact::default(),
+            leases: LeaseStatuses::default(),
+            settings,
+            own_metrics: watch::Sender::new(None),
+            _inbox: inbox,
+        }));
         tokio::spawn(check_max_payload(Arc::downgrade(&bus.0), bus.link()));
         bus.connected().await;
         // After a flush, the client has received the server's settings.
@@ -180,6 +205,11 @@ impl Bus {
     /// request ids are derived from it.
     pub fn contact(&self) -> Contact {
         self.0.contact.clone()
+    }
+
+    /// The leases of this process.
+    pub fn leases(&self) -> &LeaseStatuses {
+        &self.0.leases
     }
 
     /// A new request id: a UUIDv7 with the cluster's time ([`Contact::cluster_now`]).
@@ -196,6 +226,22 @@ impl Bus {
         Some(lost_at.map(|at| at.elapsed()).unwrap_or_default())
     }
 
+    /// What NATS does not permit to this process although most of its work depends on it; `None` if there is no such thing
+    /// on the current connections.
+    pub fn refused(&self) -> Option<String> {
+        self.0.settings.refusals.describe()
+    }
+
+    /// The metrics that this process publishes ([`metrics::publish`](crate::metrics::publish)), also while NATS refuses
+    /// them or is not connected.
+    pub fn own_metrics(&self) -> watch::Receiver<Option<Arc<ProcessMetrics>>> {
+        self.0.own_metrics.subscribe()
+    }
+
+    pub(crate) fn set_own_metrics(&self, metrics: Arc<ProcessMetrics>) {
+        self.0.own_metrics.send_replace(Some(metrics));
+    }
+
     /// Yields each time that the connection is made again, from now on.
     pub(crate) fn reconnections(&self) -> Reconnections {
         let link = self.link();
@@ -208,20 +254,28 @@ impl Bus {
     /// # Errors
     /// If the message is too large, or there is no connection. Nothing is queued for later.
     pub async fn publish<T: Wire>(&self, subject: Subject, body: &T) -> Result<(), Error> {
+        self.publish_with_headers(subject, envelope::headers::<T>(), body).await
+    }
+
+    /// The same with these headers.
+    pub(crate) async fn publish_with_headers<T: Wire>(
+        &self,
+        subject: Subject,
+        headers: HeaderMap,
+        body: &T,
+    ) -> Result<(), Error> {
         let body = Bytes::from(wire::encode(body));
         if !self.is_connected() {
             return Err(Error::Disconnected);
         }
         self.check_size(body.len())?;
-        self.send(subject.to_string(), None, envelope::headers::<T>(), body).await
+        self.send(subject.to_string(), None, headers, body).await
     }
 
     /// Subscribes to a subject. Messages that are sent over this connection after this call reach the subscription. It
     /// is made again on every new connection.
     pub(crate) async fn subscribe(&self, subject: &str) -> Result<Subscriber, Error> {
-        let subscriber = self.client().subscribe(subject.to_owned()).await;
-        let subscriber =
-            subscriber.map_err(|source| Error::Subscribe { subject: subject.to_owned(), source })?;
+        let subscriber = subscribed(self.client(), subject.to_owned()).await?;
         let _ = self.flush().await;
         Ok(subscriber)
     }
@@ -298,12 +352,16 @@ impl Bus {
     }
 }
 
+/// Subscribes to a subject.
+async fn subscribed(client: &Client, subject: String) -> Result<Subscriber, Error> {
+    client.subscribe(subject.clone()).await.map_err(|source| Error::Subscribe { subject, source })
+}
+
 /// Records an event of the client.
 fn handle_event(link: &watch::Sender<Link>, diagnostics: &Diagnostics, event: Event) {
     match event {
         Event::Connected => {
             BUS_CONNECTIONS_MADE.add(1);
-            tracing::info!("connected to NATS");
             diagnostics.connected();
             link.send_modify(|link| *link = Link { made: link.made + 1, ..*link });
         }

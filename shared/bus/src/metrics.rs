@@ -1,6 +1,7 @@
 //! Metrics messages: converts the recorded series of a process to a message, and a message back to series.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Epoch, ProcessId, Text};
@@ -41,8 +42,10 @@ pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: Cancellatio
         metrics::observe(service);
         let mut snapshot = snapshot(service, process, &metrics::snapshot_and_reset_window());
         (snapshot.sequence, snapshot.is_last) = (sequence, is_last);
+        let snapshot = Arc::new(snapshot);
+        bus.set_own_metrics(Arc::clone(&snapshot));
         // Without a connection this fails. The next snapshot then contains the same data and more.
-        let _ = bus.publish(subject, &snapshot).await;
+        let _ = bus.publish(subject, &*snapshot).await;
         if is_last {
             let _ = tokio::time::timeout(LAST_WITHIN, bus.flush()).await;
             return;

@@ -12,6 +12,7 @@ use telemetry::metrics::catalogue::{
     BUS_DROPPED, BUS_EXPIRED, BUS_FORBIDDEN, BUS_FOREIGN_REPLIES, BUS_UNREADABLE, RPC_REQUEST,
     RPC_REQUEST_ERROR,
 };
+use telemetry::repeats::{Limiter, Repeats};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{Instrument as _, Span};
 use wire::inbox::is_answered_at;
@@ -24,9 +25,9 @@ use crate::{envelope, span};
 /// Maximum number of requests in the queue of a service. Further requests are dropped, and their senders repeat them
 /// after a timeout. The queue is large enough for all nodes of a large cluster at once.
 const QUEUE_MAX: usize = 32_768;
-/// Every message that cannot be decoded or is not permitted is counted, but for each subject at most one in this
-/// interval is logged.
-const REFUSED_LOGGED_EVERY: Duration = Duration::from_secs(60);
+/// Every message that cannot be decoded or is not permitted is counted, but for each subject and reason only so many are
+/// logged in a minute.
+const REFUSED_LINES_MAX: u32 = 1;
 
 /// Messages on a subject, in the order of their arrival. Dropping it ends the subscription.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct Requests {
 #[derive(Debug)]
 struct ServedSubject {
     subject: String,
-    refusal_logged: Mutex<Option<Instant>>,
+    refused: Mutex<Limiter<&'static str>>,
 }
 
 /// A received message, usually a request that expects a response. Responding to a message that expects no response does
@@ -79,8 +80,8 @@ impl Queue {
     /// Creates the queue of a subject, and its receiving end. Responses are sent over `bus`.
     pub(crate) fn new(bus: Bus, subject: &str) -> (Self, Requests) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let served =
-            Arc::new(ServedSubject { subject: subject.to_owned(), refusal_logged: Mutex::new(None) });
+        let refused = Mutex::new(Limiter::new(REFUSED_LINES_MAX));
+        let served = Arc::new(ServedSubject { subject: subject.to_owned(), refused });
         (Self { bus, sender, served: Arc::clone(&served) }, Requests { queue, served })
     }
 
@@ -154,8 +155,8 @@ impl Requests {
         while let Some(request) = self.next().await {
             // Fails only if the semaphore is closed, which does not happen.
             let permit = Arc::clone(&permits).acquire_owned().await;
-            let span = request.span();
-            let answering = answer(request).instrument(span);
+            let (span, trace) = (request.span(), request.trace());
+            let answering = telemetry::traces::follow(trace, answer(request).instrument(span));
             tokio::spawn(async move {
                 answering.await;
                 drop(permit);
@@ -205,6 +206,11 @@ impl Request {
     /// Whether the sender still waits.
     pub fn is_waited_for(&self) -> bool {
         !self.remaining().is_zero()
+    }
+
+    /// The address of the applier's database, if the message announces a head.
+    pub(crate) fn database(&self) -> Option<&str> {
+        envelope::database(&self.message)
     }
 
     /// The trace that the message belongs to.
@@ -289,8 +295,9 @@ impl Request {
         BUS_UNREADABLE.add_with(1, &[&self.served.subject]);
         RPC_REQUEST_ERROR.add(1);
         let message = telemetry::chain(error);
-        if self.served.should_log() {
-            tracing::warn!(subject = self.subject(), error = message, "cannot decode a message");
+        if let Some(Repeats { suppressed, .. }) = self.served.refused(RefusalKind::Invalid) {
+            let (subject, error) = (self.subject(), &*message);
+            tracing::warn!(subject, error, suppressed, "cannot decode a message");
         }
         self.refuse(Refusal { kind: RefusalKind::Invalid, message: message.into() }).await;
     }
@@ -301,10 +308,11 @@ impl Request {
         RPC_REQUEST_ERROR.add(1);
         let role = Subject::role_of(self.subject()).map_or("unknown", Role::as_str);
         let message = format!("the role {role} may not send {what}");
-        if self.served.should_log() {
+        if let Some(Repeats { suppressed, .. }) = self.served.refused(RefusalKind::Forbidden) {
             tracing::warn!(
                 subject = self.subject(),
                 what,
+                suppressed,
                 "refused a request that the sender's role does not permit"
             );
         }
@@ -343,13 +351,9 @@ impl Request {
 }
 
 impl ServedSubject {
-    fn should_log(&self) -> bool {
-        let now = clock::monotonic();
-        let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = logged.is_none_or(|logged| now.duration_since(logged) >= REFUSED_LOGGED_EVERY);
-        if is_due {
-            *logged = Some(now);
-        }
-        is_due
+    /// Records that a message was refused. Returns what to log about it; `None` if it should not be logged.
+    fn refused(&self, reason: RefusalKind) -> Option<Repeats> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.failed(reason.as_str(), clock::monotonic())
     }
 }

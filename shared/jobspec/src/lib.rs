@@ -133,6 +133,19 @@ pub fn lint(source: &str, file_name: &str) -> Result<(), Error> {
     faults.finish(&sources)
 }
 
+/// The attributes in the text of one or several files with values for variables: their names, and their texts such as
+/// `count = 3`. The value of a name is in the last of its texts. `None` if the text contains anything but attributes in HCL.
+pub fn assignments(text: &str) -> Option<Vec<(String, &str)>> {
+    let attributes = syntax::repeatable_attributes(text).ok()?;
+    let starts = attributes.iter().map(|attribute| attribute.name_at.start);
+    let ends: Vec<usize> = starts.skip(1).chain([text.len()]).collect();
+    let texts = attributes.iter().zip(ends).map(|(attribute, end)| {
+        let text = &text[attribute.name_at.start..end];
+        (attribute.name.clone(), text.trim_end())
+    });
+    Some(texts.collect())
+}
+
 /// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there.
 pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
     let mut json = serde_json::to_value(job).expect("jobs are JSON");

@@ -2,7 +2,8 @@
 //!
 //! The crate consists of plain data and pure functions, without I/O and without a clock. `canonicalise` and `from_api`
 //! convert the JSON types of the API (`api-types`) to domain types, and `to_api` converts them back. The crate `state`
-//! stores the objects and applies changes to them.
+//! stores the objects and applies changes to them. `features` is the list of what is not built, which every crate that
+//! refuses such things can see here.
 
 pub mod alloc;
 mod api;
@@ -14,6 +15,7 @@ pub mod columns;
 pub mod deployment;
 pub mod diff;
 pub mod eval;
+pub mod features;
 pub mod ids;
 pub mod invalid;
 pub mod job;
@@ -23,6 +25,9 @@ mod mirror;
 pub mod node;
 pub mod pattern;
 pub mod plan;
+pub mod small_object;
+mod small_object_list;
+mod table;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -30,14 +35,18 @@ pub mod volume;
 
 pub use canonicalise::{RegistrationDefaults, canonicalise, canonicalise_for_registration};
 pub use ids::{
-    AllocId, DeploymentId, Epoch, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId,
-    ProcessId, RequestId, RootKeyId, VolumeClaimId,
+    AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, NodeId, ProcessId,
+    RequestId,
 };
 pub use invalid::Invalid;
+pub use keyring::RootKeyId;
 pub use map::Map;
+pub use small_object::SmallObject;
+pub use table::Table;
 pub use text::Text;
 pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;
+pub use volume::{HostVolumeId, VolumeClaimId};
 
 /// Whether `value` is the default. Messages and log records omit fields with the default value, because most fields of
 /// most objects have it.

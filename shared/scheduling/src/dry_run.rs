@@ -74,36 +74,14 @@ pub fn dry_run(
 
 /// The job version that registering would create.
 fn registered(existing: Option<&Job>, spec: &Arc<JobSpec>, now: Timestamp) -> Job {
-    let spec = Arc::clone(spec);
-    match existing {
-        Some(existing) => {
-            let index = existing.job_modify_index.next();
-            Job {
-                spec,
-                version: existing.version + 1,
-                stable: false,
-                version_tag: None,
-                submit_time: now,
-                modify_index: index,
-                job_modify_index: index,
-                ..existing.clone()
-            }
-        }
-        None => Job {
-            spec,
-            submit_time: now,
-            create_index: NEW_JOB_INDEX,
-            modify_index: NEW_JOB_INDEX,
-            job_modify_index: NEW_JOB_INDEX,
-            ..Job::default()
-        },
-    }
+    let index = existing.map_or(NEW_JOB_INDEX, |existing| existing.job_modify_index.next());
+    Job::next_version(existing, Arc::clone(spec), index, now)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{NOW, Scene};
+    use crate::testing::{NOW, Scene};
 
     fn try_out(scene: &Scene, edit: impl FnOnce(&mut JobSpec)) -> DryRun {
         let state = scene.state();

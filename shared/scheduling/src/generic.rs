@@ -18,7 +18,6 @@ use crate::reconcile::{
     stopping_on_gone_nodes,
 };
 use crate::steady_state::steady_state;
-use crate::unbuilt::Unbuilt;
 use crate::{Attempt, NewId, Proposal};
 
 /// A group's allocations, with the group's index in the job; `None` if the job does not have the group.
@@ -29,10 +28,6 @@ struct Allocs<'a> {
 }
 
 pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Proposal {
-    attempt_once(attempt, kind, new_id).unwrap_or_else(|missing| outcome::unbuilt(attempt, missing))
-}
-
-fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Result<Proposal, Unbuilt> {
     let state = attempt.state;
     let job = state.job(&attempt.eval.job).filter(|job| !job.spec.stop).map(|job| &**job);
     let pages: Vec<&NodePage> = state.node_pages().collect();
@@ -43,7 +38,7 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     let mut plan = outcome::empty_plan(attempt);
     if let Some(findings) = job.and_then(|job| steady_state(attempt, job, &pages, &rollout)) {
         let findings = Findings { deployment_id: rollout.id(), ..findings };
-        return Ok(Proposal { plan, outcome: outcome::finished(attempt, findings, Vec::new(), new_id) });
+        return Proposal { plan, outcome: outcome::finished(attempt, findings, Vec::new(), new_id) };
     }
     let groups = allocs_by_group(attempt, job);
     let mut stops = StopDraft::default();
@@ -53,7 +48,7 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
     let (findings, created) = match job {
         None => (stop_job(attempt, context, &groups, &mut stops), Vec::new()),
-        Some(job) => place_job(attempt, context, job, groups, &mut rollout, &mut plan, &mut stops, new_id)?,
+        Some(job) => place_job(attempt, context, job, groups, &mut rollout, &mut plan, &mut stops, new_id),
     };
     plan.stops = stops.into_stops();
     let deployment_id = rollout.id();
@@ -66,7 +61,7 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     } else {
         outcome::finished(attempt, findings, created, new_id)
     };
-    Ok(Proposal { plan, outcome })
+    Proposal { plan, outcome }
 }
 
 /// Groups of the job in their order, then groups that only allocations refer to, by name.
@@ -126,17 +121,17 @@ fn place_job<'a>(
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
-) -> Result<(Findings, Vec<Evaluation>), Unbuilt> {
+) -> (Findings, Vec<Evaluation>) {
     let mut placer = Placer::of(attempt.state, context.pages, attempt.eval);
     let version = placer.version(job);
     let mut reconciler = Reconciler { attempt, context, job, placer, version };
-    let mut drafts = reconciler.reconcile(groups, rollout, new_id)?;
+    let mut drafts = reconciler.reconcile(groups, rollout, new_id);
     rollout.conclude(job, drafts.iter().all(|draft| draft.plan.is_complete));
     let reschedules = Reschedules::default();
     let mut placing =
         Placing { attempt, job, placer: reconciler.placer, reschedules, deployment: rollout.active() };
     placing.place(&mut drafts, stops, new_id);
-    Ok(finish(placing, drafts, rollout, plan, stops, new_id))
+    finish(placing, drafts, rollout, plan, stops, new_id)
 }
 
 /// Reconciles a job's groups, with the nodes on which allocations may be updated in place.
@@ -154,7 +149,7 @@ impl<'a> Reconciler<'a> {
         groups: Vec<Allocs<'a>>,
         rollout: &mut Rollout<'a>,
         new_id: NewId<'_>,
-    ) -> Result<Vec<GroupDraft<'a>>, Unbuilt> {
+    ) -> Vec<GroupDraft<'a>> {
         let is_batch = self.job.spec.kind == JobType::Batch;
         let mut drafts = Vec::with_capacity(groups.len());
         for stop in groups.iter().flat_map(|group| stopping_on_gone_nodes(self.context.pages, &group.allocs))
@@ -168,11 +163,11 @@ impl<'a> Reconciler<'a> {
                 continue;
             };
             let group = &self.job.spec.task_groups[index];
-            let plan = self.reconcile_group(index, group, &allocs, rollout, new_id)?;
+            let plan = self.reconcile_group(index, group, &allocs, rollout, new_id);
             let job_group = Some(JobGroup::new(group, &plan));
             drafts.push(GroupDraft { name, plan, job_group });
         }
-        Ok(drafts)
+        drafts
     }
 
     fn reconcile_group(
@@ -182,14 +177,9 @@ impl<'a> Reconciler<'a> {
         allocs: &[AllocRef<'a>],
         rollout: &mut Rollout<'a>,
         new_id: NewId<'_>,
-    ) -> Result<GroupPlan<'a>, Unbuilt> {
+    ) -> GroupPlan<'a> {
         let target = Target { attempt: self.attempt, context: self.context, job: self.job, group };
-        let plan = reconcile(target, allocs, rollout, &mut InPlace { reconciler: self, group_index }, new_id);
-        let has_canaries = group.update.as_ref().is_some_and(|update| update.canary > 0);
-        if has_canaries && !plan.destructive.is_empty() && !self.attempt.rollouts {
-            return Err(Unbuilt("canaries"));
-        }
-        Ok(plan)
+        reconcile(target, allocs, rollout, &mut InPlace { reconciler: self, group_index }, new_id)
     }
 }
 

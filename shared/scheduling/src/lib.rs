@@ -7,7 +7,6 @@
 //! place; `feasible` finds the nodes that satisfy a group's constraints; `rank` scores them; `place` chooses a node for
 //! one placement request at a time; `placing` places whole groups, also in an older version of the job (`downgrade`);
 //! `draft` and `outcome` build the plan and the evaluation's new status; `metrics` updates the placement metrics.
-//! `unbuilt` names features that jobs may ask for and that this crate does not implement.
 
 mod columns;
 mod downgrade;
@@ -24,11 +23,10 @@ mod preempt;
 mod rank;
 mod reconcile;
 mod room;
-#[cfg(test)]
-mod scene;
 mod steady_state;
 mod system;
-mod unbuilt;
+#[cfg(test)]
+mod testing;
 
 pub use dry_run::{DryRun, dry_run};
 

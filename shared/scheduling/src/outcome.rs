@@ -9,7 +9,6 @@ use model::job::JobType;
 use model::plan::{Outcome, Plan};
 use model::{AllocId, DeploymentId, EvalId, Map, Text};
 
-use crate::unbuilt::Unbuilt;
 use crate::{Attempt, NewId, Proposal};
 
 /// Results of an attempt, from which the outcome is built.
@@ -167,16 +166,6 @@ fn limit_text(kind: JobType) -> String {
 pub(crate) fn unknown_trigger(attempt: &Attempt<'_>) -> Proposal {
     let description = format!("scheduler cannot handle '{}' evaluation reason", attempt.eval.trigger);
     empty_proposal(attempt, failed(attempt, description))
-}
-
-/// The proposal for a job that needs a feature which is not implemented.
-pub(crate) fn unbuilt(attempt: &Attempt<'_>, Unbuilt(what): Unbuilt) -> Proposal {
-    empty_proposal(attempt, failed(attempt, unbuilt_text(what)))
-}
-
-/// The status description that names a feature which is not implemented.
-fn unbuilt_text(what: &str) -> Text {
-    format!("not built yet: {what}").into()
 }
 
 fn empty_proposal(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {

@@ -8,7 +8,7 @@ use model::job::{Constraint, DisconnectStrategy, JobType, NetworkResource, Port}
 use model::node::{Eligibility, NodeSpec, NodeStatus};
 use model::{AllocId, Nanos};
 
-use crate::scene::{NOW, Scene};
+use crate::testing::{NOW, Scene};
 
 /// Node 2 is smaller, so packing fills it first.
 fn two_nodes() -> Scene {

@@ -15,24 +15,29 @@ const RECENT_MAX: usize = 4_096;
 /// An ordered map. A clone costs two reference counts and does not see later changes of the original. A key is in one of the
 /// layers only.
 #[derive(Debug, Clone)]
-pub(crate) struct Layered<K: Ord + Clone, V: Clone> {
+pub struct Layered<K: Ord + Clone, V: Clone> {
     recent: BTree<K, V>,
     merged: BTree<K, V>,
 }
 
 impl<K: Ord + Clone, V: Clone> Layered<K, V> {
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The number of entries.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.recent.len() + self.merged.len()
     }
 
     /// The value under `key`.
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    pub fn get(&self, key: &K) -> Option<&V> {
         self.recent.get(key).or_else(|| self.merged.get(key))
     }
 
     /// Sets the value under `key` and returns the previous one.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.merged.contains_key(&key) {
             return self.merged.insert(key, value);
         }
@@ -41,7 +46,7 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
 
     /// Inserts like [`Self::insert`], but `key` must not be in the large tree. This saves the lookup there, which is most of
     /// the cost of an insertion.
-    pub(crate) fn insert_new(&mut self, key: K, value: V) -> Option<V> {
+    pub fn insert_new(&mut self, key: K, value: V) -> Option<V> {
         debug_assert!(!self.merged.contains_key(&key), "a key is in one of the layers only");
         let replaced = self.recent.insert(key, value);
         if self.recent.len() >= RECENT_MAX {
@@ -52,23 +57,23 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
     }
 
     /// Removes the entry under `key` and returns its value.
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         self.recent.remove(key).or_else(|| self.merged.remove(key))
     }
 
     /// All values in the order of their keys.
-    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         MergeIter::new(self.recent.iter(), self.merged.iter()).map(|(_, value)| value)
     }
 
     /// The values with keys in `range`, in order.
-    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = &V> {
+    pub fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = &V> {
         let range = (range.start_bound(), range.end_bound());
         MergeIter::new(self.recent.range(range), self.merged.range(range)).map(|(_, value)| value)
     }
 
     /// Approximate heap memory in bytes, as [`BTree::heap_bytes`].
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         self.recent.heap_bytes() + self.merged.heap_bytes()
     }
 }

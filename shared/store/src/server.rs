@@ -15,12 +15,15 @@ use futures::future::BoxFuture;
 use model::{HistoryId, Index};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
+use telemetry::clock;
+use telemetry::repeats::{Outage, Repeats};
 use tokio::time::{sleep, timeout};
 
 use wire::feed::Head;
 
 use crate::args::{self, Args};
-use crate::error::{Error, database};
+use crate::certificates::{self, CertificateFile};
+use crate::error::{self, Error, database};
 
 /// How many idle connections are kept. More are opened as needed.
 const IDLE_MAX: usize = 2;
@@ -49,6 +52,8 @@ pub(crate) struct Limits {
 pub(crate) struct Server {
     options: PgConnectOptions,
     password_file: Option<PathBuf>,
+    /// The files with certificates and keys that connections read.
+    certificates: Vec<CertificateFile>,
     wait: Duration,
     observed: Mutex<Option<Observed>>,
 }
@@ -75,9 +80,23 @@ impl Server {
         // Callers log the errors of statements.
         let options = options.disable_statement_logging();
         let password_file = args.database_password_file.clone();
-        // A missing password file is an error at once, unlike a database that does not answer yet.
+        // A missing file is an error at once, unlike a database that does not answer yet.
         password_file.as_deref().map(args::password).transpose()?;
-        Ok(Arc::new(Self { options, password_file, wait: args.wait(), observed: Mutex::new(None) }))
+        let certificates = certificates::read_by(&args.database_url, options.get_ssl_mode());
+        certificates::check(&certificates)?;
+        let observed = Mutex::new(None);
+        Ok(Arc::new(Self { options, password_file, certificates, wait: args.wait(), observed }))
+    }
+
+    /// Host, port and name of the database, for messages.
+    pub(crate) fn address(&self) -> String {
+        let options = &self.options;
+        let host = match options.get_socket() {
+            Some(directory) => directory.display().to_string(),
+            None => options.get_host().to_owned(),
+        };
+        let name = options.get_database().unwrap_or_else(|| options.get_username());
+        format!("{host}:{}/{name}", options.get_port())
     }
 
     /// The role that connections log in with.
@@ -91,14 +110,18 @@ impl Server {
         F: Future<Output = Result<T, Error>>,
     {
         let mut last: Option<Error> = None;
+        let outage = Outage::default();
         let ready = timeout(self.wait, async {
             loop {
                 match attempt().await {
                     Ok(ready) => return ready,
                     Err(error) => {
                         let error = error.of_role(self.role());
-                        if last.as_ref().is_none_or(|last| chain(last) != chain(&error)) {
-                            tracing::info!(error = chain(&error), "waiting for the database");
+                        let text = telemetry::chain(&error);
+                        if let Some(Repeats { attempts, lasting_secs, .. }) =
+                            outage.failed(&text, clock::monotonic())
+                        {
+                            tracing::info!(error = text, attempts, lasting_secs, "waiting for the database");
                         }
                         last = Some(error);
                     }
@@ -127,7 +150,10 @@ impl Server {
         if let Some(file) = &self.password_file {
             options = options.password(&args::password(file)?);
         }
-        PgConnection::connect_with(&options).await.map_err(database("connect to the database"))
+        PgConnection::connect_with(&options).await.map_err(|source| {
+            // The driver does not name a file that it cannot read.
+            certificates::check(&self.certificates).err().unwrap_or_else(|| error::connection(source))
+        })
     }
 
     /// Records an index that the log has reached in a history.
@@ -147,7 +173,7 @@ impl Server {
     }
 
     /// Fails if the server does not have, or may not have, everything that was acknowledged (`docs/architecture/log.md`).
-    async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
+    pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
         // Read before the query, because an index that is observed during the query may be newer than its result.
         let observed = *self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let found = sqlx::query!(
@@ -178,12 +204,6 @@ impl Server {
         let observed = *self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         check_not_behind(observed, head.history, head.index)
     }
-}
-
-/// An error with all its causes, in one line.
-fn chain(error: &Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn check_not_behind(observed: Option<Observed>, history: HistoryId, index: Index) -> Result<(), Error> {

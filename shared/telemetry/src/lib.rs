@@ -11,6 +11,7 @@ mod logs;
 pub mod metrics;
 pub mod monitor;
 mod otlp;
+pub mod repeats;
 pub mod traces;
 
 use std::error::Error as StdError;
@@ -24,8 +25,9 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 pub use traces::attributes as attribute;
 pub use traces::{adopt, current_trace};
 
-/// Default log filter. Libraries log less than the crates of this workspace.
-const LEVEL: &str = "info,actix_server=warn,async_nats=warn";
+/// The log filter that a user's filter adds to: libraries log less, unless the user's filter names them. The NATS
+/// client logs each failed attempt to connect, which `bus` reports too, with the reason and what to do.
+const BASE: &str = "error,actix_server=warn,async_nats=off";
 
 /// Identity of a process, as reported with its spans and metrics.
 #[derive(Debug, Clone)]
@@ -45,8 +47,8 @@ pub struct Identity {
 #[group(skip)]
 #[command(next_help_heading = "Logs")]
 pub struct Args {
-    /// Log filter: a level, or levels by module, as in `info,bus=debug`.
-    #[arg(long = "log-level", env = "DROVER_LOG_LEVEL", default_value = LEVEL)]
+    /// Log filter: a level, or levels by module, as in `info,bus=debug`. Some libraries log less unless it names them.
+    #[arg(long = "log-level", env = "DROVER_LOG_LEVEL", default_value = "info")]
     pub level: String,
     /// Log format: text for people, or one JSON object per line.
     #[arg(long = "log-format", env = "DROVER_LOG_FORMAT", default_value = "human")]
@@ -114,15 +116,14 @@ impl Drop for Guard {
 /// # Errors
 /// If a setting is not valid, or telemetry was already set up.
 pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
-    let level = |source| Error::Level { level: args.level.clone(), source };
-    let filter = EnvFilter::try_new(&args.level).map_err(level)?;
+    let level = filter(&args.level)?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
 
     let resource = otlp::resource(identity);
     let metrics = otlp::meter_provider(resource.clone())?;
     let traces = otlp::tracer_provider(resource)?;
     let tracer = traces.as_ref().map(|provider| provider.tracer("drover"));
-    let logs = logs::layer(args.format, colours, filter, tracer.is_some(), std::io::stderr);
+    let logs = logs::layer(args.format, colours, level, tracer.is_some(), std::io::stderr);
     // The filter wraps an absent layer as well: without a filter, an absent layer would keep all spans enabled.
     let span_filter = if tracer.is_some() { traces::filter() } else { traces::no_spans() };
     let spans = tracer.clone().map(|tracer| {
@@ -146,6 +147,12 @@ pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
         metrics::set_up(metrics);
     }
     Ok(Guard { traces, metrics })
+}
+
+/// The log filter that a user gives, on top of [`BASE`]. A later directive for a target replaces an earlier one.
+fn filter(level: &str) -> Result<EnvFilter, Error> {
+    EnvFilter::try_new(format!("{BASE},{level}"))
+        .map_err(|source| Error::Level { level: level.to_owned(), source })
 }
 
 /// An error and all its causes in one line.
@@ -172,5 +179,17 @@ mod tests {
     fn a_chain_names_every_cause_once() {
         let fmt = std::fmt::Error.to_string();
         assert_eq!(chain(&Outer(std::fmt::Error)), format!("cannot commit: {fmt}"));
+    }
+
+    #[test]
+    fn libraries_log_less_unless_they_are_named() {
+        let shown = |level: &str| filter(level).unwrap().to_string();
+        assert_eq!(shown("info"), "actix_server=warn,async_nats=off,info");
+        assert_eq!(shown(""), "actix_server=warn,async_nats=off,error");
+        let named = shown("debug,async_nats=trace");
+        assert!(named.contains("async_nats=trace") && !named.contains("async_nats=off"), "{named}");
+        assert!(named.contains("actix_server=warn"), "{named}");
+        let error = filter("bus=loud").unwrap_err().to_string();
+        assert!(error.contains(r#""bus=loud""#), "{error}");
     }
 }

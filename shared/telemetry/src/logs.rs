@@ -1,4 +1,5 @@
-//! Formats of log lines. In both formats, a line that is written within a span ends with the trace id.
+//! Formats of log lines. In both formats, a line that is written within a trace ends with the trace id, whether spans
+//! are exported or not.
 
 use std::fmt::{self, Write as _};
 
@@ -120,7 +121,8 @@ where
     }
 }
 
-/// Context of the current span, also if the span is not sampled; `None` outside of any trace.
+/// Context of the current span or of the trace that the work follows, also if it is not sampled; `None` outside of any
+/// trace.
 fn current() -> Option<SpanContext> {
     opentelemetry::Context::map_current(|context| {
         let span = context.span();

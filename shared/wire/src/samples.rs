@@ -1,5 +1,6 @@
-//! A sample of every message, with all fields set. Each must survive encoding and decoding, also with an additional
-//! field, as a newer program might send it. Messages that omit fields have a sample without these fields as well.
+//! A sample of every message, with all fields set; the samples of commands are in the files of the commands. Each must
+//! survive encoding and decoding, also with an additional field, as a newer program might send it. Messages that omit
+//! fields have a sample without these fields as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -11,12 +12,12 @@ use model::alloc::{
     DesiredTransition, NetworkStatus, PackedAssigned, PackedMetric, PackedTaskStates, TaskState,
 };
 use model::change::{Cause, Change, ChangeSet};
-use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
+use model::cluster::Singleton;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::keyring::RootKey;
-use model::node::{Eligibility, NodeEvent, NodeSpec, NodeStatus, Secret};
-use model::plan::{Outcome, Placement, Placements, Plan};
+use model::node::{NodeEvent, NodeSpec, NodeStatus, Secret};
+use model::plan::{Placement, Placements, Plan};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
     RequestId, RootKeyId, Timestamp,
@@ -26,12 +27,8 @@ use crate::broker::{
     self, Delivery, Dequeue, Dequeued, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse,
 };
 use crate::command::{
-    self, AddRootKey, Answer, CollectGarbage, Command, DeleteEvals, DeleteNamespace, DeleteNodePool,
-    DeploymentFinding, DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob,
-    EvaluateNode, FailDeployment, ForceGarbageCollection, Garbage, GarbageCollectionStarted, HolderAlive,
-    NodeLiveness, NodeReport, PlanResult, PlanVerdict, ProbeHolder, RegisterJob, RegisterNode, RenewLease,
-    ReportAllocs, SetEligibility, SetNamespace, SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease,
-    Transition, UpdateDeployments, UpdateEvals, UpdateNodes,
+    self, Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
+    PlanVerdict, ProbeHolder, RenewLease,
 };
 use crate::feed::{self, Changes, GetHead, Head};
 use crate::files::{
@@ -51,23 +48,23 @@ use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
 use crate::{Refusal, RefusalKind, Wire, decode, decode_message, encode};
 use crate::{refusal, tasks};
 
-const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
-const EVAL: EvalId = EvalId::from_bytes([2; 16]);
-const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([10; 16]);
-const NODE: NodeId = NodeId::from_bytes([3; 16]);
+pub(crate) const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
+pub(crate) const EVAL: EvalId = EvalId::from_bytes([2; 16]);
+pub(crate) const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([10; 16]);
+pub(crate) const NODE: NodeId = NodeId::from_bytes([3; 16]);
 const REQUEST: RequestId = RequestId::from_bytes([4; 16]);
 const HISTORY: HistoryId = HistoryId::from_bytes([5; 16]);
-const PROCESS: ProcessId = ProcessId::from_bytes([6; 16]);
-const EPOCH: Epoch = Epoch(7);
-const INDEX: Index = Index(8_000_000_000);
+pub(crate) const PROCESS: ProcessId = ProcessId::from_bytes([6; 16]);
+pub(crate) const EPOCH: Epoch = Epoch(7);
+pub(crate) const INDEX: Index = Index(8_000_000_000);
 const WORK_INDEX: WorkIndex = WorkIndex { history: HISTORY, index: INDEX };
-const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 const USAGE: Usage =
     Usage { rss_bytes: 4_096, swap_bytes: 1, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
 
 /// A signing key.
-fn root_key() -> RootKey {
+pub(crate) fn root_key() -> RootKey {
     RootKey {
         id: RootKeyId::from_bytes([11; 16]),
         modulus: "3q0".into(),
@@ -90,15 +87,15 @@ fn disk_stats() -> DiskStats {
     }
 }
 
-fn job_key() -> JobKey {
+pub(crate) fn job_key() -> JobKey {
     JobKey::new("default", "web")
 }
 
-fn job_spec() -> Arc<JobSpec> {
+pub(crate) fn job_spec() -> Arc<JobSpec> {
     Arc::new(JobSpec { id: "web".into(), name: "web".into(), priority: 50, ..JobSpec::default() })
 }
 
-fn job_source() -> Arc<JobSource> {
+pub(crate) fn job_source() -> Arc<JobSource> {
     Arc::new(JobSource {
         text: "job \"web\" {}".into(),
         format: "hcl2".into(),
@@ -136,7 +133,7 @@ fn assigned() -> PackedAssigned {
     PackedAssigned::pack(&Assigned { tasks: vec![task], ..Assigned::default() })
 }
 
-fn eval() -> Evaluation {
+pub(crate) fn eval() -> Evaluation {
     Evaluation {
         status: EvalStatus::Blocked,
         queued: Map::from([("app".into(), 3)]),
@@ -159,7 +156,7 @@ fn placements() -> Placements {
     placements
 }
 
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     Plan {
         placements: vec![placements()],
         ..Plan::new(
@@ -170,7 +167,7 @@ fn plan() -> Plan {
     }
 }
 
-fn node_spec() -> Arc<NodeSpec> {
+pub(crate) fn node_spec() -> Arc<NodeSpec> {
     Arc::new(NodeSpec {
         secret_id: secret(),
         boot: 13,
@@ -184,7 +181,7 @@ fn secret() -> Secret {
     Secret("sesame".into())
 }
 
-fn node_event() -> NodeEvent {
+pub(crate) fn node_event() -> NodeEvent {
     NodeEvent {
         message: "Node heartbeat missed".into(),
         subsystem: "Cluster".into(),
@@ -194,7 +191,7 @@ fn node_event() -> NodeEvent {
     }
 }
 
-fn alloc_report() -> AllocReport {
+pub(crate) fn alloc_report() -> AllocReport {
     AllocReport {
         id: ALLOC,
         count: 14,
@@ -270,113 +267,6 @@ fn file_info() -> FileInfo {
 fn read_logs(from: LogPosition) -> ReadLogs {
     let stream = LogStream::Stderr;
     ReadLogs { alloc: ALLOC, task: "main".into(), stream, from, bytes_max: 100, wait_ms: 500 }
-}
-
-pub(crate) fn commands() -> Vec<Command> {
-    vec![
-        Command::RegisterJob(Box::new(RegisterJob {
-            spec: job_spec(),
-            source: Some(job_source()),
-            enforce_index: Some(INDEX),
-            eval_priority: Some(70),
-            preserve_counts: true,
-            preserve_resources: true,
-        })),
-        Command::DeregisterJob(DeregisterJob {
-            job: job_key(),
-            purge: true,
-            eval_priority: Some(70),
-            no_shutdown_delay: true,
-        }),
-        Command::EvaluateJob(EvaluateJob { job: job_key(), force_reschedule: true }),
-        Command::Transition(Transition {
-            allocs: vec![ALLOC],
-            transition: DesiredTransition { migrate: Some(true), ..DesiredTransition::default() },
-            trigger: EvalTrigger::NodeDrain,
-        }),
-        Command::SubmitPlan(Box::new(SubmitPlan {
-            plan: plan(),
-            outcome: Outcome { eval: Box::new(eval()), creates: vec![eval()] },
-            scheduler_version: broker::SCHEDULER_VERSION,
-        })),
-        Command::UpdateEvals(UpdateEvals {
-            epoch: EPOCH,
-            updates: vec![EvalUpdate {
-                ids: vec![EVAL],
-                status: EvalStatus::Failed,
-                description: "delivered too often".into(),
-                next_eval: Some(EVAL),
-                unless_changed_since: Some(INDEX),
-            }],
-            creates: vec![eval()],
-            forget_unblocked_before: Some(INDEX),
-        }),
-        Command::UpdateEvals(UpdateEvals {
-            epoch: EPOCH,
-            updates: Vec::new(),
-            creates: Vec::new(),
-            forget_unblocked_before: None,
-        }),
-        Command::DeleteEvals(DeleteEvals { ids: vec![EVAL] }),
-        Command::RegisterNode(Box::new(RegisterNode { epoch: EPOCH, id: NODE, spec: node_spec() })),
-        Command::UpdateNodes(UpdateNodes {
-            epoch: EPOCH,
-            sign: NodeLiveness::Missed,
-            nodes: vec![NODE],
-            event: Some(node_event()),
-        }),
-        Command::ReportAllocs(ReportAllocs {
-            epoch: EPOCH,
-            reports: vec![NodeReport {
-                node: NODE,
-                boot: 13,
-                all_since: Some(INDEX),
-                allocs: vec![alloc_report()],
-            }],
-        }),
-        Command::DeregisterNodes(DeregisterNodes { nodes: vec![NODE] }),
-        Command::SetEligibility(SetEligibility { node: NODE, eligibility: Eligibility::Ineligible }),
-        Command::UpdateDeployments(UpdateDeployments {
-            epoch: EPOCH,
-            findings: [
-                DeploymentStep::Advance,
-                DeploymentStep::Replace { allocs: vec![ALLOC] },
-                DeploymentStep::FailUnhealthy { allocs: vec![ALLOC] },
-                DeploymentStep::FailLate { progress_by: NOW },
-            ]
-            .map(|step| DeploymentFinding { id: DEPLOYMENT, step })
-            .to_vec(),
-        }),
-        Command::FailDeployment(FailDeployment { id: DEPLOYMENT }),
-        garbage(Garbage::Allocs { ids: vec![ALLOC], with_jobs: true }),
-        garbage(Garbage::Evals(vec![EVAL])),
-        garbage(Garbage::Jobs(vec![job_key()])),
-        garbage(Garbage::Deployments(vec![DEPLOYMENT])),
-        garbage(Garbage::Nodes(vec![NODE])),
-        Command::EvaluateNode(EvaluateNode { node: NODE }),
-        Command::SetNamespace(Box::new(SetNamespace {
-            namespace: Namespace { name: "team".into(), description: "d".into(), ..Namespace::default() },
-        })),
-        Command::DeleteNamespace(DeleteNamespace { name: "team".into() }),
-        Command::SetNodePool(Box::new(SetNodePool {
-            pool: NodePool { name: "gpu".into(), identity_ttl: model::Nanos(7), ..NodePool::default() },
-        })),
-        Command::DeleteNodePool(DeleteNodePool { name: "gpu".into() }),
-        Command::SetSchedulerConfig(SetSchedulerConfig {
-            config: SchedulerConfig { pause_eval_broker: true, ..SchedulerConfig::default() },
-            enforce_index: Some(INDEX),
-        }),
-        Command::AddRootKey(AddRootKey { key: root_key() }),
-        Command::TakeLease(TakeLease {
-            service: Singleton::NodeTracker,
-            process: PROCESS,
-            gone: Some(EPOCH),
-        }),
-    ]
-}
-
-fn garbage(garbage: Garbage) -> Command {
-    Command::CollectGarbage(CollectGarbage { before: NOW, garbage })
 }
 
 fn answers() -> [Answer; 3] {
@@ -587,7 +477,7 @@ fn every_message_comes_back_as_it_went_out() {
         }),
         round_trip(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
     ]);
-    tested.extend(commands().into_iter().map(round_trip));
+    tested.extend(Command::samples().into_iter().map(round_trip));
     tested.extend(answers().map(round_trip));
 
     let kinds = [

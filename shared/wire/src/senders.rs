@@ -1,43 +1,17 @@
 //! Which role may send which command.
 //!
-//! NATS permits each role to send commands under its own name. The applier checks with this table which commands the
-//! role may send.
+//! NATS permits each role to send commands under its own name. The applier checks which commands the role may send:
+//! each command names its sender ([`CommandInfo`](crate::command::CommandInfo)).
 
 use crate::command::{Command, RenewLease};
 use crate::role::Role;
-
-/// The role of the service that sends the command.
-fn sender(command: &Command) -> Role {
-    match command {
-        Command::RegisterJob(_)
-        | Command::DeregisterJob(_)
-        | Command::EvaluateJob(_)
-        | Command::Transition(_)
-        | Command::DeleteEvals(_)
-        | Command::DeregisterNodes(_)
-        | Command::SetEligibility(_)
-        | Command::FailDeployment(_)
-        | Command::EvaluateNode(_)
-        | Command::SetNamespace(_)
-        | Command::DeleteNamespace(_)
-        | Command::SetNodePool(_)
-        | Command::DeleteNodePool(_)
-        | Command::SetSchedulerConfig(_) => Role::Api,
-        Command::SubmitPlan(_) => Role::Scheduler,
-        Command::UpdateEvals(_) => Role::EvalBroker,
-        Command::RegisterNode(_) | Command::UpdateNodes(_) | Command::ReportAllocs(_) => Role::NodeTracker,
-        Command::UpdateDeployments(_) => Role::DeploymentWatcher,
-        Command::CollectGarbage(_) | Command::AddRootKey(_) => Role::PlanApplier,
-        Command::TakeLease(take) => Role::of_singleton(take.service),
-    }
-}
 
 /// Checks that a process of this role may send the command.
 ///
 /// # Errors
 /// Returns the name of the command if the role may not send it.
 pub fn may_send(role: Option<Role>, command: &Command) -> Result<(), &'static str> {
-    permitted(role, sender(command), command.name())
+    permitted(role, command.info().sender, command.name())
 }
 
 /// Checks that a process of this role may renew the lease.
@@ -59,7 +33,6 @@ mod tests {
 
     use super::*;
     use crate::command::TakeLease;
-    use crate::samples;
 
     fn senders(command: &Command) -> Vec<Role> {
         Role::ALL.into_iter().filter(|role| may_send(Some(*role), command).is_ok()).collect()
@@ -67,7 +40,7 @@ mod tests {
 
     #[test]
     fn each_command_has_one_service_that_sends_it() {
-        for command in samples::commands() {
+        for command in Command::samples() {
             let senders = senders(&command);
             assert!(may_send(None, &command).is_err(), "an unknown role may send {command:?}");
             assert!(
@@ -79,13 +52,12 @@ mod tests {
 
     #[test]
     fn a_scheduler_submits_plans_and_nothing_else() {
-        let commands = samples::commands()
-            .into_iter()
-            .filter(|command| may_send(Some(Role::Scheduler), command).is_ok());
+        let commands =
+            Command::samples().into_iter().filter(|command| may_send(Some(Role::Scheduler), command).is_ok());
         for command in commands {
             assert!(matches!(command, Command::SubmitPlan(_)), "{command:?}");
         }
-        assert!(samples::commands().iter().any(|command| may_send(Some(Role::Scheduler), command).is_ok()));
+        assert!(Command::samples().iter().any(|command| may_send(Some(Role::Scheduler), command).is_ok()));
     }
 
     #[test]

@@ -135,6 +135,16 @@ impl Subject {
         }
     }
 
+    /// Whether most of a process's work depends on a subject to which it subscribes, or on which it publishes if
+    /// `is_published`. Metrics describe the work, a request to an agent or for a collection is one feature of many, and a
+    /// response that cannot be sent concerns a single requester.
+    pub fn is_essential(subject: &str, is_published: bool) -> bool {
+        let is_feature = subject == Self::ForceGarbageCollection.to_string()
+            || (subject.starts_with("agent.") && !subject.ends_with(".wake"));
+        let is_response = is_published && subject.starts_with("inbox.");
+        !subject.starts_with("metrics.") && !is_feature && !is_response
+    }
+
     /// Replaces a node's id by `{node}` and a sender's role by `{role}`, so that the number of different results is
     /// small.
     pub fn template(subject: &str) -> Cow<'_, str> {
@@ -244,6 +254,29 @@ mod tests {
         for broken in ["metrics", "metrics.api", "metrics.api.7", "metrics..", "node.api.7", &nobody] {
             assert_eq!(Subject::publisher_of(broken), None, "{broken}");
         }
+    }
+
+    #[test]
+    fn what_a_process_works_with_is_essential() {
+        let is_essential = |subject: Subject| Subject::is_essential(&subject.to_string(), true);
+        let essential = [
+            Subject::Command(Role::Api),
+            Subject::GetHead,
+            Subject::Changes,
+            Subject::Dequeue,
+            Subject::NodeHeartbeat(NODE),
+            Subject::AgentWake(NODE),
+        ];
+        assert!(essential.into_iter().all(is_essential));
+        let process = ProcessId::from_bytes([8; 16]);
+        let others = [
+            Subject::ForceGarbageCollection,
+            Subject::AgentFiles(NODE),
+            Subject::AgentStats(NODE),
+            Subject::ProcessMetrics((Role::Api, process)),
+        ];
+        assert!(!others.into_iter().any(is_essential));
+        assert!(Subject::is_essential("inbox.api.x", false) && !Subject::is_essential("inbox.api.x", true));
     }
 
     #[test]

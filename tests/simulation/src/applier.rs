@@ -1,10 +1,10 @@
-//! A process of the plan applier: [`Applier`] with messages and database around it, as in `plan_applier::active` and
+//! A process of the plan applier: [`Applier`] with messages and database around it, as in `plan_applier::actor` and
 //! `standby`.
 
 use std::collections::BTreeMap;
 
 use model::{Epoch, Nanos, ProcessId, Timestamp};
-use plan_applier::applier::{Applier, Completion, Query, Received, Write, WriteOutcome};
+use plan_applier::core::{Applier, Completion, Query, Received, Write, WriteOutcome};
 use plan_applier::{Incoming, Reply as ApplierReply, RequestLog};
 use state::State;
 use std::time::Duration;

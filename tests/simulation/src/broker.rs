@@ -1,7 +1,7 @@
 //! A process of the evaluation broker: [`Broker`] with messages around it, as in `eval_broker::actor`.
 
 use eval_broker::Settings;
-use eval_broker::broker::Broker;
+use eval_broker::core::Broker;
 use eval_broker::waiters::{Waiter, Waiters};
 use model::cluster::Singleton;
 use model::job::JobType;

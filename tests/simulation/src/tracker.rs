@@ -8,7 +8,7 @@ use model::change::Change;
 use model::cluster::Singleton;
 use model::node::NodeStatus;
 use model::{Index, Nanos, NodeId, ProcessId};
-use node_tracker::heartbeats::{Heartbeats, Settings};
+use node_tracker::core::{Heartbeats, Settings};
 use node_tracker::work::work;
 use state::{NodeRef, State, Step};
 use wire::command::{Command, NodeLiveness, NodeReport, RegisterNode, ReportAllocs, UpdateNodes};

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use model::features::Feature;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -33,8 +34,8 @@ pub async fn replay(binary: &Path, scenes: &[Scene], mut report: impl FnMut(&Sce
         groups.entry(scene.agent_key()).or_default().push(scene);
     }
     for scenes in groups.values() {
-        if scenes[0].needs_acl() {
-            scenes.iter().for_each(|scene| report(scene, Verdict::NotBuilt("access control".to_owned())));
+        if let Some(missing) = Feature::first_missing([(Feature::Acls, scenes[0].needs_acl())]) {
+            scenes.iter().for_each(|scene| report(scene, Verdict::NotBuilt(missing.name().to_owned())));
             continue;
         }
         match Agent::start(binary, scenes[0].config()).await {

@@ -37,16 +37,23 @@ const ONE_JOB: &str = include_str!("../../data/traces/one_job.txt");
 /// The trace of a registration that the applier refuses.
 const REFUSED: &str = include_str!("../../data/traces/refused.txt");
 
-/// Environment variables by which every process exports its spans to a collector and logs everything as JSON.
-fn exports(collector: &Collector) -> Vec<(&'static str, String)> {
+/// Environment variables by which every process logs everything as JSON.
+fn logs() -> Vec<(&'static str, String)> {
     vec![
+        ("DROVER_LOG_FORMAT", "json".to_owned()),
+        ("DROVER_LOG_LEVEL", "info,agent=debug,api=debug,bus=debug,eval_broker=debug,node_tracker=debug,plan_applier=debug,scheduler=debug".to_owned()),
+    ]
+}
+
+/// The same, and those by which it exports its spans to a collector.
+fn exports(collector: &Collector) -> Vec<(&'static str, String)> {
+    let exports = vec![
         ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
         ("OTEL_METRICS_EXPORTER", "none".to_owned()),
         ("OTEL_BSP_SCHEDULE_DELAY", "50".to_owned()),
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test".to_owned()),
-        ("DROVER_LOG_FORMAT", "json".to_owned()),
-        ("DROVER_LOG_LEVEL", "info,agent=debug,api=debug,bus=debug,eval_broker=debug,node_tracker=debug,plan_applier=debug,scheduler=debug".to_owned()),
-    ]
+    ];
+    [exports, logs()].concat()
 }
 
 async fn put(api: &Api, path: &str, body: &Value, trace: &str, flags: &str) -> (u16, String) {
@@ -128,6 +135,22 @@ async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clients_trace_is_followed_where_no_spans_are_exported() {
+    let mut cluster = Cluster::start(BINARY, &logs()).await;
+    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::mock_service("traced", 1), TRACE, "01").await;
+    assert_eq!(status, 200, "{body}");
+    let alloc = cluster.wait_for_alloc("traced", "running").await;
+    let alloc = cluster.api.get(&format!("/v1/allocation/{}", text(&alloc, "ID"))).await;
+    assert_eq!(text(&alloc, "TraceID"), TRACE);
+    for name in ["api", "plan-applier", "eval-broker", "scheduler"] {
+        for line in traced_lines(&cluster, name) {
+            assert_eq!(text(&line, "span_id"), PARENT, "{name}: {line}");
+        }
+    }
+    cluster.assert_alive();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn batches_link_the_traces_that_they_join() {
     const JOBS: u128 = 24;
     let collector = Collector::start();
@@ -204,14 +227,19 @@ fn assert_resources(spans: &[Span]) {
 /// Each process has logged a line with the ids of the trace and of one of its spans.
 fn assert_logs(cluster: &Cluster) {
     for name in SERVICES.into_iter().filter(|service| *service != "deployment-watcher").chain([AGENT]) {
-        let log = std::fs::read_to_string(cluster.log(name)).expect("the log can be read");
-        let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let traced: Vec<&Value> = lines.iter().filter(|line| text(line, "trace_id") == TRACE).collect();
-        assert!(!traced.is_empty(), "{name} has logged nothing in the trace:\n{log}");
-        for line in traced {
-            assert_eq!(text(line, "span_id").len(), 16, "{line}");
+        for line in traced_lines(cluster, name) {
+            assert_eq!(text(&line, "span_id").len(), 16, "{line}");
         }
     }
+}
+
+/// The lines that a process has logged in the trace; at least one.
+fn traced_lines(cluster: &Cluster, name: &str) -> Vec<Value> {
+    let log = std::fs::read_to_string(cluster.log(name)).expect("the log can be read");
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let traced: Vec<Value> = lines.filter(|line| text(line, "trace_id") == TRACE).collect();
+    assert!(!traced.is_empty(), "{name} has logged nothing in the trace:\n{log}");
+    traced
 }
 
 /// Evaluations, allocations and the deployment carry the trace's id, in the API and in the tables.

@@ -1,4 +1,5 @@
-//! Circles of modules: files of one crate that use each other's items, directly or through others.
+//! Circles of modules: files of one crate that use each other's items, directly or through others. In some crates, circles
+//! of folders as well.
 //!
 //! An edge goes from a file to the file that defines what it names. Re-exports are followed, so that a parent that only
 //! passes on its children's items does not depend on them. A file may use what its parent modules define. Test code is left
@@ -7,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lexer::{is_word, without_test_modules};
-use crate::sources::Source;
+use crate::sources::{Source, is_test};
 
 /// How many re-exports may lie between a name and its definition.
 const REEXPORTS_MAX: usize = 8;
@@ -17,6 +18,9 @@ const EXEMPT: &[&str] = &[
     // A quoted text is an expression, and a template contains expressions.
     "shared/jobspec/src/syntax/expressions.rs",
 ];
+
+/// Crates in which folders form no circles either.
+const ORDERED: &[&str] = &["services/agent"];
 
 /// Segments of a module's path within its crate; empty for the root.
 type Path = Vec<String>;
@@ -36,41 +40,75 @@ struct Module {
 
 /// Groups of files that form a circle, a line each.
 pub(crate) fn circles(sources: &[Source]) -> Vec<String> {
+    by_crate(sources).values().flat_map(|sources| circles_of_crate(sources)).collect()
+}
+
+/// Groups of folders that form a circle, a line each, in the crates that are [`ORDERED`]. A file at the top of the crate
+/// counts as a folder.
+pub(crate) fn circles_of_folders(sources: &[Source]) -> Vec<String> {
+    let crates = by_crate(sources);
+    let ordered = crates.iter().filter(|(name, _)| ORDERED.contains(*name));
+    let circles = ordered.flat_map(|(name, sources)| {
+        let modules = modules(sources);
+        let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (from, targets) in edges(&modules) {
+            let from = folder(from);
+            let others = targets.into_iter().map(folder).filter(|to| *to != from);
+            folders.entry(from).or_default().extend(others);
+        }
+        let circles = strongly_connected(&folders).into_iter();
+        circles.map(|folders| format!("{name}: {}", folders.join(" <-> "))).collect::<Vec<_>>()
+    });
+    circles.collect()
+}
+
+/// The sources of each crate, without tests.
+fn by_crate(sources: &[Source]) -> BTreeMap<&str, Vec<&Source>> {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in sources {
-        if let Some((name, rest)) = source.path().split_once("/src/")
-            && !is_test(rest)
+        if let Some((name, _)) = source.path().split_once("/src/")
+            && !is_test(source.path())
         {
             crates.entry(name).or_default().push(source);
         }
     }
-    crates.values().flat_map(|sources| circles_of_crate(sources)).collect()
-}
-
-/// Whether a file, named from `src`, holds tests or what only tests use.
-fn is_test(file: &str) -> bool {
-    let stem = file.strip_suffix(".rs").unwrap_or(file);
-    stem.split('/').any(|part| matches!(part, "tests" | "testing" | "scene" | "bin" | "properties"))
+    crates
 }
 
 fn circles_of_crate(sources: &[&Source]) -> Vec<String> {
+    let modules = modules(sources);
+    let edges = edges(&modules);
+    let circles = strongly_connected(&edges).into_iter().filter(|files| !EXEMPT.contains(&files[0]));
+    circles.map(|files| files.join(" <-> ")).collect()
+}
+
+fn modules(sources: &[&Source]) -> BTreeMap<Path, Module> {
     let paths: BTreeSet<Path> = sources.iter().map(|source| path_of(source.path())).collect();
     let read = |source: &&Source| {
         let path = path_of(source.path());
         let module = Module::read(source, &path, &paths);
         (path, module)
     };
-    let modules: BTreeMap<Path, Module> = sources.iter().map(read).collect();
+    sources.iter().map(read).collect()
+}
+
+/// The files that each file uses.
+fn edges(modules: &BTreeMap<Path, Module>) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (path, module) in &modules {
+    for (path, module) in modules {
         for used in &module.uses {
-            if let Some(target) = resolve(&modules, used, 0).filter(|target| !path.starts_with(target)) {
+            if let Some(target) = resolve(modules, used, 0).filter(|target| !path.starts_with(target)) {
                 edges.entry(&module.file).or_default().insert(&modules[target].file);
             }
         }
     }
-    let circles = strongly_connected(&edges).into_iter().filter(|files| !EXEMPT.contains(&files[0]));
-    circles.map(|files| files.join(" <-> ")).collect()
+    edges
+}
+
+/// The folder of a file at the top of its crate; the file's own name if it is in no folder.
+fn folder(file: &str) -> &str {
+    let inner = file.split_once("/src/").map_or(file, |(_, inner)| inner);
+    inner.split_once('/').map_or(inner, |(folder, _)| folder).trim_end_matches(".rs")
 }
 
 /// The module of a file: `services/api/src/http/mod.rs` is `http`.
@@ -266,4 +304,20 @@ fn finds_circles() {
         circles(&sources),
         ["shared/x/src/a.rs <-> shared/x/src/b.rs", "shared/x/src/c/d.rs <-> shared/x/src/g.rs"]
     );
+}
+
+#[test]
+fn finds_circles_of_folders() {
+    let source =
+        |path: &str, text: &str| Source::new(format!("services/agent/src/{path}.rs"), text.to_owned());
+    let sources = [
+        source("lib", "mod a;\nmod b;\nmod c;\n"),
+        source("a/one", "use crate::b::two::Two;\npub struct One;"),
+        source("a/three", "pub struct Three;"),
+        source("b/two", "use super::four::Four;\npub struct Two;"),
+        source("b/four", "use crate::a::three::Three;\npub struct Four;"),
+        source("c", "use crate::a::one::One;"),
+    ];
+    assert!(circles(&sources).is_empty());
+    assert_eq!(circles_of_folders(&sources), ["services/agent: a <-> b"]);
 }

@@ -1,12 +1,13 @@
 //! Separates a Rust file's code, comments and string literals, so that rules for code do not apply to prose. It only
 //! finds where each piece ends, and does not parse the code.
 
-/// A file's text twice, line by line: `code` has everything except code blanked, and `comments` everything except
-/// comments. Contents of string and character literals are blank in both. The quotes of strings remain in `code`.
+/// A file's text three times, line by line: `code` has everything except code blanked, `comments` everything except
+/// comments, and `literals` everything except string literals. The quotes of strings remain in `code`.
 #[derive(Debug, Default)]
 pub(crate) struct Separated {
     pub(crate) code: String,
     pub(crate) comments: String,
+    pub(crate) literals: String,
 }
 
 pub(crate) fn separate(text: &str) -> Separated {
@@ -15,14 +16,15 @@ pub(crate) fn separate(text: &str) -> Separated {
     while !rest.is_empty() {
         let (kind, length) = first_piece(rest);
         let (piece, after) = rest.split_at(length);
-        let (code, comment) = match kind {
-            Kind::Code => (piece.to_owned(), blank(piece)),
-            Kind::Comment => (blank(piece), piece.to_owned()),
-            Kind::Text => (quoted_blank(piece), blank(piece)),
-            Kind::Character => (blank(piece), blank(piece)),
+        let (code, comment, literal) = match kind {
+            Kind::Code => (piece.to_owned(), blank(piece), blank(piece)),
+            Kind::Comment => (blank(piece), piece.to_owned(), blank(piece)),
+            Kind::Text => (quoted_blank(piece), blank(piece), piece.to_owned()),
+            Kind::Character => (blank(piece), blank(piece), blank(piece)),
         };
         separated.code.push_str(&code);
         separated.comments.push_str(&comment);
+        separated.literals.push_str(&literal);
         rest = after;
     }
     separated
@@ -166,9 +168,10 @@ fn tells_code_comments_and_literals_apart() {
     let text = r##"let a = "x // y\""; // "z"
 for<'a> b('"', '\'', r#"p"q"#) /* m
 /* n */ o */ c(br"\", b"d", 'é')"##;
-    let Separated { code, comments } = separate(text);
+    let Separated { code, comments, literals } = separate(text);
     assert_eq!(lines(&code), ["let a = \" \";", "for<'a> b( , , \" \")", "c(\" \", b\" \", )"]);
     assert_eq!(lines(&comments), ["// \"z\"", "/* m", "/* n */ o */"]);
+    assert_eq!(lines(&literals), [r#""x // y\"""#, r##"r#"p"q"#"##, r#"br"\" "d""#]);
 }
 
 #[test]

@@ -1,14 +1,17 @@
-//! Checks the rules between crates: dependencies, what pure crates may use, where SQL and subjects are written, and how
-//! files open. Rules that rustc, clippy and rustfmt can check are left to them.
+//! Checks the rules between crates: dependencies, what pure crates may use, where SQL and subjects are written, how files
+//! open, and what pages claim. Rules that rustc, clippy and rustfmt can check are left to them.
 //!
-//! The rules are functions over data, in [`manifests`] and [`sources`], each with a test that shows that it finds
-//! violations. This file reads the repository, applies every rule, and prints each violation with advice.
+//! The rules are functions over data, in the modules of this folder, each with a test that shows that it finds violations.
+//! This file reads the repository, applies every rule, and prints each violation with advice.
 
 mod circles;
 mod citations;
 mod lexer;
 mod manifests;
+mod not_built;
+mod pages;
 mod purity;
+mod small_objects;
 mod sources;
 mod words;
 
@@ -20,6 +23,7 @@ use std::{
 
 use citations::Rules;
 use manifests::Member;
+use pages::Page;
 use sources::Source;
 
 #[test]
@@ -138,6 +142,14 @@ fn modules_form_no_circles() {
 }
 
 #[test]
+fn folders_form_no_circles() {
+    assert_tidy(
+        circles::circles_of_folders(&sources()),
+        "Move what both folders need into one below them. The crate's lib.rs says which folder is below which.",
+    );
+}
+
+#[test]
 fn retired_words_stay_retired() {
     assert_tidy(
         words::retired(&sources()),
@@ -151,6 +163,62 @@ fn pure_files_name_no_io() {
         purity::impurities(&sources()),
         "A file whose header says that it is pure gets what it needs as arguments. Pass it in, or move the I/O to the \
          module that calls it.",
+    );
+}
+
+#[test]
+fn what_is_not_built_is_said_by_one_list() {
+    assert_tidy(
+        not_built::own_refusals(&sources()),
+        "Add the feature to shared/model/src/features.rs, ask it before refusing, and take the words from it.",
+    );
+    assert_tidy(
+        not_built::unneeded(&sources()),
+        "Nothing refuses anything because of the feature any more. Remove its line from shared/model/src/features.rs.",
+    );
+}
+
+#[test]
+fn the_readme_says_what_is_not_built() {
+    let path = root().join("README.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, not_built::updated(&read(&path))).expect("the README can be written");
+    }
+    let readme = read(&path);
+    assert!(
+        readme == not_built::updated(&readme),
+        "README.md is out of date: UPDATE_DOCS=1 cargo test -p tests --test tidy"
+    );
+    assert_tidy(
+        not_built::unlisted(&read(&root().join("docs/metrics.md"))),
+        "Say it as shared/model/src/features.rs does. If the feature is built, the metric is, too.",
+    );
+}
+
+#[test]
+fn links_in_pages_lead_somewhere() {
+    assert_tidy(pages::dead_links(&pages(), exists), "Correct the link, or the heading that it leads to.");
+}
+
+#[test]
+fn what_pages_name_exists() {
+    let (described, ours): (Vec<Page>, Vec<Page>) =
+        pages().into_iter().partition(|page| page.path.starts_with("docs/rules/"));
+    assert!(!described.is_empty(), "the rules, which describe other programs, are in docs/rules");
+    assert_tidy(pages::missing_files(&ours, exists), "Name the file where it is now.");
+    let makefile = read(&root().join("Makefile"));
+    assert_tidy(pages::missing_targets(&ours, &makefile), "Name a target of the Makefile.");
+}
+
+#[test]
+fn a_kind_of_small_object_is_declared_in_few_files() {
+    let folder = root().join("shared/store/migrations");
+    let entries = fs::read_dir(&folder).expect("the directory can be listed");
+    let paths = entries.map(|entry| entry.expect("the directory can be listed").path());
+    let migrations: Vec<_> = paths.map(|path| (path.display().to_string(), read(&path))).collect();
+    assert_tidy(
+        small_objects::costs(&sources(), &migrations),
+        "Let the declaration in shared/model say what differs between kinds, and use `for_each_small_object!`.",
     );
 }
 
@@ -174,29 +242,39 @@ fn members() -> Vec<Member> {
 }
 
 fn sources() -> Vec<Source> {
+    files(".rs").into_iter().map(|(path, text)| Source::new(path, text)).collect()
+}
+
+fn pages() -> Vec<Page> {
+    files(".md").into_iter().map(|(path, text)| Page { path, text }).collect()
+}
+
+/// All files of the repository with this ending: their paths from the root, and their texts.
+fn files(ending: &str) -> Vec<(String, String)> {
     let mut paths = Vec::new();
-    collect_rust_files(root(), &mut paths);
-    assert!(!paths.is_empty(), "no Rust files under {}", root().display());
+    collect_files(root(), ending, &mut paths);
+    assert!(!paths.is_empty(), "no files *{ending} under {}", root().display());
     paths.sort();
-    paths
-        .into_iter()
-        .map(|path| {
-            let name = path.strip_prefix(root()).expect("the path is below the root").display().to_string();
-            Source::new(name, read(&path))
-        })
-        .collect()
+    let name =
+        |path: &Path| path.strip_prefix(root()).expect("the path is below the root").display().to_string();
+    paths.iter().map(|path| (name(path), read(path))).collect()
+}
+
+/// Whether a file or directory exists, named from the root.
+fn exists(path: &str) -> bool {
+    root().join(path).exists()
 }
 
 /// Skips build output and hidden directories, which contain files of tools and running clusters.
-fn collect_rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
         let path = entry.expect("the directory can be listed").path();
         let name = path.file_name().expect("a directory entry has a name").to_string_lossy();
         if path.is_dir() {
             if name != "target" && !name.starts_with('.') {
-                collect_rust_files(&path, found);
+                collect_files(&path, ending, found);
             }
-        } else if name.ends_with(".rs") {
+        } else if name.ends_with(ending) {
             found.push(path);
         }
     }

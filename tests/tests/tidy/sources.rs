@@ -46,9 +46,21 @@ impl Source {
         &self.separated.comments
     }
 
+    /// The text with everything but string literals blank.
+    pub(crate) fn literals(&self) -> &str {
+        &self.separated.literals
+    }
+
     fn is_in(&self, folder: &str) -> bool {
         self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
     }
+}
+
+/// Whether a file holds tests or what only tests use, by the part of its path within its crate.
+pub(crate) fn is_test(file: &str) -> bool {
+    let file = file.split_once("/src/").map_or(file, |(_, inner)| inner);
+    let stem = file.strip_suffix(".rs").unwrap_or(file);
+    stem.split('/').any(|part| matches!(part, "tests" | "testing" | "bin" | "properties"))
 }
 
 /// Reports files that do not begin with a module comment.

@@ -11,13 +11,11 @@ use model::{Nanos, Text, Timestamp};
 use super::class::Class;
 use super::health::{HealthWatch, Rule};
 use super::phase::Phase;
-use super::spec::AllocSpec;
 use super::status::{Member, Tasks, client_status, next_to_end, reason_to_end};
-use crate::reports::AllocState;
+use crate::reports::core::AllocState;
+use crate::task::commands::{KILL_TIMEOUT_MAX, Kill};
 use crate::task::state::{self, TaskChange};
-
-/// The maximum kill timeout of a task, whatever its job asks for.
-pub(crate) const KILL_TIMEOUT_MAX: Nanos = Nanos::from_secs(30);
+use crate::work::spec::AllocSpec;
 
 /// The description of an allocation that exceeded its maximum run duration.
 const MAX_RUN_DURATION_EXCEEDED: &str = "allocation exceeded max_run_duration";
@@ -52,13 +50,6 @@ struct Ending {
     includes_poststop: bool,
     /// The tasks that have been killed.
     killed: BTreeSet<Text>,
-}
-
-/// A request to end a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kill {
-    /// Whether the task's shutdown delay is skipped.
-    pub(crate) skip_delay: bool,
 }
 
 /// Tasks to be ended.

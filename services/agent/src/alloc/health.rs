@@ -7,8 +7,8 @@ use model::job::{HealthCheck, JobType};
 use model::{Nanos, Text, Timestamp};
 
 use super::class::Class;
-use super::spec::AllocSpec;
 use super::status::{Member, Tasks};
+use crate::work::spec::AllocSpec;
 
 /// The parameters for groups without a `migrate` block (N-18).
 const DEFAULT_MIN_HEALTHY_TIME: Nanos = Nanos::from_secs(10);

@@ -1,9 +1,10 @@
-//! One allocation: its specification, the decisions about its tasks, and the runner around them.
+//! Allocations. `allocs` owns all of the node. Of each allocation, `core` decides about its tasks, and `runner` carries the
+//! decisions out.
 
+pub(crate) mod allocs;
 pub(crate) mod class;
 pub(crate) mod core;
 pub(crate) mod health;
 pub(crate) mod phase;
 pub(crate) mod runner;
-pub(crate) mod spec;
 pub(crate) mod status;

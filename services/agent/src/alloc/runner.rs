@@ -16,14 +16,15 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use super::core::{AllocCore, Kill, Kills};
-use super::spec::AllocSpec;
+use super::core::{AllocCore, Kills};
 use crate::context::Context;
-use crate::reports::{AllocEvent, AllocState};
-use crate::store;
+use crate::disk::store;
+use crate::reports::core::{AllocEvent, AllocState};
 use crate::task::check_name;
-use crate::task::runner::{TaskRunner, TaskUpdate, to_std};
-use crate::task_commands::{Outcome, TaskAction, TaskCommand, TaskSelector, TasksCommand};
+use crate::task::commands::{Kill, Outcome, TaskAction, TaskCommand, TaskSelector, TasksCommand};
+use crate::task::runner::{TaskRunner, TaskUpdate};
+use crate::wait::to_std;
+use crate::work::spec::AllocSpec;
 
 /// The capacity of the channel for updates from tasks. Tasks wait while it is full.
 const UPDATES_MAX: usize = 16;

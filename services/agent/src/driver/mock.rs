@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::features::Feature;
 use model::text::quoted;
 use model::{Nanos, Timestamp};
 use nix::sys::signal::Signal;
@@ -19,9 +20,8 @@ use wire::files::LogStream;
 use super::{
     Driver, Exit, Fingerprint, Handle, NotRecovered, Running, Start, StartError, StopError, read_config,
 };
-use crate::logs::{LogFiles, Rotator};
-use crate::task::runner::to_std;
-use crate::until::until;
+use crate::disk::logs::{LogFiles, Rotator};
+use crate::wait::{to_std, until};
 
 /// The driver's name.
 pub(crate) const NAME: &str = "mock_driver";
@@ -86,19 +86,18 @@ impl Driver for Mock {
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
         let config: Config = read_config(start.config)?;
         let duration = |name: &str, text: &str| read_duration(name, text).map_err(StartError::unrecoverable);
-        for (name, value) in [
-            ("plugin_exit_after", &config.plugin_exit_after),
-            ("driver_ip", &config.driver_ip),
-            ("signal_error", &config.signal_error),
-        ] {
-            if !value.is_empty() {
-                return Err(StartError::unrecoverable(format!("mock_driver: {name} is not built")));
-            }
-        }
-        if config.driver_advertise {
-            return Err(StartError::unrecoverable("mock_driver: driver_advertise is not built"));
-        }
         check_port_map(&config.driver_port_map)?;
+        let given = [
+            ("plugin_exit_after", !config.plugin_exit_after.is_empty()),
+            ("driver_ip", !config.driver_ip.is_empty()),
+            ("signal_error", !config.signal_error.is_empty()),
+            ("driver_advertise", config.driver_advertise),
+            ("driver_port_map", !config.driver_port_map.is_empty()),
+        ];
+        let missing = given.into_iter().find(|(_, is_given)| *is_given && !Feature::MockOptions.is_built());
+        if let Some((name, _)) = missing {
+            return Err(StartError::unrecoverable(format!("mock_driver: {name} is not built")));
+        }
         let behaviour = Behaviour {
             started: clock::now(),
             run_for: duration("run_for", &config.run_for)?,
@@ -230,9 +229,7 @@ async fn write_lines(logs: LogFiles, stream: LogStream, lines: Lines, exit: watc
 fn check_port_map(map: &str) -> Result<(), StartError> {
     match map.split_once(':') {
         _ if map.is_empty() => Ok(()),
-        Some((label, port)) if !label.is_empty() && port.parse::<u16>().is_ok() => {
-            Err(StartError::unrecoverable("mock_driver: driver_port_map is not built"))
-        }
+        Some((label, port)) if !label.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
         Some(_) | None => Err(StartError::unrecoverable(format!("malformed port map: {}", quoted(map)))),
     }
 }

@@ -17,9 +17,9 @@ use model::{Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::disk::dirs::TaskDirs;
+use crate::disk::logs::LogFiles;
 pub(crate) use crate::executor::Exit;
-use crate::logs::LogFiles;
-use crate::task::dirs::TaskDirs;
 
 /// A driver.
 #[async_trait]

@@ -23,11 +23,11 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
+use crate::disk::store::{self, Durability};
 use crate::executor::{
     ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, descendants, kill_descendants, parent_of, started_ticks,
 };
-use crate::store::{self, Durability};
-use crate::until::until;
+use crate::wait::until;
 
 /// How long an executor may take to start a task.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

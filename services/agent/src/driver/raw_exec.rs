@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use super::process::{self, ExecutorCommand};
 use super::{Driver, Fingerprint, Handle, NotRecovered, Running, Start, StartError, read_config};
+use crate::disk::dirs::TaskDirs;
 use crate::executor::Launch;
-use crate::task::dirs::TaskDirs;
 
 /// The driver's name.
 pub(crate) const NAME: &str = "raw_exec";

@@ -32,8 +32,8 @@ use nix::unistd::{Pid, setsid};
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
-use crate::logs::{LogFiles, Rotator};
-use crate::store::{self, Durability};
+use crate::disk::logs::{LogFiles, Rotator};
+use crate::disk::store::{self, Durability};
 
 pub(crate) use tree::{descendants, kill_descendants, parent_of, started_ticks};
 

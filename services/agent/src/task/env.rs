@@ -5,33 +5,13 @@ use std::collections::BTreeMap;
 use model::alloc::{AllocatedResources, PortMapping, TaskResources};
 use model::job::{NetworkResource, Task, TaskGroup};
 
-use super::dirs::TaskDirs;
-use super::interpolation::{NodeFacts, interpolate};
-use crate::alloc::spec::AllocSpec;
+use super::interpolation::interpolate;
+use crate::disk::dirs::TaskDirs;
+use crate::node::facts::NodeFacts;
+use crate::work::spec::AllocSpec;
 
 /// Environment variables by name.
 pub(crate) type Env = BTreeMap<String, String>;
-
-/// The default list of the agent's variables that tasks do not get.
-pub(crate) const HOST_DENYLIST: &[&str] = &[
-    "CONSUL_TOKEN",
-    "CONSUL_HTTP_TOKEN",
-    "CONSUL_HTTP_TOKEN_FILE",
-    "NOMAD_TOKEN",
-    "VAULT_TOKEN",
-    "CONSUL_LICENSE",
-    "NOMAD_LICENSE",
-    "VAULT_LICENSE",
-    "CONSUL_LICENSE_PATH",
-    "NOMAD_LICENSE_PATH",
-    "VAULT_LICENSE_PATH",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_METADATA_URL",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "GOOGLE_OAUTH_ACCESS_TOKEN",
-];
 
 /// Prefixes of names in which all characters other than letters, digits and `_` are replaced by `_`.
 const CLEANED: [&str; 5] = ["NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"];

@@ -2,49 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use model::{Map, NodeId, Text};
+use model::Map;
 use serde_json::Value;
 
-/// The facts about a node that a job may refer to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NodeFacts {
-    /// The node's id, once it is known.
-    pub(crate) id: Option<NodeId>,
-    /// The node's name.
-    pub(crate) name: Text,
-    /// The node's datacenter.
-    pub(crate) datacenter: Text,
-    /// The node's region.
-    pub(crate) region: Text,
-    /// The node's class.
-    pub(crate) class: Text,
-    /// The node's pool.
-    pub(crate) pool: Text,
-    /// The node's fingerprinted attributes.
-    pub(crate) attributes: BTreeMap<Text, Text>,
-    /// The node's configured metadata.
-    pub(crate) meta: BTreeMap<Text, Text>,
-}
-
-impl NodeFacts {
-    fn find(&self, name: &str) -> Option<String> {
-        if let Some(key) = name.strip_prefix("attr.") {
-            return self.attributes.get(key).map(Text::to_string);
-        }
-        if let Some(key) = name.strip_prefix("meta.") {
-            return self.meta.get(key).map(Text::to_string);
-        }
-        match name {
-            "node.unique.id" => self.id.map(|id| id.to_string()),
-            "node.unique.name" => Some(self.name.to_string()),
-            "node.datacenter" => Some(self.datacenter.to_string()),
-            "node.region" => Some(self.region.to_string()),
-            "node.class" => Some(self.class.to_string()),
-            "node.pool" => Some(self.pool.to_string()),
-            _ => None,
-        }
-    }
-}
+use crate::node::facts::NodeFacts;
 
 /// Replaces names by their values. Unknown names stay as they are.
 pub(crate) fn interpolate(text: &str, node: &NodeFacts, env: &BTreeMap<String, String>) -> String {

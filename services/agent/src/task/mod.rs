@@ -1,6 +1,6 @@
-//! One task of an allocation: its environment, its directories, restart decisions, and the runner.
+//! One task of an allocation: its environment, restart decisions, commands, and the runner.
 
-pub(crate) mod dirs;
+pub(crate) mod commands;
 pub(crate) mod env;
 pub(crate) mod interpolation;
 pub(crate) mod restarts;

@@ -16,19 +16,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span};
 
-use super::dirs::TaskDirs;
+use super::commands::{KILL_TIMEOUT_MAX, Kill, Outcome, TaskAction, TaskCommand};
 use super::interpolation::interpolate_config;
 use super::restarts::{Decision, Restarts, RunResult};
 use super::state::TaskChange;
 use super::unsupported::unsupported;
-use crate::alloc::core::{KILL_TIMEOUT_MAX, Kill};
-use crate::alloc::spec::AllocSpec;
 use crate::context::Context;
+use crate::disk::dirs::TaskDirs;
+use crate::disk::logs::LogFiles;
+use crate::disk::store;
 use crate::driver::{Exit, Handle, Running, Start, StartError, process, read_signal};
-use crate::logs::LogFiles;
-use crate::store;
-use crate::task_commands::{Outcome, TaskAction, TaskCommand};
-use crate::until::until;
+use crate::wait::{to_std, until};
+use crate::work::spec::AllocSpec;
 
 /// The pauses between attempts to stop a task.
 const STOP_RETRY_PAUSES: [Duration; 5] = [
@@ -255,7 +254,12 @@ impl TaskRunner {
             }
             Err(NotStarted { event, recoverable }) => {
                 traces::fail(&span, event.as_str(), &event.display());
-                tracing::warn!(alloc.id = %self.spec.borrow().id(), task = &*self.name, error = event.display(), "cannot start a task");
+                span.in_scope(|| {
+                    tracing::warn!(
+                        alloc.id = %self.spec.borrow().id(), task = &*self.name, error = event.display(),
+                        "cannot start a task"
+                    );
+                });
                 self.send_change(TaskChange::event(event)).await;
                 Err(RunEnd::Ended { exit: None, run_result: RunResult::NotStarted { recoverable } })
             }
@@ -581,11 +585,6 @@ fn write_payload(file: &Path, payload: &[u8]) -> io::Result<()> {
 fn start_id() -> String {
     let digits = uuid::Uuid::from_bytes(clock::random_bytes()).simple().to_string();
     digits[..START_ID_DIGITS].to_owned()
-}
-
-/// Converts a duration for timers. A negative duration becomes zero.
-pub(crate) fn to_std(duration: Nanos) -> Duration {
-    Duration::from_nanos(u64::try_from(duration.0).unwrap_or(0))
 }
 
 #[cfg(test)]

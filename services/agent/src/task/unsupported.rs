@@ -1,32 +1,34 @@
-//! Features of jobs that this agent does not support. A task that uses one fails at its start with the reason, instead of
-//! running without the feature. Pure.
+//! Features of jobs that are not built, which the agent may get from servers of another version. A task that uses one fails
+//! at its start with the reason, instead of running without the feature. Pure.
 
+use model::features::Feature;
 use model::job::{Task, TaskGroup};
 use model::text::quoted;
 
-use super::dirs::SHARED;
+use crate::disk::dirs::SHARED;
 
 /// The unsupported feature that a task or its group uses, or `None` if all are supported.
 pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
-    let parts = [
-        ("services", !group.services.is_empty() || !task.services.is_empty()),
-        ("templates", !task.templates.is_empty()),
-        ("artifacts", !task.artifacts.is_empty()),
-        ("vault", task.vault.is_some()),
-        ("secrets", !task.secrets.is_empty()),
-        ("workload identities", has_identity(task)),
-        ("volumes", !group.volumes.is_empty() || !task.volume_mounts.is_empty()),
-        ("CSI plugins", task.csi_plugin_config.is_some()),
-        ("devices", !task.resources.devices.is_empty()),
-        ("reserved cores", task.resources.cores > 0),
-        ("Connect", !task.kind.is_empty()),
-    ];
-    if let Some((part, _)) = parts.into_iter().find(|(_, used)| *used) {
-        return Some(format!("{part} are not built into this agent"));
+    let missing = Feature::first_missing([
+        (Feature::Services, !group.services.is_empty() || !task.services.is_empty()),
+        (Feature::Templates, !task.templates.is_empty()),
+        (Feature::Artifacts, !task.artifacts.is_empty()),
+        (Feature::Vault, task.vault.is_some()),
+        (Feature::Secrets, !task.secrets.is_empty()),
+        (Feature::WorkloadIdentities, has_identity(task)),
+        (Feature::Volumes, !group.volumes.is_empty() || !task.volume_mounts.is_empty()),
+        (Feature::CsiPlugins, task.csi_plugin_config.is_some()),
+        (Feature::Devices, !task.resources.devices.is_empty()),
+        (Feature::ReservedCores, task.resources.cores > 0),
+        (Feature::Connect, !task.kind.is_empty()),
+    ]);
+    if let Some(feature) = missing {
+        return Some(format!("{} not built into this agent", feature.subject()));
     }
     let networks = group.networks.iter().chain(&task.resources.networks);
     let isolated = networks.map(|network| &*network.mode).find(|mode| !matches!(*mode, "" | "host" | "none"));
-    isolated.map(|mode| format!("network mode {} is not built into this agent", quoted(mode)))
+    let missing = isolated.filter(|_| !Feature::BridgeNetworks.is_built());
+    missing.map(|mode| format!("network mode {} is not built into this agent", quoted(mode)))
 }
 
 /// Whether the task needs an identity. Every task has one; passing it to the task is not supported.

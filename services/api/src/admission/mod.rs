@@ -4,7 +4,7 @@
 //! applier repeats the checks that depend on the state, at the command's own index. They are made here as well, so that the
 //! error texts list all problems of the job.
 //!
-//! Not built yet: Connect, Consul, Vault, and the consequences of workload identities.
+//! Jobs that need a feature of the list of what is not built (`model::features`) are rejected.
 
 mod fields;
 mod implied;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use api_types::{Job, NamespaceCapabilities};
 use model::JobKey;
+use model::cluster::NodePool;
 use model::job::JobSpec;
 use model::text::quoted;
 use model::{RegistrationDefaults, canonicalise_for_registration};
@@ -31,12 +32,8 @@ pub(crate) use self::problems::{Problems, Warnings};
 pub(crate) use self::source::source;
 pub(crate) use self::weights::fit as weights_fit;
 
-/// Node pool of jobs that do not name one (N-17.3).
-const DEFAULT_NODE_POOL: &str = "default";
 /// Region of jobs that do not name one.
 pub(crate) const DEFAULT_REGION: &str = "global";
-/// Namespace of requests that do not name one.
-pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// The server's limits on jobs (http-api C.4).
 #[derive(Debug, Clone)]
@@ -94,7 +91,7 @@ pub(crate) fn fill_defaults(job: &mut Job, rules: &Rules) {
     // A priority of 0 is the default one (http-api §11.1).
     job.priority = job.priority.filter(|priority| *priority != 0);
     let defaults =
-        RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: DEFAULT_NODE_POOL };
+        RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: NodePool::DEFAULT };
     canonicalise_for_registration(job, defaults);
     implied::constrain(job);
 }
@@ -107,7 +104,7 @@ pub(crate) fn warnings(job: &Job, state: &State) -> Warnings {
 }
 
 fn pool_of(job: &Job) -> &str {
-    Some(text(&job.node_pool)).filter(|pool| !pool.is_empty()).unwrap_or(DEFAULT_NODE_POOL)
+    Some(text(&job.node_pool)).filter(|pool| !pool.is_empty()).unwrap_or(NodePool::DEFAULT)
 }
 
 /// Validates a job with defaults, by itself and in the cluster, and converts it into a specification.
@@ -137,7 +134,8 @@ pub(crate) fn admit(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSp
     if !unsupported.is_empty() {
         return Err(Rejection::NotBuilt(unsupported));
     }
-    check_replacement(&spec, state)?;
+    let stored = state.job(&spec.key()).map(|stored| &*stored.spec);
+    spec.check_change(stored).map_err(|forbidden| Rejection::Update(forbidden.to_string()))?;
     Ok(spec)
 }
 
@@ -150,18 +148,14 @@ pub(crate) fn not_built(job: &Job) -> Problems {
 /// N-17.17).
 fn cluster_problems(job: &Job, state: &State) -> Problems {
     let mut problems = Problems::default();
-    let (id, namespace, pool) = (text(&job.id), text(&job.namespace), text(&job.node_pool));
-    match state.namespace(namespace) {
-        None => problems.add(format!("job {} is in nonexistent namespace {}", quoted(id), quoted(namespace))),
-        Some(namespace) => {
-            if let Some(capabilities) = &namespace.capabilities {
-                problems.append(allowed(job, capabilities));
-            }
-        }
+    let namespace = text(&job.namespace);
+    if let Some(capabilities) = state.namespace(namespace).and_then(|found| found.capabilities.as_ref()) {
+        problems.append(allowed(job, capabilities));
     }
-    problems.add_if(state.node_pool(pool).is_none(), || {
-        format!("job {} is in nonexistent node pool {}", quoted(id), quoted(pool))
-    });
+    let key = JobKey::new(namespace, text(&job.id));
+    for missing in state.missing_references(&key, text(&job.node_pool)) {
+        problems.add(missing.to_string());
+    }
     problems
 }
 
@@ -198,34 +192,6 @@ fn allowed(job: &Job, capabilities: &NamespaceCapabilities) -> Problems {
 fn is_allowed(name: &str, enabled: &[String], disabled: &[String]) -> bool {
     let listed = |list: &[String]| list.iter().any(|one| one == name);
     !listed(disabled) && (enabled.is_empty() || listed(enabled))
-}
-
-/// Checks that a job may replace the stored one: its type may not change, nor whether it is periodic or parameterized
-/// (N-17.12). This also holds if the stored job is stopped.
-fn check_replacement(spec: &JobSpec, state: &State) -> Result<(), Rejection> {
-    let key = JobKey::new(spec.namespace.clone(), spec.id.clone());
-    let Some(stored) = state.job(&key) else { return Ok(()) };
-    let stored = &stored.spec;
-    let refuse = |reason: String| Err(Rejection::Update(reason));
-    if stored.kind != spec.kind {
-        return refuse(format!(
-            "cannot update job from type {} to {}",
-            quoted(stored.kind.as_str()),
-            quoted(spec.kind.as_str())
-        ));
-    }
-    let becomes = |was: bool, is: bool, what: &str| match (was, is) {
-        (true, false) => Some(format!("cannot update {what} job to being non-{what}")),
-        (false, true) => Some(format!("cannot update non-{what} job to being {what}")),
-        (true, true) | (false, false) => None,
-    };
-    let periodic = becomes(stored.periodic.is_some(), spec.periodic.is_some(), "periodic");
-    let parameterized =
-        becomes(stored.parameterized_job.is_some(), spec.parameterized_job.is_some(), "parameterized");
-    match periodic.or(parameterized) {
-        Some(reason) => refuse(reason),
-        None => Ok(()),
-    }
 }
 
 /// Whether a group of a system job has a scaling block, which is rejected before all other checks (N-18.2).

@@ -12,7 +12,7 @@ use state::State;
 
 use super::*;
 use crate::http::Error;
-use crate::scene::state_of;
+use crate::testing::state_of;
 
 pub(super) const RULES: Rules =
     Rules { priority_default: 50, priority_max: 100, count_max: 50_000, source_bytes_max: 1_000_000 };
@@ -35,7 +35,7 @@ fn recorded() -> Vec<Recorded> {
 /// Status and error text of a registration.
 fn outcome(mut job: Job, state: &State) -> (u16, Option<String>) {
     job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
-    job.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.to_owned());
+    job.namespace.get_or_insert_with(|| Namespace::DEFAULT.to_owned());
     if let Err(error) = weights_fit(&job) {
         return (400, Some(error));
     }

@@ -1,7 +1,8 @@
 //! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
-//! list of those features. The list shrinks until this module is gone.
+//! list of those features.
 
 use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, WorkloadIdentity};
+use model::features::Feature;
 use model::text::quoted;
 
 use super::fields::{flag, items, number, text};
@@ -9,10 +10,11 @@ use super::problems::Problems;
 
 /// The features of a job with defaults that are not built.
 pub(crate) fn features(job: &Job) -> Problems {
-    let mut problems = Problems::default();
-    problems.add_if(job.periodic.is_some(), || "periodic jobs are not built yet");
-    problems.add_if(job.parameterized_job.is_some(), || "parameterized jobs are not built yet");
-    problems.add_if(job.multiregion.is_some(), || "multiregion jobs are not built yet");
+    let mut problems = missing([
+        (Feature::PeriodicJobs, job.periodic.is_some()),
+        (Feature::ParameterizedJobs, job.parameterized_job.is_some()),
+        (Feature::MultiregionJobs, job.multiregion.is_some()),
+    ]);
     for group in items(&job.task_groups) {
         problems.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
     }
@@ -20,17 +22,14 @@ pub(crate) fn features(job: &Job) -> Problems {
 }
 
 fn group(group: &TaskGroup) -> Problems {
-    let mut problems = Problems::default();
-    problems.add_if(
-        group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()),
-        || "volumes are not built yet",
-    );
+    let update = group.update.as_ref();
+    let mut problems = missing([
+        (Feature::Volumes, group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())),
+        (Feature::Canaries, update.is_some_and(|update| number(update.canary) > 0)),
+        (Feature::AutoRevert, update.is_some_and(|update| flag(update.auto_revert))),
+        (Feature::Services, !items(&group.services).is_empty()),
+    ]);
     problems.append(networks(&group.networks));
-    if let Some(update) = &group.update {
-        problems.add_if(number(update.canary) > 0, || "canaries are not built yet");
-        problems.add_if(flag(update.auto_revert), || "auto_revert is not built yet");
-    }
-    problems.add_if(!items(&group.services).is_empty(), || "services are not built yet");
     for task in items(&group.tasks) {
         problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
@@ -38,27 +37,27 @@ fn group(group: &TaskGroup) -> Problems {
 }
 
 fn task(task: &Task) -> Problems {
-    let mut problems = Problems::default();
-    let mut add = |is_used: bool, what: &str| problems.add_if(is_used, || format!("{what} not built yet"));
-    add(!items(&task.templates).is_empty(), "templates are");
-    add(!items(&task.artifacts).is_empty(), "artifacts are");
-    add(!items(&task.secrets).is_empty(), "secrets are");
-    add(task.vault.is_some(), "Vault is");
-    add(task.csi_plugin_config.is_some(), "CSI plugins are");
-    add(task.schedule.is_some(), "task schedules are");
-    add(task.dispatch_payload.is_some(), "dispatch payloads are");
     let is_exposed = |identity: &WorkloadIdentity| flag(identity.env) || flag(identity.file);
-    add(
-        !items(&task.identities).is_empty() || task.identity.as_ref().is_some_and(is_exposed),
-        "workload identities are",
-    );
-    add(!items(&task.services).is_empty(), "services are");
-    add(!text(&task.kind).is_empty(), "Connect tasks are");
-    add(!items(&task.volume_mounts).is_empty(), "volumes are");
+    let has_identity = !items(&task.identities).is_empty() || task.identity.as_ref().is_some_and(is_exposed);
+    let mut problems = missing([
+        (Feature::Templates, !items(&task.templates).is_empty()),
+        (Feature::Artifacts, !items(&task.artifacts).is_empty()),
+        (Feature::Secrets, !items(&task.secrets).is_empty()),
+        (Feature::Vault, task.vault.is_some()),
+        (Feature::CsiPlugins, task.csi_plugin_config.is_some()),
+        (Feature::TaskSchedules, task.schedule.is_some()),
+        (Feature::DispatchPayloads, task.dispatch_payload.is_some()),
+        (Feature::WorkloadIdentities, has_identity),
+        (Feature::Services, !items(&task.services).is_empty()),
+        (Feature::Connect, !text(&task.kind).is_empty()),
+        (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
+    ]);
     if let Some(Resources { cores, devices, numa, networks, .. }) = &task.resources {
-        add(number(*cores) > 0, "reserved cores are");
-        add(!items(devices).is_empty(), "devices are");
-        add(numa.is_some(), "NUMA settings are");
+        problems.append(missing([
+            (Feature::ReservedCores, number(*cores) > 0),
+            (Feature::Devices, !items(devices).is_empty()),
+            (Feature::Numa, numa.is_some()),
+        ]));
         problems.append(self::networks(networks));
     }
     problems
@@ -68,9 +67,19 @@ fn networks(list: &Option<Vec<NetworkResource>>) -> Problems {
     let mut problems = Problems::default();
     for network in items(list) {
         let mode = text(&network.mode);
-        problems.add_if(!matches!(mode, "" | "host" | "none"), || {
-            format!("network mode {} is not built yet", quoted(mode))
+        let is_missing = !matches!(mode, "" | "host" | "none") && !Feature::BridgeNetworks.is_built();
+        problems.add_if(is_missing, || {
+            Feature::BridgeNetworks.refusal_of(format_args!("network mode {}", quoted(mode)))
         });
+    }
+    problems
+}
+
+/// The features that are needed and not built.
+fn missing<const COUNT: usize>(needs: [(Feature, bool); COUNT]) -> Problems {
+    let mut problems = Problems::default();
+    for (feature, is_needed) in needs {
+        problems.add_if(is_needed && !feature.is_built(), || feature.refusal());
     }
     problems
 }

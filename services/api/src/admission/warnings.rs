@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use api_types::{Job, Task, TaskGroup};
+use model::features::Feature;
 use model::text::quoted;
 
 use super::fields::{flag, items, number, text};
@@ -50,8 +51,8 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             warnings.add(format!("{old} is deprecated and ignored; use {new}"));
         }
     }
-    if group.disconnect.is_some() {
-        warnings.add("disconnect block has no effect yet: it is not built");
+    if group.disconnect.is_some() && !Feature::Disconnect.is_built() {
+        warnings.add(format!("{}, and has no effect", Feature::Disconnect.refusal()));
     }
     if items(&group.networks).iter().any(|network| number(network.mbits) > 0) {
         warnings

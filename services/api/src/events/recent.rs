@@ -110,20 +110,20 @@ mod tests {
     use state::State;
 
     use super::*;
-    use crate::scene;
+    use crate::testing;
 
     /// A step that changes `objects` objects.
     fn step(before: &Arc<State>, objects: usize) -> Step {
         let ids = (0..objects).map(|n| EvalId::derived(RequestId::from_bytes([1; 16]), n as u32)).collect();
         let changes = vec![Change::EvalsChanged(EvalsChanged { ids, ..EvalsChanged::default() })];
-        let set = scene::set(before.index().next().0, changes);
+        let set = testing::set(before.index().next().0, changes);
         let mut after = State::clone(before);
         after.apply(&set).unwrap();
         Step::new(Arc::clone(before), vec![set.into()], after.into())
     }
 
     fn window(steps: &[usize]) -> usize {
-        let (mut window, mut state) = (Window::default(), Arc::new(scene::state_of(Vec::new())));
+        let (mut window, mut state) = (Window::default(), Arc::new(testing::state_of(Vec::new())));
         for objects in steps {
             let step = step(&state, *objects);
             state = Arc::clone(&step.after);

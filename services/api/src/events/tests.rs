@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::change::{Cause, Change, ChangeSet};
+use model::cluster::{Namespace, NodePool};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
 use model::{EvalId, Index, JobKey};
@@ -11,7 +12,7 @@ use state::SingleSet;
 use super::shape::events;
 use super::topics::Topics;
 use crate::http::Query;
-use crate::scene;
+use crate::testing;
 
 fn topics(query: &str) -> Topics {
     Topics::read(&Query::parse("", query)).unwrap()
@@ -22,8 +23,8 @@ fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> SingleSet
     let key = JobKey::new("default", "web");
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
     let job = Job { spec: spec.into(), create_index: Index(2), ..Job::default() };
-    let before = scene::state_of(vec![Change::Job(Arc::new(job))]);
-    let set = ChangeSet { cause, ..scene::set(3, changes(&key)) };
+    let before = testing::state_of(vec![Change::Job(Arc::new(job))]);
+    let set = ChangeSet { cause, ..testing::set(3, changes(&key)) };
     let mut after = before.clone();
     after.apply(&set).unwrap();
     SingleSet { before: before.into(), set: set.into(), after: after.into() }
@@ -63,6 +64,17 @@ fn a_write_names_all_its_events() {
     let found = events(&step, &topics("topic=Evaluation"));
     assert_eq!(found[0].filter_keys.as_deref(), Some(&["web".to_owned(), String::new()][..]));
     assert_eq!(found[0].payload["Evaluation"]["JobID"], "web");
+}
+
+#[test]
+fn a_small_object_has_events_if_its_kind_has_a_topic() {
+    let step = step(Cause::NodePoolUpserted, |_| {
+        let pool = NodePool { name: "gpu".into(), ..NodePool::default() };
+        let namespace = Namespace { name: "gpu".into(), ..Namespace::default() };
+        vec![Change::NodePool(Box::new(pool)), Change::Namespace(Box::new(namespace))]
+    });
+    assert_eq!(described(&step, ""), ["NodePool NodePoolUpserted gpu"]);
+    assert_eq!(events(&step, &topics(""))[0].payload["NodePool"]["Name"], "gpu");
 }
 
 #[test]

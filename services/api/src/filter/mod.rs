@@ -2,10 +2,12 @@
 //!
 //! `parse` reads the text into a tree. `shape` finds the type of a selector, so that a wrong selector is reported before
 //! any object is evaluated. `check` combines the two into a filter, and `eval` evaluates it. A filter first requests a
-//! field from the object directly. Only if the object does not provide the field is it serialized as JSON.
+//! field from the object directly. Only if the object does not provide the field is it serialized as JSON. `objects` lists
+//! the types that can be filtered.
 
 mod check;
 mod eval;
+mod objects;
 mod parse;
 mod shape;
 
@@ -19,6 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::http::Error;
 
 pub(crate) use eval::Filter;
+pub(crate) use objects::matches_filter;
 
 /// Maximum length of an expression, in bytes.
 const BYTES_MAX: usize = 16 << 10;

@@ -6,6 +6,8 @@ use crate::admission::Rejection;
 
 /// Error text when there is no active applier (http-api §5.4). The web interface compares it exactly.
 pub(crate) const NO_LEADER: &str = "No cluster leader";
+/// Error text for a region that is not this cluster's (http-api §3).
+pub(crate) const NO_REGION: &str = "No path to region";
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,32 +16,53 @@ pub(crate) struct Error {
     pub(crate) status: StatusCode,
     /// Whole response body.
     pub(crate) text: String,
+    /// What caused it. The status does not say, because the reference answers many mistakes of clients with 500.
+    pub(crate) cause: Cause,
+}
+
+/// What caused an error, and so who has to act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The request: its sender has to act.
+    Request,
+    /// The cluster: its operator has to act, unless it recovers.
+    Cluster,
 }
 
 impl Error {
+    /// An error that the request caused.
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into(), cause: Cause::Request }
+    }
+
     /// 400: the request is malformed, or a condition that the HTTP layer checks does not hold.
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, text: text.into() }
+        Self::new(StatusCode::BAD_REQUEST, text)
     }
 
     /// 404: the requested object does not exist.
     pub(crate) fn not_found(text: impl Into<String>) -> Self {
-        Self { status: StatusCode::NOT_FOUND, text: text.into() }
+        Self::new(StatusCode::NOT_FOUND, text)
     }
 
-    /// 500: the usual status of a failure, including many that are not the server's fault (http-api §9.2).
+    /// 500: the usual status of a failure that the request caused (http-api §9.2).
     pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self { status: StatusCode::INTERNAL_SERVER_ERROR, text: text.into() }
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    }
+
+    /// 500: the cluster cannot serve the request now.
+    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
+        Self { cause: Cause::Cluster, ..Self::failed(text) }
     }
 
     /// 501: the feature is not built.
     pub(crate) fn not_built(text: impl Into<String>) -> Self {
-        Self { status: StatusCode::NOT_IMPLEMENTED, text: text.into() }
+        Self::new(StatusCode::NOT_IMPLEMENTED, text)
     }
 
     /// 405: the route does not accept the method.
     pub(crate) fn wrong_method() -> Self {
-        Self { status: StatusCode::METHOD_NOT_ALLOWED, text: "Invalid method".to_owned() }
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Invalid method")
     }
 
     /// Whether the error is a 404.
@@ -49,7 +72,7 @@ impl Error {
 
     /// 413: the request body is too large.
     pub(crate) fn too_large(text: impl Into<String>) -> Self {
-        Self { status: StatusCode::PAYLOAD_TOO_LARGE, text: text.into() }
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     }
 }
 

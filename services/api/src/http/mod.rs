@@ -1,15 +1,19 @@
-//! HTTP plumbing that all routes share: parameters, bodies, consistency, blocking queries, pages, headers and errors.
+//! HTTP plumbing that all routes share: parameters, bodies, consistency, blocking queries, pages, headers, errors, and the
+//! spans and metrics of requests.
 
 mod body;
 mod compress;
 mod content;
 pub(crate) mod cors;
 mod error;
+mod failures;
+mod frames;
 mod ids;
 pub(crate) mod list;
 mod params;
 mod path;
 mod read;
+mod request_metrics;
 mod response;
 mod response_cache;
 mod span;
@@ -17,12 +21,15 @@ mod span;
 pub(crate) use body::{decode, receive};
 pub(crate) use compress::{accepts_gzip, gzip};
 pub(crate) use content::{Body, BodyStream, Content};
-pub(crate) use error::{Error, NO_LEADER};
+pub(crate) use error::{Error, NO_LEADER, NO_REGION};
+pub(crate) use failures::{Answered, FailureLog};
+pub(crate) use frames::{Framing, StreamItem};
 pub(crate) use ids::{parse_id, prefix_range};
 pub(crate) use list::{Piece, creation_token, ordered, piece, remaining};
 pub(crate) use params::{Namespace, Page, Query, ReadOptions, unescape};
 pub(crate) use path::{CleanPath, clean, escape};
 pub(crate) use read::{HeadClient, Selection, Watched, head_client};
+pub(crate) use request_metrics::record_request;
 pub(crate) use response::{Meta, Response};
 pub(crate) use response_cache::{CacheKey, ResponseCache};
-pub(crate) use span::{Spans, record_status};
+pub(crate) use span::{Spans, client_trace, record_status};

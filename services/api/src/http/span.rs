@@ -23,13 +23,16 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// Span of a request. It is a child of the client's span if the request names one.
-    pub(crate) fn server(&self, request: &HttpRequest, route: &'static str) -> Span {
+    /// Span of a request. It is a child of the client's span if the request names one ([`client_trace`]).
+    pub(crate) fn server(
+        &self,
+        request: &HttpRequest,
+        route: &'static str,
+        parent: Option<TraceContext>,
+    ) -> Span {
         if !traces::are_exported() {
             return Span::none();
         }
-        let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-        let parent: Option<TraceContext> = header(HEADER_TRACE).and_then(|value| value.parse().ok());
         if request.method() == Method::GET && parent.is_none() && !self.is_sampled() {
             return Span::none();
         }
@@ -47,7 +50,7 @@ impl Spans {
             { attribute::URL_SCHEME } = connection.scheme(),
             { attribute::SERVER_ADDRESS } = host,
             { attribute::SERVER_PORT } = port,
-            { attribute::USER_AGENT_ORIGINAL } = header(USER_AGENT.as_str()),
+            { attribute::USER_AGENT_ORIGINAL } = header(request, USER_AGENT.as_str()),
         );
         if let Some(parent) = parent {
             telemetry::adopt(&span, &parent);
@@ -58,6 +61,15 @@ impl Spans {
     fn is_sampled(&self) -> bool {
         self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS_PER_SPAN)
     }
+}
+
+/// The trace that the client names in its request.
+pub(crate) fn client_trace(request: &HttpRequest) -> Option<TraceContext> {
+    header(request, HEADER_TRACE)?.parse().ok()
+}
+
+fn header<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+    request.headers().get(name)?.to_str().ok()
 }
 
 /// Records the response's status. By OpenTelemetry's conventions, a server span fails on a 5xx only: a 4xx is the client's

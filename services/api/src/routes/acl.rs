@@ -16,7 +16,7 @@ pub(crate) fn disabled(_: &Api, _: &Request) -> Result<Response, Error> {
 
 /// The policies of the caller's token. Without a token there are none.
 pub(crate) fn own_policy(_: &Api, _: &Request) -> Result<Response, Error> {
-    Err(Error { status: StatusCode::FORBIDDEN, text: "Permission denied".to_owned() })
+    Err(Error::new(StatusCode::FORBIDDEN, "Permission denied"))
 }
 
 /// The anonymous token.

@@ -6,14 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use actix_web::http::StatusCode;
+use model::features::Feature;
+use model::text::quoted;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use wire::stats::{AgentStats, GetAgentStats};
 
-use super::{Request, stats};
+use super::Request;
 use crate::Api;
-use crate::http::{Body, Error, Response, decode};
+use crate::agent_client::request_stats;
+use crate::http::{Body, Error, Query, Response, decode};
 
 /// Version of Nomad's API that clients see.
 pub(crate) const API_VERSION: &str = "2.0.5";
@@ -21,6 +26,8 @@ pub(crate) const API_VERSION: &str = "2.0.5";
 const RPC_PORT: u16 = 4647;
 /// Nomad's default Serf port. Nothing listens on it.
 const SERF_PORT: u16 = 4648;
+/// Timeout of the request to this process's own agent, whose stats are only a part of the response.
+const OWN_AGENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Health of one role of this process.
 #[derive(Debug, Serialize)]
@@ -49,8 +56,27 @@ impl Api {
     }
 
     /// Name of this server with its region.
-    pub(super) fn member_name(&self) -> String {
+    fn member_name(&self) -> String {
         format!("{}.{}", self.args.server_name, self.args.region)
+    }
+
+    /// Checks that a requested server is this one. Requests are not forwarded to other servers.
+    ///
+    /// # Errors
+    /// If it is another server, or a node is requested as well.
+    pub(super) fn check_server(&self, query: &Query) -> Result<(), Error> {
+        let server = query.text("server_id");
+        if server.is_empty() {
+            return Ok(());
+        }
+        if !query.text("node_id").is_empty() {
+            return Err(Error::bad_request("Cannot target node and server simultaneously"));
+        }
+        let names = [self.member_name(), self.args.server_name.clone(), self.process.to_string()];
+        if server == "leader" || names.iter().any(|name| name == server) {
+            return Ok(());
+        }
+        Err(Error::not_found(format!("unknown Nomad server {}", quoted(server))))
     }
 
     fn member(&self) -> Value {
@@ -140,10 +166,25 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
             "cpu_count": std::thread::available_parallelism().map_or(1, usize::from).to_string(),
         },
     });
-    if let Some(client) = stats::own_agent(api).await {
+    if let Some(client) = own_agent(api).await {
         stats["client"] = client;
     }
     Ok(Response::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
+}
+
+/// Stats of this process's own agent; `None` if there is no agent or it does not answer in time.
+async fn own_agent(api: &Api) -> Option<Value> {
+    let node = api.colocated.node?;
+    let response = request_stats(&api.bus, node, &GetAgentStats {});
+    let stats: AgentStats = tokio::time::timeout(OWN_AGENT_TIMEOUT, response).await.ok()?.ok()?;
+    let last_heartbeat = stats.heard_ago_ms.map(|ms| format!("{}s", Duration::from_millis(ms).as_secs_f64()));
+    Some(json!({
+        "node_id": node,
+        "known_servers": "1",
+        "num_allocations": stats.allocs.to_string(),
+        "last_heartbeat": last_heartbeat.unwrap_or_else(|| "never".to_owned()),
+        "heartbeat_ttl": format!("{}s", Duration::from_millis(stats.ttl_ms).as_secs_f64()),
+    }))
 }
 
 /// The servers of the cluster: this one.
@@ -173,7 +214,7 @@ pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Response, Erro
 }
 
 fn not_a_client() -> Error {
-    Error { status: StatusCode::NOT_IMPLEMENTED, text: "Invalid method".to_owned() }
+    Error::new(StatusCode::NOT_IMPLEMENTED, "Invalid method")
 }
 
 /// Response to a join.
@@ -286,8 +327,10 @@ pub(crate) fn regions(api: &Api, _: &Request) -> Result<Response, Error> {
 
 /// Placeholder of the web interface.
 pub(crate) fn ui(_: &Api, _: &Request) -> Result<Response, Error> {
-    const PAGE: &str = "<!doctype html><title>Drover</title><p>The web interface is not built yet. The API is at \
-                        <code>/v1/</code>.</p>\n";
+    let page = format!(
+        "<!doctype html><title>Drover</title><p>The {}. The API is at <code>/v1/</code>.</p>\n",
+        Feature::WebInterface.refusal()
+    );
     let content_type = "text/html; charset=utf-8".to_owned();
-    Ok(Response::ok(Body::Other { content_type, bytes: PAGE.into() }))
+    Ok(Response::ok(Body::Other { content_type, bytes: page.into() }))
 }

@@ -8,12 +8,12 @@ use state::{AllocRef, State, Table, WatchKey};
 use wire::command::{Command, Transition};
 
 use super::Request;
-use super::filter_objects::matches_filter;
-use super::shapes::{self, AllocParts, alloc_stub};
 use crate::Api;
+use crate::filter::matches_filter;
 use crate::http::{
     Body, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece, prefix_range,
 };
+use crate::shapes::{self, AllocParts, alloc_stub};
 
 const KIND: &str = "alloc";
 

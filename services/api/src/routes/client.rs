@@ -12,8 +12,8 @@ use wire::tasks::{RestartTasks, SignalTasks};
 
 use super::Request;
 use crate::Api;
-use crate::files::{AllocAgent, Framing, Source, StreamReader, check_path};
-use crate::http::{Body, BodyStream, Error, Query, Response, decode};
+use crate::agent_client::{AllocAgent, Source, StreamReader, check_path};
+use crate::http::{Body, BodyStream, Error, Framing, Query, Response, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Content type of files whose type is unknown.

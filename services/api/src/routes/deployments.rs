@@ -9,12 +9,12 @@ use state::{State, Table, WatchKey};
 use wire::command::{Command, FailDeployment};
 
 use super::Request;
-use super::filter_objects::matches_filter;
-use super::shapes::{AllocParts, alloc_stub};
 use crate::Api;
+use crate::filter::matches_filter;
 use crate::http::{
     Body, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece, prefix_range,
 };
+use crate::shapes::{AllocParts, alloc_stub};
 
 const KIND: &str = "deployment";
 

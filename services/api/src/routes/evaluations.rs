@@ -10,14 +10,13 @@ use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteEvals, EVALS_DELETED_MAX};
 
 use super::Request;
-use super::filter_objects::matches_filter;
-use super::shapes::{self, AllocParts, alloc_stub, eval_stub};
 use crate::Api;
-use crate::filter::Filter;
+use crate::filter::{Filter, matches_filter};
 use crate::http::{
     Body, Error, Namespace, Piece, Response, Watched, creation_token, decode, list, ordered, parse_id, piece,
     prefix_range,
 };
+use crate::shapes::{self, AllocParts, alloc_stub, eval_stub};
 
 const KIND: &str = "eval";
 

@@ -8,9 +8,9 @@ use wire::command::{Command, DeregisterJob, EvaluateJob};
 
 use super::Request;
 use super::jobs::{eval_priority, register_job};
-use super::shapes::{self, AllocParts, Deregistered, Registered, alloc_stub, summary as shape_summary};
 use crate::Api;
 use crate::http::{Body, Error, Query, Response, Watched, decode};
+use crate::shapes::{self, AllocParts, Deregistered, Registered, alloc_stub, summary as shape_summary};
 
 const NOT_FOUND: &str = "job not found";
 

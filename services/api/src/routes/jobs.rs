@@ -6,17 +6,17 @@ use std::sync::Arc;
 use actix_web::web;
 use api_types::{Job, JobParseRequest, JobRegisterRequest};
 use model::job::JobSpec;
-use model::{Index, JobKey, Text};
+use model::{Index, JobKey, Text, cluster};
 use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
 use wire::command::{Command, RegisterJob};
 
-use super::filter_objects::matches_filter;
-use super::shapes::{Registered, job_stub};
-use super::{NO_REGION, Request};
+use super::Request;
 use crate::Api;
 use crate::admission;
-use crate::http::{Error, Namespace, Query, Response, Watched, decode, ordered, piece, remaining};
+use crate::filter::matches_filter;
+use crate::http::{Error, NO_REGION, Namespace, Query, Response, Watched, decode, ordered, piece, remaining};
+use crate::shapes::{Registered, job_stub};
 
 /// Lists jobs.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
@@ -156,7 +156,7 @@ pub(super) fn requested_job(
     let namespace = given(Some(query.text("namespace").to_owned()))
         .or_else(|| given(namespace))
         .or_else(|| given(job.namespace.take()))
-        .unwrap_or_else(|| admission::DEFAULT_NAMESPACE.to_owned());
+        .unwrap_or_else(|| cluster::Namespace::DEFAULT.to_owned());
     Ok(Job { region: Some(region), namespace: Some(namespace), ..job })
 }
 

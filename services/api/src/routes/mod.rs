@@ -1,17 +1,15 @@
-//! Routing of requests to handlers.
+//! The table of all routes, with their handlers, which are in the modules of this folder.
 //!
-//! Paths are matched after decoding, because ids may contain slashes, whether escaped or not (http-api §1.2). So the route
-//! table is our own and not the framework's.
+//! A route is one line here: its path, a handler for each method, and the reference's timer of the corresponding RPC if it
+//! has one. The first route that matches a path is taken, so a narrower route comes before a wider one.
 
 mod acl;
 mod agent;
 mod allocations;
-mod built_in_pools;
 mod client;
 mod deployments;
 mod evaluations;
 mod events;
-mod filter_objects;
 mod job;
 mod jobs;
 mod keyring;
@@ -22,161 +20,312 @@ mod node_pools;
 mod nodes;
 mod operator;
 mod plan;
-mod request_metrics;
+mod route;
 mod search;
-pub(crate) mod shapes;
+mod small_objects;
 mod stats;
 mod statuses;
 mod submission;
-mod table;
 
-use actix_web::http::Method;
-use actix_web::http::StatusCode;
-use actix_web::http::header::{HeaderName, HeaderValue, LOCATION};
-use actix_web::web::{Bytes, Data, Payload};
-use actix_web::{HttpRequest, HttpResponse};
-use futures::future::LocalBoxFuture;
-use tracing::Instrument as _;
+use model::features::Feature;
+
+use self::route::{
+    Endpoint, Route, any, enterprise, get, handler, not_built, off, put, put_only, sync_handler,
+};
+pub(crate) use self::route::{Handler, Request};
+
+static ROUTES: &[Route] = &[
+    // Jobs (http-api §11).
+    get("/v1/jobs", handler!(jobs::list, JOB_LIST)).and_put(handler!(jobs::register, JOB_REGISTER)),
+    put("/v1/jobs/parse", handler!(jobs::parse)),
+    get("/v1/jobs/statuses", handler!(statuses::list, JOB_STATUSES))
+        .and_put(handler!(statuses::named, JOB_STATUSES)),
+    put("/v1/validate/job", handler!(jobs::validate, JOB_VALIDATE)),
+    put("/v1/job/:id/evaluate", handler!(job::evaluate, JOB_EVALUATE)),
+    get("/v1/job/:id/allocations", handler!(job::allocations, JOB_ALLOCATIONS)),
+    get("/v1/job/:id/evaluations", handler!(job::evaluations, JOB_EVALUATIONS)),
+    not_built("/v1/job/:id/periodic/force", Feature::PeriodicJobs),
+    put("/v1/job/:id/plan", handler!(plan::plan, JOB_PLAN)),
+    any("/v1/job/:id/summary", handler!(job::summary, JOB_GET_SUMMARY)),
+    not_built("/v1/job/:id/dispatch", Feature::ParameterizedJobs),
+    not_built("/v1/job/:id/dispatch/payload", Feature::DispatchPayloads),
+    any("/v1/job/:id/versions", handler!(job::versions, JOB_GET_VERSIONS)),
+    not_built("/v1/job/:id/versions/:tag/tag", Feature::VersionTags),
+    not_built("/v1/job/:id/revert", Feature::Revert),
+    get("/v1/job/:id/deployments", handler!(job::deployments, JOB_DEPLOYMENTS)),
+    get("/v1/job/:id/deployment", handler!(job::deployment, JOB_LATEST_DEPLOYMENT)),
+    not_built("/v1/job/:id/stable", Feature::Revert),
+    not_built("/v1/job/:id/scale", Feature::Scaling),
+    not_built("/v1/job/:id/services", Feature::Services),
+    any("/v1/job/:id/submission", handler!(submission::read, JOB_GET_SUBMISSION)),
+    get("/v1/job/:id/actions", handler!(job::actions)),
+    not_built("/v1/job/:id/action", Feature::Actions),
+    get("/v1/job/:id", handler!(job::read, JOB_GET_JOB))
+        .and_put(handler!(job::register, JOB_REGISTER))
+        .and_delete(handler!(job::deregister, JOB_DEREGISTER)),
+    // Allocations (§12).
+    get("/v1/allocations", handler!(allocations::list, ALLOC_LIST)),
+    put("/v1/allocation/:id/stop", handler!(allocations::stop, ALLOC_STOP)),
+    not_built("/v1/allocation/:id/services", Feature::Services),
+    get("/v1/allocation/:id", handler!(allocations::read, ALLOC_GET_ALLOC)),
+    // Files and logs of allocations (§13).
+    any("/v1/client/fs/ls/:alloc", handler!(client::list)),
+    any("/v1/client/fs/stat/:alloc", handler!(client::stat)),
+    any("/v1/client/fs/cat/:alloc", handler!(client::cat)),
+    any("/v1/client/fs/readat/:alloc", handler!(client::read_at)),
+    any("/v1/client/fs/stream/:alloc", handler!(client::stream)),
+    any("/v1/client/fs/logs/:alloc", handler!(client::logs)),
+    any("/v1/client/fs/:other", sync_handler!(client::unknown)),
+    // Other routes that nodes answer (§14, §18).
+    not_built("/v1/client/allocation/:id/exec", Feature::Exec),
+    any("/v1/client/allocation/:id/stats", handler!(stats::alloc)),
+    not_built("/v1/client/allocation/:id/checks", Feature::Services),
+    any("/v1/client/allocation/:id/restart", handler!(client::restart)),
+    any("/v1/client/allocation/:id/signal", handler!(client::signal)),
+    not_built("/v1/client/allocation/:id/pause", Feature::TaskSchedules),
+    not_built("/v1/client/allocation/:id/gc", Feature::NodeGarbage),
+    not_built("/v1/client/allocation/:id/snapshot", Feature::DiskMigration),
+    not_built("/v1/client/gc", Feature::NodeGarbage),
+    any("/v1/client/stats", handler!(stats::host)),
+    not_built("/v1/client/metadata", Feature::NodeMetadata),
+    not_built("/v1/client/identity", Feature::NodeIdentities),
+    not_built("/v1/client/identity/renew", Feature::NodeIdentities),
+    // Evaluations (§15).
+    get("/v1/evaluations", handler!(evaluations::list, EVAL_LIST))
+        .and_delete(handler!(evaluations::delete, EVAL_DELETE)),
+    get("/v1/evaluations/count", handler!(evaluations::count, EVAL_COUNT)),
+    get("/v1/evaluation/:id/allocations", handler!(evaluations::allocations, EVAL_ALLOCATIONS)),
+    get("/v1/evaluation/:id", handler!(evaluations::read, EVAL_GET_EVAL)),
+    // Deployments (§16).
+    get("/v1/deployments", handler!(deployments::list)),
+    get("/v1/deployment/allocations/:id", handler!(deployments::allocations)),
+    put("/v1/deployment/fail/:id", handler!(deployments::fail)),
+    not_built("/v1/deployment/pause/:id", Feature::DeploymentPauses),
+    not_built("/v1/deployment/promote/:id", Feature::Canaries),
+    not_built("/v1/deployment/allocation-health/:id", Feature::HealthByRequest),
+    not_built("/v1/deployment/unblock/:id", Feature::MultiregionJobs),
+    get("/v1/deployment/:id", handler!(deployments::read)),
+    // Nodes and node pools (§17).
+    get("/v1/nodes", handler!(nodes::list, CLIENT_LIST)),
+    get("/v1/node/pools", handler!(node_pools::list)).and_put(handler!(node_pools::set)),
+    get("/v1/node/pool/:name/nodes", handler!(node_pools::nodes)),
+    get("/v1/node/pool/:name/jobs", handler!(node_pools::jobs)),
+    get("/v1/node/pool/:name", handler!(node_pools::read))
+        .and_put(handler!(node_pools::set))
+        .and_delete(handler!(node_pools::delete)),
+    get("/v1/node/:id/allocations", handler!(nodes::allocations)),
+    put("/v1/node/:id/evaluate", handler!(nodes::evaluate, CLIENT_EVALUATE)),
+    not_built("/v1/node/:id/drain", Feature::NodeDrains),
+    put("/v1/node/:id/eligibility", handler!(nodes::set_eligibility, CLIENT_UPDATE_ELIGIBILITY)),
+    put("/v1/node/:id/purge", handler!(nodes::purge, CLIENT_BATCH_DEREGISTER)),
+    get("/v1/node/:id", handler!(nodes::read, CLIENT_GET_NODE)),
+    // Namespaces (§19).
+    get("/v1/namespaces", handler!(namespaces::list)),
+    put("/v1/namespace", handler!(namespaces::set)),
+    get("/v1/namespace/:name", handler!(namespaces::read))
+        .and_put(handler!(namespaces::set))
+        .and_delete(handler!(namespaces::delete)),
+    // Variables, services, volumes, plugins (§20 to §22).
+    not_built("/v1/vars", Feature::Variables),
+    not_built("/v1/var/:path", Feature::Variables),
+    not_built("/v1/services", Feature::Services),
+    not_built("/v1/service/:name", Feature::Services),
+    not_built("/v1/volumes", Feature::Volumes),
+    not_built("/v1/volumes/external", Feature::CsiPlugins),
+    not_built("/v1/volumes/snapshot", Feature::CsiPlugins),
+    not_built("/v1/volumes/claims", Feature::Volumes),
+    not_built("/v1/volumes/claim/:id", Feature::Volumes),
+    not_built("/v1/volume/csi/:id", Feature::CsiPlugins),
+    not_built("/v1/volume/host/:id", Feature::Volumes),
+    not_built("/v1/plugins", Feature::CsiPlugins),
+    not_built("/v1/plugin/csi/:id", Feature::CsiPlugins),
+    // Access control (§23).
+    off("/v1/acl/policies", Feature::Acls, sync_handler!(acl::disabled)),
+    get("/v1/acl/policy/self", sync_handler!(acl::own_policy)),
+    off("/v1/acl/policy/:name", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/bootstrap", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/tokens", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/token", Feature::Acls, sync_handler!(acl::disabled)),
+    get("/v1/acl/token/self", handler!(acl::own_token)),
+    off("/v1/acl/token/onetime", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/token/onetime/exchange", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/token/:accessor", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/roles", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/role", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/role/:id", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/auth-methods", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/auth-method", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/auth-method/:name", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/binding-rules", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/binding-rule", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/binding-rule/:id", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/oidc/auth-url", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/oidc/complete-auth", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/login", Feature::Acls, sync_handler!(acl::disabled)),
+    not_built("/v1/acl/identity/client-introduction-token", Feature::NodeIdentities),
+    // Scaling, search, events (§24 to §26).
+    not_built("/v1/scaling/policies", Feature::Scaling),
+    not_built("/v1/scaling/policy/:id", Feature::Scaling),
+    put("/v1/search", handler!(search::prefix)),
+    not_built("/v1/search/fuzzy", Feature::FuzzySearch),
+    get("/v1/event/stream", handler!(events::follow)),
+    // The agent (§27).
+    get("/v1/agent/self", handler!(agent::this)),
+    get("/v1/agent/members", sync_handler!(agent::members)),
+    get("/v1/agent/health", sync_handler!(agent::health)),
+    put("/v1/agent/join", sync_handler!(agent::join)),
+    put("/v1/agent/force-leave", sync_handler!(agent::force_leave)),
+    get("/v1/agent/servers", sync_handler!(agent::servers)).and_put(sync_handler!(agent::set_servers)),
+    get("/v1/agent/monitor", handler!(monitor::follow)),
+    not_built("/v1/agent/monitor/export", Feature::JournalExport),
+    not_built("/v1/agent/pprof/:profile", Feature::Debugging),
+    get("/v1/agent/host", handler!(stats::facts)),
+    get("/v1/agent/schedulers", sync_handler!(agent::schedulers)),
+    get("/v1/agent/schedulers/config", sync_handler!(agent::schedulers_config))
+        .and_put(sync_handler!(agent::set_schedulers_config)),
+    any("/v1/agent/keyring/:operation", sync_handler!(agent::keyring)),
+    not_built("/v1/agent/reload", Feature::Reload),
+    // Status, regions, system (§28).
+    get("/v1/status/leader", sync_handler!(agent::leader)),
+    get("/v1/status/peers", sync_handler!(agent::peers)),
+    get("/v1/regions", sync_handler!(agent::regions)),
+    put_only("/v1/system/gc", handler!(operator::collect_garbage)),
+    not_built("/v1/system/reconcile/summaries", Feature::SummaryReconciliation),
+    // Operator (§29).
+    get("/v1/operator/scheduler/configuration", handler!(operator::scheduler))
+        .and_put(handler!(operator::set_scheduler)),
+    not_built("/v1/operator/raft/configuration", Feature::RaftCommands),
+    not_built("/v1/operator/raft/peer", Feature::RaftCommands),
+    not_built("/v1/operator/raft/transfer-leadership", Feature::RaftCommands),
+    not_built("/v1/operator/autopilot/configuration", Feature::RaftCommands),
+    not_built("/v1/operator/autopilot/health", Feature::RaftCommands),
+    not_built("/v1/operator/snapshot", Feature::Snapshots),
+    get("/v1/operator/keyring/keys", handler!(keyring::list)),
+    not_built("/v1/operator/keyring/rotate", Feature::KeyRotation),
+    not_built("/v1/operator/keyring/key/:id", Feature::KeyRotation),
+    not_built("/v1/operator/upgrade-check/vault-workload-identity", Feature::Vault),
+    get("/v1/operator/license", sync_handler!(operator::license))
+        .and_put(sync_handler!(operator::set_license)),
+    enterprise("/v1/operator/utilization"),
+    // Metrics and keys (§30, §31).
+    get("/v1/metrics", handler!(metrics::read)),
+    get("/.well-known/jwks.json", handler!(keyring::web_keys)),
+    get("/.well-known/openid-configuration", sync_handler!(keyring::discovery)),
+    // Nomad Enterprise (§33).
+    enterprise("/v1/sentinel/policies"),
+    enterprise("/v1/sentinel/policy/:name"),
+    enterprise("/v1/quotas"),
+    enterprise("/v1/quota"),
+    enterprise("/v1/quota/:name"),
+    enterprise("/v1/quota-usages"),
+    enterprise("/v1/recommendations"),
+    enterprise("/v1/recommendations/apply"),
+    enterprise("/v1/recommendation"),
+    enterprise("/v1/recommendation/:id"),
+    // The web interface (§34).
+    get("/ui/:page", sync_handler!(agent::ui)),
+];
+
+/// The paths of all routes.
+#[cfg(test)]
+pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
+    ROUTES.iter().map(|route| route.path)
+}
+
+/// The route that matches a path, with the values of its `:name` segments.
+pub(crate) fn find(path: &str) -> Option<(&'static Route, Vec<String>)> {
+    ROUTES.iter().find_map(|route| Some((route, route.params(path)?)))
+}
+
+/// Redirect target of a path that lacks only the slash at its end.
+pub(crate) fn redirect_target(path: &str) -> Option<String> {
+    if path == "/" {
+        return Some("/ui/".to_owned());
+    }
+    let root = format!("{path}/");
+    let is_root = |route: &Route| route.path.split_once(':').is_some_and(|(before, _)| before == root);
+    ROUTES.iter().any(is_root).then_some(root)
+}
 
 #[cfg(test)]
-pub(crate) use self::table::paths;
-use self::table::{Route, RouteKind};
-use crate::Api;
-use crate::http::{
-    Body, CleanPath, Error, Query, Response, accepts_gzip, clean, cors, escape, receive, record_status,
-};
+mod tests {
+    use actix_web::http::Method;
 
-/// A route's handler.
-pub(crate) type Handler = for<'a> fn(&'a Api, &'a Request) -> LocalBoxFuture<'a, Result<Response, Error>>;
+    use super::route::RouteKind;
+    use super::*;
 
-/// The parts of a request that handlers use.
-#[derive(Debug, Default)]
-pub(crate) struct Request {
-    /// Values of the route's `:name` segments.
-    pub(crate) params: Vec<String>,
-    /// Query parameters.
-    pub(crate) query: Query,
-    /// Body; empty for methods without a body.
-    pub(crate) body: Bytes,
-}
-
-impl Request {
-    /// Value of the first `:name` segment.
-    pub(crate) fn id(&self) -> &str {
-        self.params.first().map_or("", String::as_str)
+    /// The rules write a route as `**`GET|PUT /v1/path?query`**`.
+    #[test]
+    fn every_documented_route_is_in_the_table() {
+        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules/http-api.md");
+        let rules = std::fs::read_to_string(rules).unwrap();
+        let path = |bold: &'static str| -> Option<&'static str> {
+            let (methods, path) = bold.split_once("`**")?.0.split_once(char::is_whitespace)?;
+            let is_method = |c: char| c.is_ascii_uppercase() || c == '|';
+            let path = path.split(['?', ' ', '\n']).next()?;
+            (methods.chars().all(is_method) && path.starts_with('/')).then_some(path)
+        };
+        let rules: &'static str = rules.leak();
+        let documented: Vec<&str> = rules.split("**`").skip(1).filter_map(path).collect();
+        assert!(documented.len() > 150, "{}", documented.len());
+        let missing: Vec<_> = documented.into_iter().filter(|path| find(path).is_none()).collect();
+        assert_eq!(missing, [""; 0]);
     }
-}
 
-/// Serves one request.
-pub(crate) async fn serve(api: Data<Api>, request: HttpRequest, payload: Payload) -> HttpResponse {
-    let path = match clean(request.uri().path()) {
-        CleanPath::Path(path) => path,
-        CleanPath::Redirect(path) => return redirect(&path, request.query_string()),
-        CleanPath::Invalid => {
-            return Response::error(Error::bad_request("the path is not readable text"))
-                .into_http(false, false);
+    #[test]
+    fn what_is_not_built_says_so_and_is_on_the_list() {
+        for route in ROUTES {
+            let (RouteKind::NotBuilt(feature) | RouteKind::Off(feature, _)) = route.kind else { continue };
+            let path = route.path;
+            assert!(!feature.is_built(), "{path} needs a handler: the list says that {feature:?} is built");
+            if matches!(route.kind, RouteKind::Off(..)) {
+                continue;
+            }
+            let refused = route.endpoint(&Method::GET).err().unwrap();
+            assert_eq!(refused.status, 501, "{path}");
+            assert!(refused.text.starts_with(&format!("GET {path} is not built yet")), "{}", refused.text);
         }
-    };
-    let query = Query::parse(&path, request.query_string());
-    let (pretty, compress) = (query.pretty(), accepts_gzip(request.headers()));
-    let cors_methods = cors::methods(&path);
-    let (method, headers) = (request.method(), request.headers());
-    if let Some(response) = cors::preflight(cors_methods, method, headers) {
-        return response;
     }
-    let mut response = match route(&api, &request, &path, query, payload).await {
-        Ok(Routed::Response(response)) => response.into_http(pretty, compress),
-        Ok(Routed::Redirect(path)) => return redirect(&path, request.query_string()),
-        Err(error) => Response::error(error).into_http(false, false),
-    };
-    cors::allow_origin(cors_methods, method, headers, &mut response);
-    response
-}
 
-enum Routed {
-    Response(Response),
-    Redirect(String),
-}
+    fn found(path: &str) -> (&'static str, Vec<String>) {
+        let (route, params) = find(path).unwrap_or_else(|| panic!("{path} is no route"));
+        (route.path, params)
+    }
 
-async fn route(
-    api: &Api,
-    request: &HttpRequest,
-    path: &str,
-    query: Query,
-    payload: Payload,
-) -> Result<Routed, Error> {
-    let Some((route, params)) = table::find(path) else {
-        if let Some(path) = table::redirect_target(path) {
-            return Ok(Routed::Redirect(escape(&path)));
+    #[test]
+    fn every_route_is_reached() {
+        for route in ROUTES {
+            let path: Vec<&str> =
+                route.path.split('/').map(|step| if step.starts_with(':') { "x" } else { step }).collect();
+            assert_eq!(found(&path.join("/")).0, route.path);
         }
-        return Ok(Routed::Response(Response::ok(Body::Empty).status(StatusCode::NOT_FOUND)));
-    };
-    let method = request.method();
-    let handler = handler(route, method)?;
-    let span = api.spans.server(request, route.path);
-    let may_wait = !matches!(query.text("index"), "" | "0");
-    let handling = handle(api, handler, request, Request { params, query, body: Bytes::new() }, payload);
-    let started = telemetry::clock::monotonic();
-    let response = handling.instrument(span.clone()).await;
-    let (status, error) = match &response {
-        Ok(response) => (response.status_code(), None),
-        Err(error) => (error.status, Some(&*error.text)),
-    };
-    record_status(&span, status, error);
-    span.in_scope(|| tracing::debug!(%method, path, status = status.as_u16(), error, "answered"));
-    request_metrics::record(route.path, method, status, started.elapsed(), may_wait);
-    response.map(Routed::Response)
-}
-
-/// Receives the body of a request, and calls its handler.
-async fn handle(
-    api: &Api,
-    handler: Handler,
-    http_request: &HttpRequest,
-    mut request: Request,
-    payload: Payload,
-) -> Result<Response, Error> {
-    let region = request.query.text("region");
-    if !region.is_empty() && region != api.args.region {
-        return Err(Error::failed(NO_REGION));
     }
-    if !matches!(*http_request.method(), Method::GET | Method::HEAD) {
-        request.body = receive(payload, &api.limits).await?;
+
+    #[test]
+    fn ids_may_hold_slashes() {
+        assert_eq!(
+            found("/v1/job/a/b/periodic-1/allocations"),
+            ("/v1/job/:id/allocations", vec!["a/b/periodic-1".to_owned()])
+        );
+        assert_eq!(found("/v1/job/a/b"), ("/v1/job/:id", vec!["a/b".to_owned()]));
+        assert_eq!(found("/v1/job/"), ("/v1/job/:id", vec![String::new()]));
+        assert_eq!(
+            found("/v1/job/a/versions/v1/tag"),
+            ("/v1/job/:id/versions/:tag/tag", vec!["a".to_owned(), "v1".to_owned()])
+        );
+        assert_eq!(found("/v1/node/pool/x").0, "/v1/node/pool/:name");
     }
-    handler(api, &request).await
-}
 
-/// Error text for a region that is not this cluster's (http-api §3).
-pub(crate) const NO_REGION: &str = "No path to region";
-
-fn handler(route: &Route, method: &Method) -> Result<Handler, Error> {
-    let not_built = || Error::not_built(format!("{method} {} is not built yet", route.path));
-    let methods = match route.kind {
-        RouteKind::Methods(methods) => methods,
-        RouteKind::Any(handler) => return Ok(handler),
-        RouteKind::NotBuilt => return Err(not_built()),
-        RouteKind::Enterprise => return Err(Error::not_built("Nomad Enterprise only endpoint")),
-    };
-    let handler = match *method {
-        Method::GET => methods.get,
-        Method::PUT => methods.put,
-        Method::POST => methods.post,
-        Method::DELETE => methods.delete,
-        _ => None,
-    };
-    handler.ok_or_else(Error::wrong_method)
-}
-
-/// Redirects a client to another path with the same query.
-fn redirect(path: &str, query: &str) -> HttpResponse {
-    let location = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-    let escaped =
-        location.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;");
-    let Ok(header) = HeaderValue::from_str(&location) else {
-        return Response::error(Error::bad_request("the path is not readable text")).into_http(false, false);
-    };
-    HttpResponse::TemporaryRedirect()
-        .insert_header((LOCATION, header))
-        .insert_header((HeaderName::from_static("content-type"), "text/html; charset=utf-8"))
-        .body(format!("<a href=\"{escaped}\">Temporary Redirect</a>.\n\n"))
+    #[test]
+    fn what_is_no_route_is_none() {
+        for path in
+            ["/v1/nonsense", "/v1/", "/v1", "/v2/jobs", "/v1/jobs/nonsense", "/v1/jobs/", "/v1/status/x"]
+        {
+            assert!(find(path).is_none(), "{path}");
+            assert_eq!(redirect_target(path), None, "{path}");
+        }
+        assert_eq!(redirect_target("/v1/job").as_deref(), Some("/v1/job/"));
+        assert_eq!(redirect_target("/ui").as_deref(), Some("/ui/"));
+        assert_eq!(redirect_target("/").as_deref(), Some("/ui/"));
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actix_web::web::Bytes;
 use futures::stream;
+use model::features::Feature;
 use serde_json::{Map, Value};
 use telemetry::monitor::{Heard, Line, Listener, listen};
 use tokio_util::sync::CancellationToken;
@@ -11,8 +12,7 @@ use tracing::Level;
 
 use super::Request;
 use crate::Api;
-use crate::files::{Framing, StreamItem};
-use crate::http::{Body, BodyStream, Error, Query, Response};
+use crate::http::{Body, BodyStream, Error, Framing, Query, Response, StreamItem};
 
 /// Time without a line after which a heartbeat frame is sent.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ fn level(name: &str) -> Result<Level, Error> {
     known.map(|(_, level)| *level).ok_or_else(|| Error::bad_request(format!("Unknown log level: {name}")))
 }
 
-/// Checks that a requested node is the one of this process. Logs of other nodes are not built yet.
+/// Checks that a requested node is the one of this process. It cannot read the logs of other nodes ([`Feature::RemoteLogs`]).
 async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
     let named = query.text("node_id");
     if named.is_empty() {
@@ -71,9 +71,7 @@ async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
     if api.colocated.node == Some(node) {
         return Ok(());
     }
-    Err(Error::not_built(
-        "reading the logs of another node is not built yet; request the logs of a server from its own API",
-    ))
+    Err(Error::not_built(Feature::RemoteLogs.refusal()))
 }
 
 fn pieces(listener: Listener, style: Style, framing: Framing, stop: CancellationToken) -> BodyStream {

@@ -11,9 +11,9 @@ use wire::command::{Command, ForceGarbageCollection, GarbageCollectionStarted, S
 use wire::{Refusal, RefusalKind, Subject};
 
 use super::Request;
-use super::shapes;
 use crate::Api;
 use crate::http::{Body, Error, NO_LEADER, Response, Watched, decode};
+use crate::shapes;
 
 /// Response with the scheduler configuration.
 #[derive(Debug, Serialize)]
@@ -88,7 +88,7 @@ pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, 
             within,
         )
         .await;
-    begun.map_err(|error| Error::failed(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
+    begun.map_err(|error| Error::unavailable(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
     Ok(Response::ok(Body::Empty))
 }
 

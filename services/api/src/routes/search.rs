@@ -7,9 +7,10 @@ use model::{AllocId, DeploymentId, EvalId, HostVolumeId, Index, NodeId};
 use serde::{Deserialize, Serialize};
 use state::{State, Table};
 
-use super::{Request, jobs, shapes};
+use super::{Request, jobs};
 use crate::Api;
 use crate::http::{Error, Namespace, Response, decode, prefix_range};
+use crate::shapes;
 
 /// Maximum number of matches in each context.
 const MATCHES_MAX: usize = 20;

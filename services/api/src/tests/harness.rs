@@ -7,7 +7,7 @@ use actix_web::rt;
 use bus::Bus;
 use clap::Parser as _;
 use model::change::Change;
-use model::{Epoch, EvalId, HistoryId, Index, ProcessId, Timestamp};
+use model::{Epoch, EvalId, Index, ProcessId, Timestamp};
 use private_servers::Nats;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -17,8 +17,8 @@ use wire::command::{Answer, Command, Done};
 use wire::feed::{GetHead, Head};
 use wire::{Refusal, Role, Subject};
 
-use crate::scene;
 use crate::settings::Limits;
+use crate::testing;
 use crate::{Args, Colocated, Server};
 
 #[derive(clap::Parser)]
@@ -84,7 +84,7 @@ impl Harness {
         let credentials = nats.credentials(Role::Observer).unwrap();
         let bus_args = bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) };
         let bus = Bus::connect(&bus_args, Role::Observer).await.unwrap();
-        let replica = Arc::new(Replica::new(scene::state_of(changes)));
+        let replica = Arc::new(Replica::new(testing::state_of(changes)));
         let usual = ["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"];
         let args = ApiArgs::parse_from(usual.iter().chain(flags)).args;
         let mut server = Server::bind(args).unwrap().with_colocated(colocated);
@@ -121,7 +121,7 @@ impl Harness {
     /// Applies several change sets as one batch.
     pub(super) fn change_together(&self, sets: Vec<Vec<Change>>) {
         let first = self.replica.snapshot().index().next().0;
-        let sets = (first..).zip(sets).map(|(index, changes)| Arc::new(scene::set(index, changes)));
+        let sets = (first..).zip(sets).map(|(index, changes)| Arc::new(testing::set(index, changes)));
         self.replica.apply(sets.collect()).unwrap();
     }
 
@@ -180,7 +180,7 @@ impl FakeApplier {
     fn head(&self) -> Head {
         let state = self.replica.snapshot();
         Head {
-            history: HistoryId::from_bytes([3; 16]),
+            history: state.history(),
             index: self.head.lock().unwrap().unwrap_or(state.index()),
             at: Timestamp::from_secs(1_767_225_600),
             epoch: Epoch(1),
@@ -207,7 +207,7 @@ impl FakeApplier {
             };
             changes.push(Change::Job(Arc::new(job)));
         }
-        self.replica.apply(vec![Arc::new(scene::set(index.0, changes))]).unwrap();
+        self.replica.apply(vec![Arc::new(testing::set(index.0, changes))]).unwrap();
         Done { index, written: true, object_index: index, evals: vec![eval], ..Done::default() }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::change::Change;
+use model::cluster::NodePool;
 use model::job::{Job, JobSpec, JobType};
 use model::{Index, JobKey};
 
@@ -141,6 +142,27 @@ async fn ids_that_are_none_are_a_failure() {
 }
 
 #[actix_web::test]
+async fn small_objects_are_listed_by_name() {
+    let pool = |name: &str| Change::NodePool(Box::new(NodePool { name: name.into(), ..NodePool::default() }));
+    let harness = Harness::with(["a", "b", "bc"].map(pool).into()).await;
+    for (query, names, next) in [
+        ("", "a b bc default", ""),
+        ("?prefix=b", "b bc", ""),
+        ("?per_page=2", "a b", "bc"),
+        ("?per_page=2&next_token=bc", "bc default", ""),
+        ("?per_page=3&reverse=true", "default bc b", "a"),
+        ("?reverse=true&next_token=b", "b a", ""),
+        ("?filter=Name+contains+%22c%22", "bc", ""),
+    ] {
+        let got = harness.get(&format!("/v1/node/pools{query}")).await;
+        let list = got.json();
+        let found: Vec<&str> =
+            list.as_array().unwrap().iter().map(|one| one["Name"].as_str().unwrap()).collect();
+        assert_eq!((&*found.join(" "), got.header("x-nomad-nexttoken")), (names, next), "{query}");
+    }
+}
+
+#[actix_web::test]
 async fn the_cluster_is_shown() {
     let harness = Harness::with(Vec::new()).await;
     assert_eq!(harness.get("/v1/namespaces").await.json()[0]["Description"], "Default shared namespace");
@@ -156,6 +178,14 @@ async fn the_cluster_is_shown() {
     let scheduler = harness.get("/v1/operator/scheduler/configuration").await;
     assert_eq!(scheduler.json()["SchedulerConfig"]["SchedulerAlgorithm"], "binpack");
     assert_eq!(scheduler.header("x-nomad-index"), "1", "never 0");
+}
+
+#[actix_web::test]
+async fn metrics_in_prometheus_format_can_be_switched_off() {
+    let harness = Harness::with_flags(&["--prometheus-metrics=false"]).await;
+    let refused = harness.get("/v1/metrics?format=prometheus").await;
+    assert_eq!(refused.error(), (415, "Prometheus is not enabled"));
+    assert!(harness.get("/v1/metrics").await.json()["Counters"].is_array());
 }
 
 #[actix_web::test]

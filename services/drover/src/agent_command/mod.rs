@@ -17,20 +17,23 @@ use crate::configuration::{self, Loaded, Millis, Nats, Postgres, Settings};
 use crate::health::{self, Parts};
 use crate::{dev, process, services};
 
-/// Runs tasks on this machine. With a configuration, it can run the servers too.
+/// Runs tasks on this machine.
+///
+/// With -config, the process is what the configuration says: it may also run the servers. Most other flags then cannot be
+/// given.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) telemetry: telemetry::Args,
-    #[command(flatten)]
-    health: health::Args,
-    /// Run a whole cluster in one process, as `drover dev --ephemeral` does. Configuration files override its settings.
+    /// Run a whole cluster in one process, as `drover dev -ephemeral` does. Configuration files override its settings.
     #[arg(long)]
     dev: bool,
     /// Read settings from this file, or from all .hcl and .json files in this directory. May be given several times.
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    health: health::Args,
     #[command(flatten)]
     pub(crate) bus: bus::Args,
     #[command(flatten)]
@@ -145,7 +148,7 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
     let database_flags =
         url.is_some().then(|| flags(&[("--database-url", url), ("--database-password-file", password_file)]));
     let database = database_flags.map(|flags| Parsed::of(&flags));
-    let servers = is_server.then(|| servers(settings)).transpose()?;
+    let servers = is_server.then(|| servers(settings, is_dev)).transpose()?;
     let agent = is_client.then(|| match (is_dev, &servers) {
         (true, Some(servers)) => dev::agent_args(&dir, &servers.api),
         _ => agent::Args { data_dir: dir.join("agent"), ..agent::Args::default() },
@@ -160,7 +163,7 @@ fn flags<'a>(values: &[(&'a str, &'a Option<String>)]) -> Vec<&'a str> {
     values.iter().filter_map(|(flag, value)| Some([*flag, value.as_deref()?])).flatten().collect()
 }
 
-fn servers(settings: &Settings) -> anyhow::Result<Servers> {
+fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     let server = &settings.server;
     let mut servers = Servers {
         api: Parsed::of(&[]),
@@ -181,6 +184,9 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     replace(&mut api.job_max_priority, &server.job_max_priority);
     replace(&mut api.job_max_count, &server.job_max_count);
     replace(&mut api.job_max_source_bytes, &server.job_max_source_size.map(|size| size.0));
+    replace(&mut api.prometheus_metrics, &settings.prometheus_metrics);
+    // With `-dev` it is always on (http-api §30).
+    api.prometheus_metrics |= is_dev;
     api.oidc_issuer = server.oidc_issuer.clone().or(api.oidc_issuer.take());
     let millis = |span: &Option<Millis>| span.map(|span| span.0);
     replace(&mut node_tracker.min_heartbeat_ttl_ms, &millis(&server.min_heartbeat_ttl));
@@ -321,6 +327,22 @@ mod tests {
             (garbage.gc_interval_secs, garbage.eval_gc_threshold_secs, garbage.node_gc_threshold_secs);
         assert_eq!(seconds, (30, 2, 172_800));
         assert_eq!(garbage.job_gc_threshold_secs, 14_400, "where the file says nothing");
+    }
+
+    #[test]
+    fn prometheus_metrics_are_served_unless_a_file_says_otherwise() {
+        let served = |telemetry: &str, is_dev: bool| {
+            let settings = loaded(&format!("server {{ enabled = true }}\n{telemetry}"));
+            super::setup(&settings, Some("/d".into()), is_dev)
+                .unwrap()
+                .servers
+                .unwrap()
+                .api
+                .prometheus_metrics
+        };
+        assert!(served("", false) && served("telemetry { prometheus_metrics = true }", false));
+        assert!(!served("telemetry { prometheus_metrics = false }", false));
+        assert!(served("telemetry { prometheus_metrics = false }", true), "-dev wins");
     }
 
     #[test]

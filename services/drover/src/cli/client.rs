@@ -55,9 +55,28 @@ impl Client {
         Ok(Self { http, address, query: query.into_iter().flatten().collect(), token, basic_auth })
     }
 
-    /// The namespace that the user set.
+    /// The namespace of requests, if it is set.
     pub(crate) fn namespace(&self) -> Option<&str> {
-        self.query.iter().find(|(name, _)| *name == "namespace").map(|(_, value)| value.as_str())
+        self.parameter("namespace")
+    }
+
+    /// The region of requests, if it is set.
+    pub(crate) fn region(&self) -> Option<&str> {
+        self.parameter("region")
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Directs further requests to a namespace and a region, each of them only if it is given.
+    pub(crate) fn select(&mut self, namespace: Option<&str>, region: Option<&str>) {
+        for (name, value) in [("namespace", namespace), ("region", region)] {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                self.query.retain(|(known, _)| *known != name);
+                self.query.push((name, value.to_owned()));
+            }
+        }
     }
 
     /// Reads an object.
@@ -216,4 +235,34 @@ pub(crate) fn escaped(part: &str) -> String {
     part.bytes()
         .map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(arguments: &[&str]) -> Client {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            api: Api,
+        }
+        let flags = <Flags as clap::Parser>::parse_from(["drover"].iter().chain(arguments));
+        Client::new(&flags.api).unwrap()
+    }
+
+    #[test]
+    fn requests_go_to_the_selected_namespace_and_region() {
+        let mut client = client(&["--address", "http://host:1", "--namespace", "team", "--region", "eu"]);
+        let query = |client: &Client| {
+            let request = client.build_request(Method::GET, "/v1/jobs", &[], HeaderMap::new()).unwrap();
+            request.url().query().unwrap_or_default().to_owned()
+        };
+        assert_eq!(query(&client), "namespace=team&region=eu");
+        client.select(Some("own"), Some(""));
+        assert_eq!(query(&client), "region=eu&namespace=own");
+        assert_eq!((client.namespace(), client.region()), (Some("own"), Some("eu")));
+        client.select(None, Some("us"));
+        assert_eq!(query(&client), "namespace=own&region=us");
+    }
 }

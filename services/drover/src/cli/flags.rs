@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use anyhow::{bail, ensure};
+use model::features::Feature;
 
 use super::object::Object;
 use super::output::Colours;
@@ -15,22 +16,22 @@ const ADDRESS: &str = "http://127.0.0.1:4646";
 #[group(skip)]
 #[command(next_help_heading = "API")]
 pub(crate) struct Api {
-    /// Address of the HTTP API.
+    /// The address of the HTTP API.
     #[arg(long, env = "NOMAD_ADDR", default_value = ADDRESS)]
     pub(crate) address: String,
-    /// Namespace of the command's objects; `*` for all namespaces in lists.
+    /// The namespace of jobs and of what belongs to them. In lists, `*` stands for all namespaces.
     #[arg(long, env = "NOMAD_NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Region to send requests to.
+    /// The region to send requests to.
     #[arg(long, env = "NOMAD_REGION")]
     pub(crate) region: Option<String>,
-    /// Token that authenticates the user.
+    /// The token that authenticates the user.
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Do not use colours, even on a terminal.
+    /// Print without colours, even on a terminal.
     #[arg(long, env = "NOMAD_CLI_NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
     no_color: bool,
-    /// Use colours, even if the output is not a terminal.
+    /// Print with colours, even if the output is not a terminal.
     #[arg(
         long,
         env = "NOMAD_CLI_FORCE_COLOR",
@@ -78,7 +79,8 @@ impl Api {
     /// Refuses settings that are not built, and invalid addresses.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let address = self.address();
-        ensure!(!address.starts_with("unix://"), "not built yet: addresses that begin with unix://");
+        let is_missing = address.starts_with("unix://") && !Feature::UnixSockets.is_built();
+        ensure!(!is_missing, Feature::UnixSockets.finding());
         let is_secure = address.starts_with("https://");
         ensure!(
             is_secure || address.starts_with("http://"),
@@ -93,8 +95,8 @@ impl Api {
             ("-tls-server-name", tls_server_name.is_some()),
             ("-tls-skip-verify", *tls_skip_verify),
         ];
-        match given.into_iter().find(|(_, given)| is_secure && *given) {
-            Some((flag, _)) => bail!("not built yet: {flag}"),
+        match given.into_iter().find(|(_, given)| is_secure && *given && !Feature::ClientTls.is_built()) {
+            Some((flag, _)) => bail!(Feature::ClientTls.finding_of(flag)),
             None => Ok(()),
         }
     }

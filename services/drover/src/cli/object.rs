@@ -1,7 +1,7 @@
-//! Output for programs: the API's object as JSON, or formatted by a Go template (`docs/rules/cli.md` 1.5).
+//! Output for programs: the API's object as JSON, or formatted with a Go template (`docs/rules/cli.md` 1.5).
 
-use anyhow::Context as _;
-use gotmpl::{Template, to_value};
+use anyhow::anyhow;
+use gotmpl::{Template, TemplateError, to_value};
 use serde::Serialize as _;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(crate) struct Object {
     /// Print the API's object as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the API's object, formatted by this Go template.
+    /// Print the API's object, formatted with this Go template.
     #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
     template: Option<String>,
 }
@@ -39,14 +39,17 @@ impl Object {
     }
 }
 
-/// Formats an object by a Go template.
+/// Formats an object with a Go template.
 ///
 /// # Errors
 /// If the template is invalid, or cannot be executed on the object.
 pub(crate) fn format_with_template(template: &str, object: &Value) -> anyhow::Result<String> {
-    let template = Template::new("-t").parse(template).context("cannot parse the template")?;
-    let data = to_value(object).context("cannot convert the object for the template")?;
-    template.execute_to_string(&data).context("cannot execute the template on the object")
+    let format = || Template::new("-t").parse(template)?.execute_to_string(&to_value(object)?);
+    format().map_err(|error: TemplateError| {
+        // Only errors of syntax begin with this word already.
+        let text = error.to_string();
+        anyhow!("Error formatting the data: template: {}", text.strip_prefix("template: ").unwrap_or(&text))
+    })
 }
 
 /// An object as JSON, indented by four spaces as the API does.
@@ -87,8 +90,11 @@ mod tests {
     fn what_is_wrong_with_a_template_is_said() {
         let error =
             |template| format!("{:#}", format_with_template(template, &json!({ "ID": "web" })).unwrap_err());
-        assert!(error("{{.ID").starts_with("cannot parse the template: "), "{}", error("{{.ID"));
-        assert!(error("{{.ID.Name}}").starts_with("cannot execute the template on the object: "));
+        for (template, cause) in [("{{.ID", "-t:1:"), ("{{.ID.Name}}", ""), ("{{nothing .}}", "")] {
+            let text = error(template);
+            assert!(text.starts_with(&format!("Error formatting the data: template: {cause}")), "{text}");
+            assert_eq!(text.matches("template: ").count(), 1, "{text}");
+        }
         assert!(error("{{nothing .}}").contains("nothing"));
     }
 }

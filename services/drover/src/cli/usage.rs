@@ -1,5 +1,5 @@
 //! Messages and exit codes for invalid arguments (`docs/rules/cli.md` §3): help if a command is missing or unknown, and *not built
-//! yet* if Nomad has the command and Drover does not.
+//! yet* if Nomad has the command and Drover does not. [`super::mistakes`] has the texts about other mistakes.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -7,66 +7,89 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
+use model::features::Feature;
 
+use super::{health, job, mistakes};
 use crate::args::Cli;
+use crate::operator::postgres;
 
 /// The exit code for unknown commands.
 const EXIT_UNKNOWN_COMMAND: u8 = 127;
 
-/// The commands of `docs/rules/cli.md` §15 that are missing here, one group per line, with their aliases at the end.
-const DOCUMENTED: &str = "
-acl auth-method create|delete|info|list|update
-acl binding-rule create|delete|info|list|update
-acl bootstrap
-acl policy apply|delete|info|list|self
-acl role create|delete|info|list|update
-acl token create|update|delete|info|list|self
-alloc exec|pause|checks
-check
-deployment pause|promote|resume|unblock
-eval delete
-job action|deployments|dispatch
-job periodic force
-job promote|revert|scale|scaling-events|start
-job tag apply|unset
-license get
-login
-monitor export
-namespace apply|delete|inspect|list|status
-node config|drain
-node identity get|renew
-node intro create
-node meta apply|read
-node pool apply|delete|info|init|jobs|list|nodes
-operator client-state|debug|utilization
-operator autopilot get-config|set-config|health
-operator gossip keyring install|use|list|remove|generate
-operator raft list-peers|remove-peer|transfer-leadership|info|logs|state|migrate-backend
-operator root keyring remove|rotate
-operator snapshot save|inspect|state|restore|redact
-plugin status
-quota apply|delete|init|inspect|list|status
-recommendation apply|dismiss|info|list
-scaling policy info|list
-sentinel list|apply|delete|read
-server force-leave|join
-service list|info|delete
-setup consul|vault
-system reconcile summaries
-tls ca create|info
-tls cert create|info
-ui
-var purge|init|list|put|lock|get
-volume init|status|register|deregister|detach|create|delete
-volume snapshot create|delete|list
-volume claim list|delete
-windows service install|uninstall
-action|exec|start
-node-drain|server-join|server-force-leave|client-config|debug
-";
+/// The commands of `docs/rules/cli.md` §15 that are missing here, one group per line, with the feature that they need. Aliases
+/// are at the end.
+const NOT_BUILT: &[(&str, Feature)] = &[
+    ("acl auth-method create|delete|info|list|update", Feature::Acls),
+    ("acl binding-rule create|delete|info|list|update", Feature::Acls),
+    ("acl bootstrap", Feature::Acls),
+    ("acl policy apply|delete|info|list|self", Feature::Acls),
+    ("acl role create|delete|info|list|update", Feature::Acls),
+    ("acl token create|update|delete|info|list|self", Feature::Acls),
+    ("alloc checks", Feature::Services),
+    ("alloc exec", Feature::Exec),
+    ("alloc pause", Feature::TaskSchedules),
+    ("check", Feature::SomeCommands),
+    ("deployment pause|resume", Feature::DeploymentPauses),
+    ("deployment promote", Feature::Canaries),
+    ("deployment unblock", Feature::MultiregionJobs),
+    ("eval delete", Feature::SomeCommands),
+    ("job action", Feature::Actions),
+    ("job deployments|start", Feature::SomeCommands),
+    ("job dispatch", Feature::ParameterizedJobs),
+    ("job periodic force", Feature::PeriodicJobs),
+    ("job promote", Feature::Canaries),
+    ("job revert", Feature::Revert),
+    ("job scale|scaling-events", Feature::Scaling),
+    ("job tag apply|unset", Feature::VersionTags),
+    ("license get", Feature::Enterprise),
+    ("login", Feature::Acls),
+    ("monitor export", Feature::JournalExport),
+    ("namespace apply|delete|inspect|list|status", Feature::NamespaceCommands),
+    ("node config", Feature::SomeCommands),
+    ("node drain", Feature::NodeDrains),
+    ("node identity get|renew", Feature::NodeIdentities),
+    ("node intro create", Feature::NodeIdentities),
+    ("node meta apply|read", Feature::NodeMetadata),
+    ("node pool apply|delete|info|init|jobs|list|nodes", Feature::NodePoolCommands),
+    ("operator autopilot get-config|set-config|health", Feature::RaftCommands),
+    ("operator client-state", Feature::SomeCommands),
+    ("operator debug", Feature::Debugging),
+    ("operator gossip keyring install|use|list|remove|generate", Feature::GossipCommands),
+    (
+        "operator raft list-peers|remove-peer|transfer-leadership|info|logs|state|migrate-backend",
+        Feature::RaftCommands,
+    ),
+    ("operator root keyring remove|rotate", Feature::KeyRotation),
+    ("operator snapshot save|inspect|state|restore|redact", Feature::Snapshots),
+    ("operator utilization", Feature::Enterprise),
+    ("plugin status", Feature::CsiPlugins),
+    ("quota apply|delete|init|inspect|list|status", Feature::Enterprise),
+    ("recommendation apply|dismiss|info|list", Feature::Enterprise),
+    ("scaling policy info|list", Feature::Scaling),
+    ("sentinel list|apply|delete|read", Feature::Enterprise),
+    ("server force-leave|join", Feature::GossipCommands),
+    ("service list|info|delete", Feature::Services),
+    ("setup consul", Feature::Consul),
+    ("setup vault", Feature::Vault),
+    ("system reconcile summaries", Feature::SummaryReconciliation),
+    ("tls ca create|info", Feature::CertificateCommands),
+    ("tls cert create|info", Feature::CertificateCommands),
+    ("ui", Feature::WebInterface),
+    ("var purge|init|list|put|lock|get", Feature::Variables),
+    ("volume init|status|register|deregister|detach|create|delete", Feature::Volumes),
+    ("volume snapshot create|delete|list", Feature::CsiPlugins),
+    ("volume claim list|delete", Feature::Volumes),
+    ("windows service install|uninstall", Feature::WindowsServices),
+    ("action", Feature::Actions),
+    ("exec", Feature::Exec),
+    ("start|client-config", Feature::SomeCommands),
+    ("node-drain", Feature::NodeDrains),
+    ("server-join|server-force-leave", Feature::GossipCommands),
+    ("debug", Feature::Debugging),
+];
 
 /// Prints the error in the arguments, or the help or version if that was requested.
-pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+pub(crate) fn explain(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     let kind = error.kind();
     if kind == ErrorKind::DisplayVersion {
         return super::version();
@@ -74,11 +97,19 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let words = words(arguments);
     let is_unknown = kind == ErrorKind::InvalidSubcommand;
     // A failure to write the message is ignored.
-    if let Some(command) = documented(&words).filter(|_| is_unknown) {
-        let _ = writeln!(std::io::stderr(), "not built yet: {command}");
+    if let Some((command, feature)) = not_built(&words).filter(|_| is_unknown) {
+        let _ = writeln!(std::io::stderr(), "{}", feature.finding_of(command));
         return ExitCode::FAILURE;
     }
-    let _ = error.print();
+    let mut tree = Cli::command();
+    tree.build();
+    let command = mistakes::named(&mut tree, &words);
+    if let Some(text) = mistakes::text(&error, command) {
+        let _ = writeln!(std::io::stderr(), "{text}");
+    } else {
+        mistakes::simplify_usage(&mut error, command);
+        let _ = error.print();
+    }
     if is_unknown {
         let _ = writeln!(std::io::stderr(), "\n{}", Cli::command().render_help());
     }
@@ -87,10 +118,18 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         ExitCode::from(EXIT_UNKNOWN_COMMAND)
     } else if kind == ErrorKind::DisplayHelp {
         ExitCode::SUCCESS
-    } else if words.first() == Some(&"health") {
-        ExitCode::from(super::health::EXIT_USAGE)
     } else {
-        ExitCode::FAILURE
+        ExitCode::from(exit_invalid(&words))
+    }
+}
+
+/// The exit code of a command for invalid arguments. It is not 1 where 1 says something about what the command found.
+fn exit_invalid(words: &[&str]) -> u8 {
+    match words {
+        ["health", ..] => health::EXIT_USAGE,
+        ["job", "plan", ..] | ["plan", ..] => job::plan::EXIT_ERROR,
+        ["operator", "postgres", "check", ..] => postgres::EXIT_UNKNOWN,
+        _ => 1,
     }
 }
 
@@ -100,14 +139,15 @@ fn words(arguments: &[OsString]) -> Vec<&str> {
     words.take_while(|word| !word.starts_with('-')).collect()
 }
 
-/// The command or group of commands at the start of these words, if it is documented.
-fn documented(words: &[&str]) -> Option<String> {
-    let whole = DOCUMENTED.lines().filter_map(|line| {
+/// The command or group of commands at the start of these words, if it is not built, and the feature that it needs.
+fn not_built(words: &[&str]) -> Option<(String, Feature)> {
+    let whole = NOT_BUILT.iter().filter_map(|(line, feature)| {
         let depth = matching(line, words);
         let is_command = depth == line.split_whitespace().count();
-        (depth > 0 && (is_command || depth == words.len())).then_some(depth)
+        (depth > 0 && (is_command || depth == words.len())).then_some((depth, *feature))
     });
-    whole.max().map(|depth| words[..depth].join(" "))
+    let (depth, feature) = whole.max_by_key(|(depth, _)| *depth)?;
+    Some((words[..depth].join(" "), feature))
 }
 
 /// How many words match a line of the list, from the start.
@@ -121,11 +161,11 @@ mod tests {
     use super::*;
 
     fn found(line: &str) -> Option<String> {
-        documented(&line.split_whitespace().collect::<Vec<_>>())
+        not_built(&line.split_whitespace().collect::<Vec<_>>()).map(|(command, _)| command)
     }
 
     #[test]
-    fn documented_commands_are_known_by_their_words() {
+    fn commands_that_are_not_built_are_known_by_their_words() {
         assert_eq!(found("job scale a 3").as_deref(), Some("job scale"));
         assert_eq!(found("job periodic force x").as_deref(), Some("job periodic force"));
         assert_eq!(found("acl").as_deref(), Some("acl"));
@@ -138,8 +178,18 @@ mod tests {
     }
 
     #[test]
+    fn invalid_arguments_are_not_taken_for_findings() {
+        assert_eq!(exit_invalid(&["job", "plan"]), 255);
+        assert_eq!(exit_invalid(&["plan", "web.nomad.hcl"]), 255);
+        assert_eq!(exit_invalid(&["health"]), 2);
+        assert_eq!(exit_invalid(&["operator", "postgres", "check"]), 2);
+        assert_eq!(exit_invalid(&["job", "run"]), 1);
+    }
+
+    #[test]
     fn what_is_built_is_not_in_the_list() {
-        for line in DOCUMENTED.lines().filter(|line| !line.is_empty()) {
+        for &(line, feature) in NOT_BUILT {
+            assert!(!feature.is_built(), "{line}: the list says that {feature:?} is built");
             let (group, names) = line.rsplit_once(' ').unwrap_or(("", line));
             for name in names.split('|') {
                 let mut command = Cli::command();
@@ -153,6 +203,47 @@ mod tests {
                 });
                 assert!(!built, "{group} {name}");
             }
+        }
+    }
+
+    /// The command lines in a page: code that begins with `drover` or with the name of a command, without comments.
+    fn command_lines(page: &str) -> Vec<String> {
+        let tree = Cli::command();
+        let is_command = |word: &str| tree.find_subcommand(word).is_some();
+        let mut lines = Vec::new();
+        for (at, part) in page.split("```").enumerate() {
+            let is_block = at % 2 == 1;
+            if is_block {
+                let code = part.lines().map(|line| line.split(" #").next().unwrap_or_default());
+                // A line may have several commands, and other programs before them.
+                lines.extend(code.flat_map(|line| line.split("drover ").skip(1).map(str::to_owned)));
+                continue;
+            }
+            for span in part.split('`').skip(1).step_by(2) {
+                let line = span.strip_prefix("drover ").unwrap_or(span);
+                let is_named = line.split_whitespace().next().is_some_and(is_command);
+                if line != span || is_named {
+                    lines.push(line.to_owned());
+                }
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn commands_and_flags_that_the_readme_names_exist() {
+        let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+        let lines = command_lines(&std::fs::read_to_string(readme).unwrap());
+        assert!(lines.len() > 30, "{lines:?}");
+        for line in lines {
+            let tree = Cli::command();
+            let words = ["drover"].into_iter().chain(line.split_whitespace()).map(OsString::from);
+            let arguments = crate::cli::flags::normalised(&tree, words);
+            // A page may leave out what a command requires.
+            let missing = [ErrorKind::InvalidSubcommand, ErrorKind::UnknownArgument];
+            let error = tree.try_get_matches_from(arguments).err();
+            let unknown = error.filter(|error| missing.contains(&error.kind()));
+            assert!(unknown.is_none(), "drover {line}: {}", unknown.unwrap());
         }
     }
 }

@@ -1,6 +1,8 @@
 //! All keys of the reference's agent configuration, and Drover's own: the type of their values, and their support here
 //! (`docs/rules/http-api.md` C.2 to C.5). A key that is in no list is unknown.
 
+use model::features::Feature;
+
 use super::schema::{COUNT, Key, SMALL, Support, Type, WHOLE};
 
 const fn used(name: &'static str, value_type: Type) -> Key {
@@ -11,27 +13,25 @@ const fn idle(name: &'static str, value_type: Type, why: &'static str) -> Key {
     Key { name, value_type, support: Support::NoEffect(why) }
 }
 
-const fn off(name: &'static str, why: &'static str) -> Key {
-    Key { name, value_type: Type::Bool, support: Support::Off(why) }
+const fn without(feature: Feature, name: &'static str, value_type: Type) -> Key {
+    Key { name, value_type, support: Support::Without(feature) }
 }
 
-const fn unbuilt(name: &'static str, value_type: Type) -> Key {
-    Key { name, value_type, support: Support::NotBuilt }
+const fn off(feature: Feature, name: &'static str) -> Key {
+    Key { name, value_type: Type::Bool, support: Support::Off(feature) }
+}
+
+const fn unbuilt(feature: Feature, name: &'static str, value_type: Type) -> Key {
+    Key { name, value_type, support: Support::NotBuilt(feature) }
 }
 
 const NO_CONSENSUS: &str = "servers form no consensus of their own: PostgreSQL holds the state";
 const NO_GOSSIP: &str = "servers and nodes find each other over NATS";
 const ONE_PORT: &str = "the HTTP API is the only port of an agent";
-const NO_CONSUL: &str = "there is no integration with Consul";
-const NO_ACL: &str = "ACLs are not built, and off";
-const NO_TLS: &str = "TLS of the HTTP API is not built, and off";
-const NO_VAULT: &str = "there is no integration with Vault";
-const NO_UI: &str = "there is no web interface";
 const ALWAYS: &str = "metrics are always collected and served";
 const NO_CALL_HOME: &str = "nothing calls home";
 const TO_STDERR: &str = "logs go to standard error";
 const NO_PLUGINS: &str = "drivers are built in";
-const NO_BRIDGE: &str = "there are no bridge networks";
 const EVENTS: &str = "the event stream is always on; its buffer is the log of changes";
 const STAYS: &str = "an agent that ends leaves its tasks running";
 
@@ -40,11 +40,11 @@ pub(super) const TOP: &[Key] = &[
     unbuilt_or_off("acl", ACL),
     used("addresses", Type::Block(ADDRESSES)),
     used("advertise", Type::Block(ADVERTISE)),
-    unbuilt("audit", Type::Any),
+    unbuilt(Feature::Enterprise, "audit", Type::Any),
     idle("autopilot", Type::Block(AUTOPILOT), NO_CONSENSUS),
     used("bind_addr", Type::Address),
     used("client", Type::Block(CLIENT)),
-    idle("consul", Type::Block(CONSUL), NO_CONSUL),
+    without(Feature::Consul, "consul", Type::Block(CONSUL)),
     used("data_dir", Type::Text),
     used("datacenter", Type::Text),
     idle("disable_anonymous_signature", Type::Bool, NO_CALL_HOME),
@@ -52,18 +52,18 @@ pub(super) const TOP: &[Key] = &[
     idle("enable_debug", Type::Bool, "there are no debug endpoints to switch on"),
     idle("enable_syslog", Type::Bool, TO_STDERR),
     idle("eventlog", Type::Block(EVENTLOG), TO_STDERR),
-    unbuilt("http_api_response_headers", Type::Map),
-    unbuilt("keyring", Type::Any),
+    unbuilt(Feature::SomeSettings, "http_api_response_headers", Type::Map),
+    unbuilt(Feature::ExternalKeyrings, "keyring", Type::Any),
     idle("leave_on_interrupt", Type::Bool, STAYS),
     idle("leave_on_terminate", Type::Bool, STAYS),
-    unbuilt("limits", Type::Block(LIMITS)),
-    unbuilt("log_file", Type::Text),
-    unbuilt("log_include_location", Type::Bool),
+    unbuilt(Feature::ConnectionLimits, "limits", Type::Block(LIMITS)),
+    unbuilt(Feature::LogFiles, "log_file", Type::Text),
+    unbuilt(Feature::SomeSettings, "log_include_location", Type::Bool),
     used("log_json", Type::Bool),
     used("log_level", Type::Text),
-    unbuilt("log_rotate_bytes", WHOLE),
-    unbuilt("log_rotate_duration", Type::Duration),
-    unbuilt("log_rotate_max_files", WHOLE),
+    unbuilt(Feature::LogFiles, "log_rotate_bytes", WHOLE),
+    unbuilt(Feature::LogFiles, "log_rotate_duration", Type::Duration),
+    unbuilt(Feature::LogFiles, "log_rotate_max_files", WHOLE),
     used("name", Type::Text),
     used("nats", Type::Block(NATS)),
     used("plugin", Type::Named { known: PLUGINS, others: PLUGIN }),
@@ -72,12 +72,12 @@ pub(super) const TOP: &[Key] = &[
     used("postgres", Type::Block(POSTGRES)),
     used("region", Type::Text),
     idle("reporting", Type::Any, NO_CALL_HOME),
-    unbuilt("sentinel", Type::Any),
+    unbuilt(Feature::Enterprise, "sentinel", Type::Any),
     used("server", Type::Block(SERVER)),
     idle("syslog_facility", Type::Text, TO_STDERR),
     used("telemetry", Type::Block(TELEMETRY)),
     unbuilt_or_off("tls", TLS),
-    idle("ui", Type::Block(UI), NO_UI),
+    without(Feature::WebInterface, "ui", Type::Block(UI)),
     unbuilt_or_off("vault", VAULT),
 ];
 
@@ -91,13 +91,13 @@ const fn unbuilt_or_off(name: &'static str, keys: &'static [Key]) -> Key {
 }
 
 const ACL: &[Key] = &[
-    off("enabled", NO_ACL),
-    idle("policy_ttl", Type::Duration, NO_ACL),
-    idle("replication_token", Type::Text, NO_ACL),
-    idle("role_ttl", Type::Duration, NO_ACL),
-    idle("token_max_expiration_ttl", Type::Duration, NO_ACL),
-    idle("token_min_expiration_ttl", Type::Duration, NO_ACL),
-    idle("token_ttl", Type::Duration, NO_ACL),
+    off(Feature::Acls, "enabled"),
+    without(Feature::Acls, "policy_ttl", Type::Duration),
+    without(Feature::Acls, "replication_token", Type::Text),
+    without(Feature::Acls, "role_ttl", Type::Duration),
+    without(Feature::Acls, "token_max_expiration_ttl", Type::Duration),
+    without(Feature::Acls, "token_min_expiration_ttl", Type::Duration),
+    without(Feature::Acls, "token_ttl", Type::Duration),
 ];
 
 const ADDRESSES: &[Key] =
@@ -118,39 +118,39 @@ const AUTOPILOT: &[Key] = &[
 ];
 
 const CLIENT: &[Key] = &[
-    unbuilt("alloc_dir", Type::Text),
-    unbuilt("alloc_mounts_dir", Type::Text),
-    unbuilt("artifact", Type::Block(ARTIFACT)),
-    idle("bridge_network_hairpin_mode", Type::Bool, NO_BRIDGE),
-    idle("bridge_network_name", Type::Text, NO_BRIDGE),
-    idle("bridge_network_subnet", Type::Text, NO_BRIDGE),
-    idle("bridge_network_subnet_ipv6", Type::Text, NO_BRIDGE),
+    unbuilt(Feature::SomeSettings, "alloc_dir", Type::Text),
+    unbuilt(Feature::SomeSettings, "alloc_mounts_dir", Type::Text),
+    unbuilt(Feature::Artifacts, "artifact", Type::Block(ARTIFACT)),
+    without(Feature::BridgeNetworks, "bridge_network_hairpin_mode", Type::Bool),
+    without(Feature::BridgeNetworks, "bridge_network_name", Type::Text),
+    without(Feature::BridgeNetworks, "bridge_network_subnet", Type::Text),
+    without(Feature::BridgeNetworks, "bridge_network_subnet_ipv6", Type::Text),
     idle("cgroup_parent", Type::Text, "tasks have no cgroups of their own"),
-    unbuilt("chroot_env", Type::Map),
-    idle("cni_config_dir", Type::Text, NO_BRIDGE),
-    idle("cni_path", Type::Text, NO_BRIDGE),
-    unbuilt("common_plugin_dir", Type::Text),
+    unbuilt(Feature::IsolatingDrivers, "chroot_env", Type::Map),
+    without(Feature::BridgeNetworks, "cni_config_dir", Type::Text),
+    without(Feature::BridgeNetworks, "cni_path", Type::Text),
+    unbuilt(Feature::SomeSettings, "common_plugin_dir", Type::Text),
     idle("cpu_disable_dmidecode", Type::Bool, "dmidecode is never called"),
     used("cpu_total_compute", COUNT),
-    unbuilt("disable_remote_exec", Type::Bool),
+    unbuilt(Feature::Exec, "disable_remote_exec", Type::Bool),
     used("disk_free_mb", COUNT),
-    unbuilt("disk_total_mb", COUNT),
-    unbuilt("drain_on_shutdown", Type::Block(DRAIN_ON_SHUTDOWN)),
+    unbuilt(Feature::SomeSettings, "disk_total_mb", COUNT),
+    unbuilt(Feature::NodeDrains, "drain_on_shutdown", Type::Block(DRAIN_ON_SHUTDOWN)),
     used("enabled", Type::Bool),
-    unbuilt("fingerprint", Type::Named { known: &[], others: FINGERPRINT }),
+    unbuilt(Feature::SomeSettings, "fingerprint", Type::Named { known: &[], others: FINGERPRINT }),
     used("gc_disk_usage_threshold", Type::Float),
     used("gc_inode_usage_threshold", Type::Float),
-    unbuilt("gc_interval", Type::Duration),
+    unbuilt(Feature::SomeSettings, "gc_interval", Type::Duration),
     used("gc_max_allocs", COUNT),
-    unbuilt("gc_parallel_destroys", WHOLE),
-    unbuilt("gc_volumes_on_client_gc", Type::Bool),
-    unbuilt("host_network", Type::Named { known: &[], others: HOST_NETWORK }),
-    unbuilt("host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
-    unbuilt("host_volume_plugin_dir", Type::Text),
-    unbuilt("host_volumes_dir", Type::Text),
+    unbuilt(Feature::SomeSettings, "gc_parallel_destroys", WHOLE),
+    unbuilt(Feature::Volumes, "gc_volumes_on_client_gc", Type::Bool),
+    unbuilt(Feature::SomeSettings, "host_network", Type::Named { known: &[], others: HOST_NETWORK }),
+    unbuilt(Feature::Volumes, "host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
+    unbuilt(Feature::Volumes, "host_volume_plugin_dir", Type::Text),
+    unbuilt(Feature::Volumes, "host_volumes_dir", Type::Text),
     used("max_dynamic_port", WHOLE),
-    unbuilt("max_kill_timeout", Type::Duration),
-    unbuilt("memory_oversubscription", Type::Any),
+    unbuilt(Feature::SomeSettings, "max_kill_timeout", Type::Duration),
+    unbuilt(Feature::SomeSettings, "memory_oversubscription", Type::Any),
     used("memory_total_mb", COUNT),
     used("meta", Type::Map),
     used("min_dynamic_port", WHOLE),
@@ -158,21 +158,21 @@ const CLIENT: &[Key] = &[
     idle("network_speed", WHOLE, "bandwidth is not accounted"),
     idle("no_host_uuid", Type::Bool, "ids of nodes are random and kept in data_dir"),
     used("node_class", Type::Text),
-    unbuilt("node_max_allocs", WHOLE),
+    unbuilt(Feature::SomeSettings, "node_max_allocs", WHOLE),
     used("node_pool", Type::Text),
-    unbuilt("nomad_service_discovery", Type::Bool),
+    unbuilt(Feature::Services, "nomad_service_discovery", Type::Bool),
     used("options", Type::Map),
-    unbuilt("preferred_address_family", Type::Text),
-    unbuilt("reservable_cores", Type::Text),
+    unbuilt(Feature::SomeSettings, "preferred_address_family", Type::Text),
+    unbuilt(Feature::ReservedCores, "reservable_cores", Type::Text),
     used("reserved", Type::Block(RESERVED)),
     idle("retry_interval", Type::Duration, NO_GOSSIP),
     idle("retry_join", Type::Texts, NO_GOSSIP),
     idle("retry_max", WHOLE, NO_GOSSIP),
     idle("server_join", Type::Block(SERVER_JOIN), NO_GOSSIP),
     idle("servers", Type::Texts, NO_GOSSIP),
-    unbuilt("state_dir", Type::Text),
-    unbuilt("template", Type::Any),
-    unbuilt("users", Type::Any),
+    unbuilt(Feature::SomeSettings, "state_dir", Type::Text),
+    unbuilt(Feature::Templates, "template", Type::Any),
+    unbuilt(Feature::SomeSettings, "users", Type::Any),
 ];
 
 const ARTIFACT: &[Key] = &[
@@ -208,7 +208,7 @@ const HOST_NETWORK: &[Key] =
 const HOST_VOLUME: &[Key] = &[within("path", Type::Text), within("read_only", Type::Bool)];
 
 const RESERVED: &[Key] = &[
-    unbuilt("cores", Type::Text),
+    unbuilt(Feature::ReservedCores, "cores", Type::Text),
     used("cpu", COUNT),
     used("disk", COUNT),
     used("memory", COUNT),
@@ -286,7 +286,8 @@ const PLUGINS: &[Key] = &[used("raw_exec", Type::Block(RAW_EXEC))];
 /// The keys in the block of any plugin.
 const PLUGIN: &[Key] = &[within("args", Type::Texts), within("config", Type::Any)];
 
-const RAW_EXEC: &[Key] = &[unbuilt("args", Type::Texts), used("config", Type::Block(RAW_EXEC_CONFIG))];
+const RAW_EXEC: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(RAW_EXEC_CONFIG))];
 
 const RAW_EXEC_CONFIG: &[Key] = &[
     used("denied_envvars", Type::Texts),
@@ -297,18 +298,18 @@ const RAW_EXEC_CONFIG: &[Key] = &[
 ];
 
 const SERVER: &[Key] = &[
-    unbuilt("acl_token_gc_threshold", Type::Duration),
+    unbuilt(Feature::Acls, "acl_token_gc_threshold", Type::Duration),
     idle("authoritative_region", Type::Text, "there is one region"),
     used("batch_eval_gc_threshold", Type::Duration),
     idle("bootstrap_expect", WHOLE, NO_CONSENSUS),
-    unbuilt("client_introduction", Type::Any),
-    unbuilt("csi_plugin_gc_threshold", Type::Duration),
-    unbuilt("csi_volume_claim_gc_interval", Type::Duration),
-    unbuilt("csi_volume_claim_gc_threshold", Type::Duration),
+    unbuilt(Feature::NodeIdentities, "client_introduction", Type::Any),
+    unbuilt(Feature::CsiPlugins, "csi_plugin_gc_threshold", Type::Duration),
+    unbuilt(Feature::CsiPlugins, "csi_volume_claim_gc_interval", Type::Duration),
+    unbuilt(Feature::CsiPlugins, "csi_volume_claim_gc_threshold", Type::Duration),
     idle("data_dir", Type::Text, NO_CONSENSUS),
-    unbuilt("default_scheduler_config", Type::Block(SCHEDULER_CONFIG)),
+    unbuilt(Feature::SomeSettings, "default_scheduler_config", Type::Block(SCHEDULER_CONFIG)),
     used("deployment_gc_threshold", Type::Duration),
-    unbuilt("deployment_query_rate_limit", Type::Float),
+    unbuilt(Feature::SomeSettings, "deployment_query_rate_limit", Type::Float),
     idle("enable_event_broker", Type::Bool, EVENTS),
     used("enabled", Type::Bool),
     used("enabled_schedulers", Type::Texts),
@@ -323,8 +324,8 @@ const SERVER: &[Key] = &[
     used("job_max_count", COUNT),
     used("job_max_priority", SMALL),
     used("job_max_source_size", Type::Size),
-    unbuilt("job_tracked_versions", WHOLE),
-    unbuilt("license_path", Type::Text),
+    unbuilt(Feature::SomeSettings, "job_tracked_versions", WHOLE),
+    unbuilt(Feature::Enterprise, "license_path", Type::Text),
     used("max_heartbeats_per_second", COUNT_OF_HEARTBEATS),
     used("min_heartbeat_ttl", Type::Duration),
     used("node_gc_threshold", Type::Duration),
@@ -349,14 +350,14 @@ const SERVER: &[Key] = &[
     idle("retry_interval", Type::Duration, NO_GOSSIP),
     idle("retry_join", Type::Texts, NO_GOSSIP),
     idle("retry_max", WHOLE, NO_GOSSIP),
-    unbuilt("root_key_gc_interval", Type::Duration),
-    unbuilt("root_key_gc_threshold", Type::Duration),
-    unbuilt("root_key_rotation_threshold", Type::Duration),
-    unbuilt("search", Type::Block(SEARCH)),
+    unbuilt(Feature::KeyRotation, "root_key_gc_interval", Type::Duration),
+    unbuilt(Feature::KeyRotation, "root_key_gc_threshold", Type::Duration),
+    unbuilt(Feature::KeyRotation, "root_key_rotation_threshold", Type::Duration),
+    unbuilt(Feature::FuzzySearch, "search", Type::Block(SEARCH)),
     idle("server_join", Type::Block(SERVER_JOIN), NO_GOSSIP),
     idle("start_join", Type::Texts, NO_GOSSIP),
     idle("start_timeout", Type::Duration, NO_GOSSIP),
-    idle("update_service", Type::Any, NO_CONSUL),
+    without(Feature::Consul, "update_service", Type::Any),
     idle("upgrade_version", Type::Text, NO_CONSENSUS),
 ];
 
@@ -390,55 +391,55 @@ const SEARCH: &[Key] = &[
 ];
 
 const TELEMETRY: &[Key] = &[
-    unbuilt("allowed_metadata_keys_in_metrics", Type::Texts),
+    unbuilt(Feature::MetricFilters, "allowed_metadata_keys_in_metrics", Type::Texts),
     idle("backwards_compatible_metrics", Type::Bool, ALWAYS),
-    unbuilt("circonus_api_app", Type::Text),
-    unbuilt("circonus_api_token", Type::Text),
-    unbuilt("circonus_api_url", Type::Text),
-    unbuilt("circonus_broker_id", Type::Text),
-    unbuilt("circonus_broker_select_tag", Type::Text),
-    unbuilt("circonus_check_display_name", Type::Text),
-    unbuilt("circonus_check_force_metric_activation", Type::Text),
-    unbuilt("circonus_check_id", Type::Text),
-    unbuilt("circonus_check_instance_id", Type::Text),
-    unbuilt("circonus_check_search_tag", Type::Text),
-    unbuilt("circonus_check_tags", Type::Text),
-    unbuilt("circonus_submission_interval", Type::Text),
-    unbuilt("circonus_submission_url", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_api_app", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_api_token", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_api_url", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_broker_id", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_broker_select_tag", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_check_display_name", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_check_force_metric_activation", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_check_id", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_check_instance_id", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_check_search_tag", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_check_tags", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_submission_interval", Type::Text),
+    unbuilt(Feature::MetricSinks, "circonus_submission_url", Type::Text),
     idle("collection_interval", Type::Duration, ALWAYS),
-    unbuilt("datadog_address", Type::Text),
-    unbuilt("datadog_tags", Type::Texts),
+    unbuilt(Feature::MetricSinks, "datadog_address", Type::Text),
+    unbuilt(Feature::MetricSinks, "datadog_tags", Type::Texts),
     idle("disable_allocation_hook_metrics", Type::Bool, ALWAYS),
     idle("disable_dispatched_job_summary_metrics", Type::Bool, ALWAYS),
     idle("disable_hostname", Type::Bool, "names of metrics have no host names"),
     idle("disable_quota_utilization_metrics", Type::Bool, ALWAYS),
     idle("disable_rpc_rate_metrics_labels", Type::Bool, ALWAYS),
     idle("disable_tagged_metrics", Type::Bool, ALWAYS),
-    unbuilt("filter_default", Type::Bool),
+    unbuilt(Feature::MetricFilters, "filter_default", Type::Bool),
     idle("in_memory_collection_interval", Type::Duration, ALWAYS),
     idle("in_memory_retention_period", Type::Duration, ALWAYS),
-    unbuilt("include_alloc_metadata_in_metrics", Type::Bool),
-    unbuilt("prefix_filter", Type::Texts),
-    idle("prometheus_metrics", Type::Bool, ALWAYS),
+    unbuilt(Feature::MetricFilters, "include_alloc_metadata_in_metrics", Type::Bool),
+    unbuilt(Feature::MetricFilters, "prefix_filter", Type::Texts),
+    used("prometheus_metrics", Type::Bool),
     idle("publish_allocation_metrics", Type::Bool, ALWAYS),
     idle("publish_node_metrics", Type::Bool, ALWAYS),
-    unbuilt("statsd_address", Type::Text),
-    unbuilt("statsite_address", Type::Text),
+    unbuilt(Feature::MetricSinks, "statsd_address", Type::Text),
+    unbuilt(Feature::MetricSinks, "statsite_address", Type::Text),
     idle("use_node_name", Type::Bool, "names of metrics have no host names"),
 ];
 
 const TLS: &[Key] = &[
-    idle("ca_file", Type::Text, NO_TLS),
-    idle("cert_file", Type::Text, NO_TLS),
-    off("http", NO_TLS),
-    idle("key_file", Type::Text, NO_TLS),
-    off("rpc", NO_TLS),
-    idle("rpc_upgrade_mode", Type::Bool, NO_TLS),
-    idle("tls_cipher_suites", Type::Text, NO_TLS),
-    idle("tls_min_version", Type::Text, NO_TLS),
-    idle("tls_prefer_server_cipher_suites", Type::Bool, NO_TLS),
-    idle("verify_https_client", Type::Bool, NO_TLS),
-    idle("verify_server_hostname", Type::Bool, NO_TLS),
+    without(Feature::ApiTls, "ca_file", Type::Text),
+    without(Feature::ApiTls, "cert_file", Type::Text),
+    off(Feature::ApiTls, "http"),
+    without(Feature::ApiTls, "key_file", Type::Text),
+    off(Feature::ApiTls, "rpc"),
+    without(Feature::ApiTls, "rpc_upgrade_mode", Type::Bool),
+    without(Feature::ApiTls, "tls_cipher_suites", Type::Text),
+    without(Feature::ApiTls, "tls_min_version", Type::Text),
+    without(Feature::ApiTls, "tls_prefer_server_cipher_suites", Type::Bool),
+    without(Feature::ApiTls, "verify_https_client", Type::Bool),
+    without(Feature::ApiTls, "verify_server_hostname", Type::Bool),
 ];
 
 const UI: &[Key] = &[
@@ -456,28 +457,31 @@ const UI_LABEL: &[Key] =
     &[within("background_color", Type::Text), within("text", Type::Text), within("text_color", Type::Text)];
 
 const VAULT: &[Key] = &[
-    idle("address", Type::Text, NO_VAULT),
-    idle("allow_unauthenticated", Type::Bool, NO_VAULT),
-    idle("ca_file", Type::Text, NO_VAULT),
-    idle("ca_path", Type::Text, NO_VAULT),
-    idle("cert_file", Type::Text, NO_VAULT),
-    idle("create_from_role", Type::Text, NO_VAULT),
-    idle("default_identity", Type::Any, NO_VAULT),
-    off("enabled", NO_VAULT),
-    idle("jwt_auth_backend_path", Type::Text, NO_VAULT),
-    idle("key_file", Type::Text, NO_VAULT),
-    idle("name", Type::Text, NO_VAULT),
-    idle("namespace", Type::Text, NO_VAULT),
-    idle("task_token_ttl", Type::Text, NO_VAULT),
-    idle("tls_server_name", Type::Text, NO_VAULT),
-    idle("tls_skip_verify", Type::Bool, NO_VAULT),
-    idle("token", Type::Text, NO_VAULT),
+    without(Feature::Vault, "address", Type::Text),
+    without(Feature::Vault, "allow_unauthenticated", Type::Bool),
+    without(Feature::Vault, "ca_file", Type::Text),
+    without(Feature::Vault, "ca_path", Type::Text),
+    without(Feature::Vault, "cert_file", Type::Text),
+    without(Feature::Vault, "create_from_role", Type::Text),
+    without(Feature::Vault, "default_identity", Type::Any),
+    off(Feature::Vault, "enabled"),
+    without(Feature::Vault, "jwt_auth_backend_path", Type::Text),
+    without(Feature::Vault, "key_file", Type::Text),
+    without(Feature::Vault, "name", Type::Text),
+    without(Feature::Vault, "namespace", Type::Text),
+    without(Feature::Vault, "task_token_ttl", Type::Text),
+    without(Feature::Vault, "tls_server_name", Type::Text),
+    without(Feature::Vault, "tls_skip_verify", Type::Bool),
+    without(Feature::Vault, "token", Type::Text),
 ];
 
 /// Keys of `client.options` that are settings.
 pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.denylist"];
 
-/// Keys of `client.options` that require something that is not built. All other keys have no effect.
+/// What plugins need that are not built in.
+pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
+
+/// Keys of `client.options` that need [`Feature::SomeSettings`]. All other keys have no effect.
 pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[
     "driver.allowlist",
     "driver.denylist",

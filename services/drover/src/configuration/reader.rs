@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hcl1::{Body, Item, Kind, Position, Syntax};
+use model::features::Feature;
 
 use super::block::{Block, Setting};
 use super::keys;
@@ -78,11 +79,15 @@ impl Reader<'_> {
                     block.set(key.name.to_owned(), setting);
                 }
             }
-            Support::Off(_) if setting == Some(Setting::Scalar(Scalar::Bool(true))) => {
-                self.not_built(path, item)
+            Support::Off(feature) if setting == Some(Setting::Scalar(Scalar::Bool(true))) => {
+                self.not_built(path, item, feature);
             }
-            Support::Off(why) | Support::NoEffect(why) => self.no_effect(path, item, why),
-            Support::NotBuilt => self.not_built(path, item),
+            Support::Off(feature) => {
+                self.no_effect(path, item, &format!("{} not built, and off", feature.subject()));
+            }
+            Support::Without(feature) => self.no_effect(path, item, &feature.absence()),
+            Support::NoEffect(why) => self.no_effect(path, item, why),
+            Support::NotBuilt(feature) => self.not_built(path, item, feature),
             Support::AsBlock => {}
         }
     }
@@ -110,7 +115,7 @@ impl Reader<'_> {
             match setting {
                 Some(setting) if key.is_some() => block.set(item.key.clone(), setting),
                 // If a whole block is not built, its labels are not reported separately.
-                Some(_) if effective => self.not_built(inner, item),
+                Some(_) if effective => self.not_built(inner, item, keys::OTHER_PLUGINS),
                 Some(_) | None => {}
             }
         }
@@ -164,7 +169,7 @@ impl Reader<'_> {
     fn option(&mut self, path: &str, item: &Item) {
         let key = item.key.as_str();
         if keys::OPTIONS_NOT_BUILT.contains(&key) {
-            self.not_built(path, item);
+            self.not_built(path, item, Feature::SomeSettings);
         } else if !keys::OPTIONS_USED.contains(&key) {
             self.no_effect(path, item, "the option is unknown");
         }
@@ -221,8 +226,8 @@ impl Reader<'_> {
         self.report.faults.push(Fault { file: self.file.to_owned(), at: Some(item.value.at), syntax, text });
     }
 
-    fn not_built(&mut self, path: &str, item: &Item) {
-        let finding = self.finding(path, item, format!("not built yet: {path}"));
+    fn not_built(&mut self, path: &str, item: &Item, feature: Feature) {
+        let finding = self.finding(path, item, feature.finding_of(path));
         self.report.not_built.push(finding);
     }
 

@@ -1,5 +1,7 @@
 //! The description of a key of the configuration: the type of its values, and its support here.
 
+use model::features::Feature;
+
 /// A key of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
@@ -15,10 +17,12 @@ pub(super) enum Support {
     Used,
     /// It has no effect, for this reason.
     NoEffect(&'static str),
-    /// It has no effect while it is false, for this reason. `true` is not built.
-    Off(&'static str),
-    /// It is not built yet.
-    NotBuilt,
+    /// It has no effect, because it is a setting of a feature that is not built.
+    Without(Feature),
+    /// It has no effect while it is false. `true` switches on a feature that is not built.
+    Off(Feature),
+    /// It needs a feature that is not built.
+    NotBuilt(Feature),
     /// The support of the block around it applies.
     AsBlock,
 }

@@ -1,5 +1,7 @@
 //! Tests of whole files: the settings that they give, and the messages about them.
 
+use model::features::Feature;
+
 use super::keys;
 use super::schema::{Key, Support, Type};
 use super::settings::{Bytes, Client, RawExec, Server};
@@ -248,6 +250,30 @@ fn keys_are_sorted_and_in_one_list_once() {
     check(keys::TOP);
 }
 
+/// When a feature is built, its keys become settings.
+#[test]
+fn what_keys_need_is_not_built() {
+    fn check(keys: &[Key]) {
+        for key in keys {
+            if let Support::Without(feature) | Support::Off(feature) | Support::NotBuilt(feature) =
+                key.support
+            {
+                assert!(!feature.is_built(), "{}: the list says that {feature:?} is built", key.name);
+            }
+            if let Type::Block(keys) = key.value_type {
+                check(keys);
+            } else if let Type::Named { known, others } = key.value_type {
+                check(known);
+                check(others);
+            }
+        }
+    }
+    check(keys::TOP);
+    for feature in [keys::OTHER_PLUGINS, Feature::SomeSettings] {
+        assert!(!feature.is_built(), "the list says that {feature:?} is built");
+    }
+}
+
 /// A valid value in the notation of a file.
 fn sample(value_type: Type) -> Option<&'static str> {
     Some(match value_type {
@@ -294,8 +320,8 @@ fn every_key_becomes_what_its_list_says() {
         let expected = match support {
             Support::Used if text.contains("options") => (true, 1, 0),
             Support::Used => (true, 0, 0),
-            Support::NoEffect(_) => (false, 1, 0),
-            Support::Off(_) | Support::NotBuilt => (false, 0, 1),
+            Support::NoEffect(_) | Support::Without(_) => (false, 1, 0),
+            Support::Off(_) | Support::NotBuilt(_) => (false, 0, 1),
             Support::AsBlock => panic!("{text}: the block around it is used"),
         };
         assert_eq!(counts, expected, "{text}");
@@ -363,8 +389,14 @@ fn list(keys: &[Key], before: &str, page: &mut String) {
             Support::Used if inner.is_empty() => "a setting".to_owned(),
             Support::Used => String::new(),
             Support::NoEffect(why) => format!("no effect: {why}"),
-            Support::Off(why) => format!("`false` has no effect: {why}; `true` is not built"),
-            Support::NotBuilt => "not built".to_owned(),
+            Support::Without(feature) => format!("no effect: {}", feature.absence()),
+            Support::Off(feature) => {
+                format!(
+                    "`false` has no effect: {} not built, and off; `true` is not built",
+                    feature.subject()
+                )
+            }
+            Support::NotBuilt(_) => "not built".to_owned(),
             Support::AsBlock => continue,
         };
         page.push_str(&format!("| `{name}` | {value} | {support} |\n"));

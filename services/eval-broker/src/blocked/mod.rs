@@ -1,6 +1,6 @@
 //! [`BlockedEvals`]: evaluations that wait for capacity, and the records of capacity gained.
 //!
-//! Pure. Unblocked evaluations go to the [`EvalQueue`](crate::queue::EvalQueue). [`Broker`](crate::broker::Broker)
+//! Pure. Unblocked evaluations go to the [`EvalQueue`](crate::queue::EvalQueue). [`Broker`](crate::core::Broker)
 //! cancels duplicates.
 
 mod records;

@@ -6,7 +6,7 @@ use model::change::Unblocked;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobType;
 
-use crate::scene::{NONE, Scene, blocked, eval, id, node};
+use crate::testing::{NONE, Scene, blocked, eval, id, node};
 
 /// Creates a blocked evaluation with the newest snapshot and this class eligibility.
 fn waits(scene: &mut Scene, eval: Evaluation, classes: &[(&str, bool)]) {
@@ -16,7 +16,7 @@ fn waits(scene: &mut Scene, eval: Evaluation, classes: &[(&str, bool)]) {
 }
 
 fn waiting(scene: &Scene) -> Vec<u8> {
-    scene.broker.blocked().ids().into_iter().map(crate::scene::number).collect()
+    scene.broker.blocked().ids().into_iter().map(crate::testing::number).collect()
 }
 
 #[test]

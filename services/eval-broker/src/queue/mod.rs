@@ -1,7 +1,7 @@
 //! [`EvalQueue`]: evaluations for schedulers to process. Each is ready, unacked (leased to a worker), delayed, or
 //! pending (waiting for another evaluation of its job).
 //!
-//! Pure: `now` and tokens come from the caller. [`Broker`](crate::broker::Broker) decides which evaluations belong
+//! Pure: `now` and tokens come from the caller. [`Broker`](crate::core::Broker) decides which evaluations belong
 //! here, and writes the status of failed and superseded ones.
 
 mod order;

@@ -8,7 +8,7 @@ use model::job::JobType;
 use model::{Epoch, Nanos};
 use wire::broker::{Delivery, EvalLeaseAction};
 
-use crate::scene::{NONE, SETTINGS, Scene, blocked, eval, id, job, number};
+use crate::testing::{NONE, SETTINGS, Scene, blocked, eval, id, job, number};
 
 #[test]
 fn the_most_urgent_comes_first_then_the_oldest() {

@@ -62,9 +62,9 @@ pub(crate) fn eval_may_go(eval: &Evaluation, before: Timestamp) -> bool {
 pub(crate) fn job_may_go(state: &State, job: &Job, before: Timestamp) -> bool {
     let key = job.key();
     let is_dead = job.status == JobStatus::Dead;
-    let is_over = match crate::judge::is_template(job) {
-        true => job.spec.stop,
-        false => is_dead && (job.spec.stop || runs_to_completion(job.spec.kind)),
+    let is_over = match job.spec.template() {
+        Some(_) => job.spec.stop,
+        None => is_dead && (job.spec.stop || runs_to_completion(job.spec.kind)),
     };
     is_over
         && job.submit_time <= before

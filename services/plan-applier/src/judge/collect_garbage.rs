@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use model::change::Change;
 use model::columns::AllocIds;
 use model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Timestamp};
-use wire::command::{CollectGarbage, Done, GARBAGE_SLICE_MAX, Garbage};
+use wire::command::{CollectGarbage, Done, GARBAGE_SLICE_MAX, Garbage, Handler};
 use wire::{Refusal, RefusalKind};
 
 use super::deregister_job::purge;
@@ -14,27 +14,29 @@ use super::nodes::affected_jobs;
 use super::work::{Work, refusal};
 use crate::garbage::rules;
 
-pub(super) fn collect_garbage(work: &mut Work<'_>, command: CollectGarbage) -> Result<Done, Refusal> {
-    let CollectGarbage { before, garbage } = command;
-    let len = match &garbage {
-        Garbage::Allocs { ids, .. } => ids.len(),
-        Garbage::Evals(ids) => ids.len(),
-        Garbage::Jobs(keys) => keys.len(),
-        Garbage::Deployments(ids) => ids.len(),
-        Garbage::Nodes(ids) => ids.len(),
-    };
-    if len > GARBAGE_SLICE_MAX {
-        let message = format!("{len} objects are more than the {GARBAGE_SLICE_MAX} that may go at once");
-        return Err(refusal(RefusalKind::Invalid, message));
+impl Handler<CollectGarbage> for Work<'_> {
+    fn handle(&mut self, command: CollectGarbage) -> Result<Done, Refusal> {
+        let CollectGarbage { before, garbage } = command;
+        let len = match &garbage {
+            Garbage::Allocs { ids, .. } => ids.len(),
+            Garbage::Evals(ids) => ids.len(),
+            Garbage::Jobs(keys) => keys.len(),
+            Garbage::Deployments(ids) => ids.len(),
+            Garbage::Nodes(ids) => ids.len(),
+        };
+        if len > GARBAGE_SLICE_MAX {
+            let message = format!("{len} objects are more than the {GARBAGE_SLICE_MAX} that may go at once");
+            return Err(refusal(RefusalKind::Invalid, message));
+        }
+        match garbage {
+            Garbage::Allocs { ids, with_jobs } => delete_allocs(self, ids, before, with_jobs)?,
+            Garbage::Evals(ids) => delete_evals(self, ids, before)?,
+            Garbage::Jobs(keys) => keys.iter().try_for_each(|key| delete_job(self, key, before))?,
+            Garbage::Deployments(ids) => delete_deployments(self, ids, before)?,
+            Garbage::Nodes(ids) => delete_nodes(self, ids, before)?,
+        }
+        Ok(Done::default())
     }
-    match garbage {
-        Garbage::Allocs { ids, with_jobs } => delete_allocs(work, ids, before, with_jobs)?,
-        Garbage::Evals(ids) => delete_evals(work, ids, before)?,
-        Garbage::Jobs(keys) => keys.iter().try_for_each(|key| delete_job(work, key, before))?,
-        Garbage::Deployments(ids) => delete_deployments(work, ids, before)?,
-        Garbage::Nodes(ids) => delete_nodes(work, ids, before)?,
-    }
-    Ok(Done::default())
 }
 
 fn delete_allocs(

@@ -9,35 +9,36 @@ use model::columns::AllocIds;
 use model::eval::{EvalStatus, EvalTrigger};
 use model::job::{Job, JobSpec, JobType};
 use wire::Refusal;
-use wire::command::{DeregisterJob, Done};
+use wire::command::{DeregisterJob, Done, Handler};
 
-use super::jobs::is_template;
 use super::versions::job_modify_index;
 use super::work::Work;
 
 /// The priority of an evaluation if neither the command nor the job has one.
 const PRIORITY_DEFAULT: u16 = 50;
 
-pub(super) fn deregister_job(work: &mut Work<'_>, command: &DeregisterJob) -> Result<Done, Refusal> {
-    let key = &command.job;
-    let Some(job) = work.state().job(key).cloned() else { return Ok(Done::default()) };
-    if command.purge {
-        purge(work, &job)?;
-    } else {
-        if command.no_shutdown_delay {
-            skip_shutdown_delays(work, key)?;
+impl Handler<DeregisterJob> for Work<'_> {
+    fn handle(&mut self, command: DeregisterJob) -> Result<Done, Refusal> {
+        let key = &command.job;
+        let Some(job) = self.state().job(key).cloned() else { return Ok(Done::default()) };
+        if command.purge {
+            purge(self, &job)?;
+        } else {
+            if command.no_shutdown_delay {
+                skip_shutdown_delays(self, key)?;
+            }
+            self.write_version(Arc::new(JobSpec { stop: true, ..JobSpec::clone(&job.spec) }), None)?;
         }
-        work.write_version(Arc::new(JobSpec { stop: true, ..JobSpec::clone(&job.spec) }), None)?;
+        if job.spec.template().is_none() {
+            let priorities = [command.eval_priority, Some(job.spec.priority)].into_iter().flatten();
+            let priority = priorities.into_iter().find(|priority| *priority > 0).unwrap_or(PRIORITY_DEFAULT);
+            // Whatever the job's type: the generic scheduler can stop any job.
+            self.create_eval(key, JobType::Service, priority, EvalTrigger::JobDeregister, |_| {})?;
+        }
+        // A purged job has no index of its own any more, so the answer contains this one.
+        let object_index = if command.purge { self.index() } else { job_modify_index(self.state(), key) };
+        Ok(Done { object_index, ..Done::default() })
     }
-    if !is_template(&job) {
-        let priorities = [command.eval_priority, Some(job.spec.priority)].into_iter().flatten();
-        let priority = priorities.into_iter().find(|priority| *priority > 0).unwrap_or(PRIORITY_DEFAULT);
-        // Whatever the job's type: the generic scheduler can stop any job.
-        work.create_eval(key, JobType::Service, priority, EvalTrigger::JobDeregister, |_| {})?;
-    }
-    // A purged job has no index of its own any more, so the answer contains this one.
-    let object_index = if command.purge { work.index() } else { job_modify_index(work.state(), key) };
-    Ok(Done { object_index, ..Done::default() })
 }
 
 /// Marks the job's allocations to end without their shutdown delays (N-21.6).

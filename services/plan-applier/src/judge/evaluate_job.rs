@@ -6,26 +6,25 @@ use model::columns::AllocIds;
 use model::eval::EvalTrigger;
 use model::job::{Job, ReschedulePolicy};
 use state::AllocRef;
-use wire::command::{Done, EvaluateJob};
+use wire::command::{Done, EvaluateJob, Handler};
 use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
 
-pub(super) fn evaluate_job(work: &mut Work<'_>, command: &EvaluateJob) -> Result<Done, Refusal> {
-    let Some(job) = work.state().job(&command.job).cloned() else {
-        return Err(refusal(RefusalKind::NotFound, "job not found"));
-    };
-    if job.spec.periodic.is_some() {
-        return Err(refusal(RefusalKind::Invalid, "can't evaluate periodic job"));
+impl Handler<EvaluateJob> for Work<'_> {
+    fn handle(&mut self, command: EvaluateJob) -> Result<Done, Refusal> {
+        let Some(job) = self.state().job(&command.job).cloned() else {
+            return Err(refusal(RefusalKind::NotFound, "job not found"));
+        };
+        if let Some(template) = job.spec.template() {
+            return Err(refusal(RefusalKind::Invalid, format!("can't evaluate {template} job")));
+        }
+        if command.force_reschedule {
+            force_reschedules(self, &job)?;
+        }
+        self.create_eval(&command.job, job.spec.kind, job.spec.priority, EvalTrigger::JobRegister, |_| {})?;
+        Ok(Done { object_index: job.job_modify_index, ..Done::default() })
     }
-    if job.spec.parameterized_job.is_some() && !job.spec.dispatched {
-        return Err(refusal(RefusalKind::Invalid, "can't evaluate parameterized job"));
-    }
-    if command.force_reschedule {
-        force_reschedules(work, &job)?;
-    }
-    work.create_eval(&command.job, job.spec.kind, job.spec.priority, EvalTrigger::JobRegister, |_| {})?;
-    Ok(Done { object_index: job.job_modify_index, ..Done::default() })
 }
 
 /// Marks the failed allocations that have no replacement.

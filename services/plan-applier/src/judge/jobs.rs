@@ -103,16 +103,11 @@ pub(super) fn fields(job: &Job) -> JobFields {
     }
 }
 
-/// Whether a job is only a template for other jobs: nothing is placed for it, and it is never evaluated.
-pub(crate) fn is_template(job: &Job) -> bool {
-    job.spec.periodic.is_some() || (job.spec.parameterized_job.is_some() && !job.spec.dispatched)
-}
-
 /// The status of a job according to its allocations, evaluations and deployments (N-25.1). A dead job stays dead, even
 /// after its evaluations are deleted, until it has a live allocation, evaluation or deployment.
 pub(super) fn status(state: &State, job: &Job) -> JobStatus {
     let key = job.key();
-    if job.spec.kind == JobType::System || is_template(job) {
+    if job.spec.kind == JobType::System || job.spec.template().is_some() {
         return if job.spec.stop { JobStatus::Dead } else { JobStatus::Running };
     }
     let is_rolling_out = || state.deployments_of_job(&key).any(|deployment| !deployment.status.is_terminal());

@@ -2,9 +2,9 @@
 //! index (`docs/architecture/commit-path.md`).
 //!
 //! Pure: the time, the index and the liveness of lease holders come from the caller. The caller also decides the order of
-//! commands, what is durable, and when senders are answered. There is a file for each kind of command. Shared consequences
-//! have files of their own: `work` holds a command while it is judged; `allocs`, `jobs`, `versions`, `submissions`,
-//! `deployments` and `nodes` compute what follows when one of those changes.
+//! commands, what is durable, and when senders are answered. There is a file for each kind of command, in which `Work` is
+//! its handler. Shared consequences have files of their own: `work` holds a command while it is judged; `allocs`, `jobs`,
+//! `versions`, `submissions`, `deployments` and `nodes` compute what follows when one of those changes.
 
 mod allocs;
 mod bootstrap;
@@ -47,7 +47,6 @@ use wire::command::{Command, Done};
 
 pub use bootstrap::bootstrap;
 
-pub(crate) use jobs::is_template;
 use work::Work;
 
 /// The inputs for judging a command, besides the state.
@@ -94,9 +93,9 @@ pub fn judge(
     inputs: &Inputs<'_>,
     rebuild_overlay: impl FnOnce() -> State,
 ) -> Verdict {
-    let (cause, index) = (cause(&command), overlay.index());
+    let (cause, index) = (command.info().cause, overlay.index());
     let mut work = Work::new(overlay, inputs);
-    let done = execute(&mut work, command).and_then(|done| finish(&mut work, done));
+    let done = command.handle_with(&mut work).and_then(|done| finish(&mut work, done));
     let changes = work.into_changes();
     match done {
         Err(refusal) => {
@@ -121,59 +120,4 @@ fn finish(work: &mut Work<'_>, done: Done) -> Result<Done, Refusal> {
         work.advance();
     }
     Ok(Done { evals: work.take_evals(), ..done })
-}
-
-/// The kind of a command, for the change set.
-fn cause(command: &Command) -> Cause {
-    match command {
-        Command::RegisterJob(_) => Cause::JobRegistered,
-        Command::DeregisterJob(_) => Cause::JobDeregistered,
-        Command::EvaluateJob(_) => Cause::JobEvaluated,
-        Command::Transition(_) => Cause::AllocTransition,
-        Command::SubmitPlan(_) => Cause::PlanResult,
-        Command::UpdateEvals(_) | Command::DeleteEvals(_) => Cause::EvaluationUpdated,
-        Command::RegisterNode(_) => Cause::NodeRegistration,
-        Command::UpdateNodes(_) => Cause::NodeStatus,
-        Command::ReportAllocs(_) => Cause::AllocationUpdated,
-        Command::DeregisterNodes(_) => Cause::NodeDeregistration,
-        Command::SetEligibility(_) => Cause::NodeEligibility,
-        Command::UpdateDeployments(_) | Command::FailDeployment(_) => Cause::DeploymentStatusUpdate,
-        Command::CollectGarbage(_) => Cause::Garbage,
-        Command::EvaluateNode(_) => Cause::NodeStatus,
-        Command::SetNodePool(_) => Cause::NodePoolUpserted,
-        Command::DeleteNodePool(_) => Cause::NodePoolDeleted,
-        Command::SetNamespace(_)
-        | Command::DeleteNamespace(_)
-        | Command::SetSchedulerConfig(_)
-        | Command::AddRootKey(_) => Cause::Settings,
-        Command::TakeLease(_) => Cause::Lease,
-    }
-}
-
-fn execute(work: &mut Work<'_>, command: Command) -> Result<Done, Refusal> {
-    match command {
-        Command::RegisterJob(command) => register_job::register_job(work, *command),
-        Command::DeregisterJob(command) => deregister_job::deregister_job(work, &command),
-        Command::EvaluateJob(command) => evaluate_job::evaluate_job(work, &command),
-        Command::Transition(command) => transition::transition(work, &command),
-        Command::SubmitPlan(command) => submit_plan::submit_plan(work, *command),
-        Command::UpdateEvals(command) => update_evals::update_evals(work, command),
-        Command::DeleteEvals(command) => delete_evals::delete_evals(work, command),
-        Command::RegisterNode(command) => register_node::register_node(work, *command),
-        Command::UpdateNodes(command) => update_nodes::update_nodes(work, &command),
-        Command::ReportAllocs(command) => report_allocs::report_allocs(work, command),
-        Command::DeregisterNodes(command) => deregister_nodes::deregister_nodes(work, &command),
-        Command::SetEligibility(command) => set_eligibility::set_eligibility(work, &command),
-        Command::UpdateDeployments(command) => update_deployments::update_deployments(work, &command),
-        Command::FailDeployment(command) => fail_deployment::fail_deployment(work, command),
-        Command::CollectGarbage(command) => collect_garbage::collect_garbage(work, command),
-        Command::EvaluateNode(command) => evaluate_node::evaluate_node(work, command),
-        Command::SetNamespace(command) => namespaces::set_namespace(work, *command),
-        Command::DeleteNamespace(command) => namespaces::delete_namespace(work, &command),
-        Command::SetNodePool(command) => node_pools::set_node_pool(work, *command),
-        Command::DeleteNodePool(command) => node_pools::delete_node_pool(work, &command),
-        Command::SetSchedulerConfig(command) => scheduler_config::set_scheduler_config(work, &command),
-        Command::AddRootKey(command) => root_keys::add_root_key(work, command),
-        Command::TakeLease(command) => take_lease::take_lease(work, &command),
-    }
 }

@@ -3,48 +3,47 @@
 use model::change::Change;
 use model::cluster::NodePool;
 use model::job::JobStatus;
-use wire::command::{DeleteNodePool, Done, SetNodePool};
+use wire::command::{DeleteNodePool, Done, Handler, SetNodePool};
 use wire::{Refusal, RefusalKind};
 
-use super::bootstrap::{ALL_NODES, DEFAULT};
 use super::work::{Work, refusal};
 
-fn is_built_in(name: &str) -> bool {
-    matches!(name, DEFAULT | ALL_NODES)
-}
-
-pub(super) fn set_node_pool(work: &mut Work<'_>, command: SetNodePool) -> Result<Done, Refusal> {
-    let (index, name) = (work.index(), &command.pool.name);
-    if is_built_in(name) {
-        let message = format!("modifying node pool {name:?} is not allowed");
-        return Err(refusal(RefusalKind::Invalid, message));
+impl Handler<SetNodePool> for Work<'_> {
+    fn handle(&mut self, command: SetNodePool) -> Result<Done, Refusal> {
+        let (index, name) = (self.index(), &command.pool.name);
+        if NodePool::is_built_in(name) {
+            let message = format!("modifying node pool {name:?} is not allowed");
+            return Err(refusal(RefusalKind::Invalid, message));
+        }
+        let create_index = self.state().node_pool(name).map_or(index, |stored| stored.create_index);
+        let pool = NodePool { create_index, modify_index: index, ..command.pool };
+        self.apply(Change::NodePool(Box::new(pool)))?;
+        Ok(Done { object_index: index, ..Done::default() })
     }
-    let create_index = work.state().node_pool(name).map_or(index, |stored| stored.create_index);
-    let pool = NodePool { create_index, modify_index: index, ..command.pool };
-    work.apply(Change::NodePool(Box::new(pool)))?;
-    Ok(Done { object_index: index, ..Done::default() })
 }
 
 /// Deletes a node pool, unless it contains a node, or a job that is not dead.
-pub(super) fn delete_node_pool(work: &mut Work<'_>, command: &DeleteNodePool) -> Result<Done, Refusal> {
-    let (state, name) = (work.state(), &command.name);
-    if state.node_pool(name).is_none() {
-        return Err(refusal(RefusalKind::NotFound, format!("node pool {name} not found")));
+impl Handler<DeleteNodePool> for Work<'_> {
+    fn handle(&mut self, command: DeleteNodePool) -> Result<Done, Refusal> {
+        let (state, name) = (self.state(), &command.name);
+        if state.node_pool(name).is_none() {
+            return Err(refusal(RefusalKind::NotFound, format!("node pool {name} not found")));
+        }
+        let has = |what: &str| {
+            let message =
+                format!("1 error occurred:\n\t* node pool {name:?} has {what} in regions: [global]\n\n");
+            Err(refusal(RefusalKind::Conflict, message))
+        };
+        if **name == *NodePool::ALL || state.nodes().any(|node| node.spec().node_pool == *name) {
+            return has("nodes");
+        }
+        if state.jobs().any(|job| job.spec.node_pool == *name && job.status != JobStatus::Dead) {
+            return has("non-terminal jobs");
+        }
+        if NodePool::is_built_in(name) {
+            return Err(refusal(RefusalKind::Invalid, format!("deleting node pool {name:?} is not allowed")));
+        }
+        self.apply(Change::NodePoolDeleted(name.clone()))?;
+        Ok(Done { object_index: self.index(), ..Done::default() })
     }
-    let has = |what: &str| {
-        let message =
-            format!("1 error occurred:\n\t* node pool {name:?} has {what} in regions: [global]\n\n");
-        Err(refusal(RefusalKind::Conflict, message))
-    };
-    if **name == *ALL_NODES || state.nodes().any(|node| node.spec().node_pool == *name) {
-        return has("nodes");
-    }
-    if state.jobs().any(|job| job.spec.node_pool == *name && job.status != JobStatus::Dead) {
-        return has("non-terminal jobs");
-    }
-    if is_built_in(name) {
-        return Err(refusal(RefusalKind::Invalid, format!("deleting node pool {name:?} is not allowed")));
-    }
-    work.apply(Change::NodePoolDeleted(name.clone()))?;
-    Ok(Done { object_index: work.index(), ..Done::default() })
 }

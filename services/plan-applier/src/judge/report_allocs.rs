@@ -14,7 +14,7 @@ use model::{AllocId, EvalId, JobKey, NodeId, Text, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{AllocRef, State};
 use wire::Refusal;
-use wire::command::{Done, NodeReport, ReportAllocs};
+use wire::command::{Done, Handler, NodeReport, ReportAllocs};
 use wire::node::AllocReport;
 
 use super::work::Work;
@@ -41,43 +41,47 @@ struct Consequences {
     nodes: BTreeSet<NodeId>,
 }
 
-pub(super) fn report_allocs(work: &mut Work<'_>, command: ReportAllocs) -> Result<Done, Refusal> {
-    work.check_epoch(Singleton::NodeTracker, command.epoch)?;
-    let mut refused_nodes = Vec::new();
-    let mut complete_nodes = Vec::new();
-    let mut reports = Vec::new();
-    for report in command.reports {
-        match admit(work.state(), &report) {
-            Admission::Refused => refused_nodes.push(report.node),
-            Admission::OtherBoot => {}
-            Admission::Accepted { is_complete } => {
-                if is_complete {
-                    complete_nodes.push(report.node);
+impl Handler<ReportAllocs> for Work<'_> {
+    fn handle(&mut self, command: ReportAllocs) -> Result<Done, Refusal> {
+        self.check_epoch(Singleton::NodeTracker, command.epoch)?;
+        let mut refused_nodes = Vec::new();
+        let mut complete_nodes = Vec::new();
+        let mut reports = Vec::new();
+        for report in command.reports {
+            match admit(self.state(), &report) {
+                Admission::Refused => refused_nodes.push(report.node),
+                Admission::OtherBoot => {}
+                Admission::Accepted { is_complete } => {
+                    if is_complete {
+                        complete_nodes.push(report.node);
+                    }
+                    reports
+                        .extend(report.allocs.into_iter().map(|alloc| ((report.node, report.boot), alloc)));
                 }
-                reports.extend(report.allocs.into_iter().map(|alloc| ((report.node, report.boot), alloc)));
             }
         }
-    }
-    // Nodes report in any order; ordered by id, the allocations of one plan are looked up next to each other. The sort is
-    // stable, so reports of one allocation keep their order.
-    reports.sort_by_key(|(_, alloc)| alloc.id.plan_order());
-    let mut batch = ReportBatch::default();
-    let mut consequences = Consequences::default();
-    for (from, alloc) in reports {
-        if batch.has(alloc.id) {
-            // The later of two reports on an allocation is judged on the state after the earlier one.
-            std::mem::take(&mut batch).write(work)?;
+        // Nodes report in any order; ordered by id, the allocations of one plan are looked up next to each other. The sort is
+        // stable, so reports of one allocation keep their order.
+        reports.sort_by_key(|(_, alloc)| alloc.id.plan_order());
+        let mut batch = ReportBatch::default();
+        let mut consequences = Consequences::default();
+        for (from, alloc) in reports {
+            if batch.has(alloc.id) {
+                // The later of two reports on an allocation is judged on the state after the earlier one.
+                std::mem::take(&mut batch).write(self)?;
+            }
+            batch.add(self.state(), from, alloc, &mut consequences);
         }
-        batch.add(work.state(), from, alloc, &mut consequences);
+        batch.write(self)?;
+        if !complete_nodes.is_empty() {
+            let last_alloc_update_index = Some(self.index());
+            let change =
+                NodesChanged { ids: complete_nodes, last_alloc_update_index, ..NodesChanged::default() };
+            self.apply(Change::NodesChanged(Box::new(change)))?;
+        }
+        consequences.write(self)?;
+        Ok(Done { refused_nodes, ..Done::default() })
     }
-    batch.write(work)?;
-    if !complete_nodes.is_empty() {
-        let last_alloc_update_index = Some(work.index());
-        let change = NodesChanged { ids: complete_nodes, last_alloc_update_index, ..NodesChanged::default() };
-        work.apply(Change::NodesChanged(Box::new(change)))?;
-    }
-    consequences.write(work)?;
-    Ok(Done { refused_nodes, ..Done::default() })
 }
 
 /// Whether a node's report is accepted.

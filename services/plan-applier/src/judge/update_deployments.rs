@@ -8,7 +8,7 @@ use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, Deploymen
 use model::{AllocId, Timestamp};
 use state::{AllocRef, Rollout};
 use wire::Refusal;
-use wire::command::{DeploymentFinding, DeploymentStep, Done, UpdateDeployments};
+use wire::command::{DeploymentFinding, DeploymentStep, Done, Handler, UpdateDeployments};
 
 use super::work::Work;
 
@@ -17,15 +17,17 @@ const UNHEALTHY: &str = "Failed due to unhealthy allocations";
 const LATE: &str = "Failed due to progress deadline";
 
 /// Findings about terminal or deleted deployments are ignored.
-pub(super) fn update_deployments(work: &mut Work<'_>, command: &UpdateDeployments) -> Result<Done, Refusal> {
-    work.check_epoch(Singleton::DeploymentWatcher, command.epoch)?;
-    for DeploymentFinding { id, step } in &command.findings {
-        let Some(deployment) = work.state().deployment(*id).cloned() else { continue };
-        if !deployment.status.is_terminal() {
-            apply_step(work, &deployment, step)?;
+impl Handler<UpdateDeployments> for Work<'_> {
+    fn handle(&mut self, command: UpdateDeployments) -> Result<Done, Refusal> {
+        self.check_epoch(Singleton::DeploymentWatcher, command.epoch)?;
+        for DeploymentFinding { id, step } in &command.findings {
+            let Some(deployment) = self.state().deployment(*id).cloned() else { continue };
+            if !deployment.status.is_terminal() {
+                apply_step(self, &deployment, step)?;
+            }
         }
+        Ok(Done::default())
     }
-    Ok(Done::default())
 }
 
 fn apply_step(work: &mut Work<'_>, deployment: &Deployment, step: &DeploymentStep) -> Result<(), Refusal> {

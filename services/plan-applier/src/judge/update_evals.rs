@@ -8,29 +8,31 @@ use model::eval::Evaluation;
 use model::{EvalId, Index, JobKey};
 use state::State;
 use wire::Refusal;
-use wire::command::{Done, EvalUpdate, UpdateEvals};
+use wire::command::{Done, EvalUpdate, Handler, UpdateEvals};
 
 use super::work::Work;
 
 /// Evaluations that have become terminal, changed or been deleted since the decision are skipped, together with their
 /// follow-ups.
-pub(super) fn update_evals(work: &mut Work<'_>, command: UpdateEvals) -> Result<Done, Refusal> {
-    work.check_epoch(Singleton::EvalBroker, command.epoch)?;
-    let mut skipped = BTreeSet::new();
-    for update in command.updates {
-        update_group(work, update, &mut skipped)?;
-    }
-    for eval in command.creates {
-        if is_valid_create(work.state(), &eval, &skipped) {
-            work.insert_eval(eval)?;
+impl Handler<UpdateEvals> for Work<'_> {
+    fn handle(&mut self, command: UpdateEvals) -> Result<Done, Refusal> {
+        self.check_epoch(Singleton::EvalBroker, command.epoch)?;
+        let mut skipped = BTreeSet::new();
+        for update in command.updates {
+            update_group(self, update, &mut skipped)?;
         }
+        for eval in command.creates {
+            if is_valid_create(self.state(), &eval, &skipped) {
+                self.insert_eval(eval)?;
+            }
+        }
+        if let Some(before) = command.forget_unblocked_before
+            && self.state().unblocked().any(|(_, index)| index < before)
+        {
+            self.apply(Change::UnblockedForgotten(before))?;
+        }
+        Ok(Done::default())
     }
-    if let Some(before) = command.forget_unblocked_before
-        && work.state().unblocked().any(|(_, index)| index < before)
-    {
-        work.apply(Change::UnblockedForgotten(before))?;
-    }
-    Ok(Done::default())
 }
 
 fn update_group(

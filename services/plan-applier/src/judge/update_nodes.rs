@@ -9,7 +9,7 @@ use model::node::{NodeEvent, NodeStatus};
 use model::{Index, Nanos, NodeId, Timestamp};
 use state::{AllocRef, NodeRef};
 use wire::Refusal;
-use wire::command::{Done, NodeLiveness, UpdateNodes};
+use wire::command::{Done, Handler, NodeLiveness, UpdateNodes};
 
 use super::nodes::{CLUSTER, affected_jobs};
 use super::work::Work;
@@ -17,34 +17,36 @@ use super::work::Work;
 /// The old and the new status of nodes.
 type Transition = (NodeStatus, NodeStatus);
 
-pub(super) fn update_nodes(work: &mut Work<'_>, command: &UpdateNodes) -> Result<Done, Refusal> {
-    work.check_epoch(Singleton::NodeTracker, command.epoch)?;
-    let mut transitions: BTreeMap<Transition, Vec<NodeId>> = BTreeMap::new();
-    let mut refused_nodes = Vec::new();
-    let mut nodes = command.nodes.clone();
-    nodes.sort_unstable();
-    nodes.dedup();
-    for id in nodes {
-        let Some(node) = work.state().node(id) else {
-            refused_nodes.push(id);
-            continue;
-        };
-        let to = match command.sign {
-            NodeLiveness::Heard => status_after_heartbeat(node),
-            NodeLiveness::Missed => status_after_miss(node, work.at()),
-        };
-        transitions.entry((node.server().status, to)).or_default().push(id);
-    }
-    let mut with_affected_jobs = Vec::new();
-    for (transition, ids) in transitions {
-        if affects_jobs(command.sign, transition) {
-            with_affected_jobs.extend(&ids);
+impl Handler<UpdateNodes> for Work<'_> {
+    fn handle(&mut self, command: UpdateNodes) -> Result<Done, Refusal> {
+        self.check_epoch(Singleton::NodeTracker, command.epoch)?;
+        let mut transitions: BTreeMap<Transition, Vec<NodeId>> = BTreeMap::new();
+        let mut refused_nodes = Vec::new();
+        let mut nodes = command.nodes.clone();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for id in nodes {
+            let Some(node) = self.state().node(id) else {
+                refused_nodes.push(id);
+                continue;
+            };
+            let to = match command.sign {
+                NodeLiveness::Heard => status_after_heartbeat(node),
+                NodeLiveness::Missed => status_after_miss(node, self.at()),
+            };
+            transitions.entry((node.server().status, to)).or_default().push(id);
         }
-        write_transition(work, command, transition, ids)?;
+        let mut with_affected_jobs = Vec::new();
+        for (transition, ids) in transitions {
+            if affects_jobs(command.sign, transition) {
+                with_affected_jobs.extend(&ids);
+            }
+            write_transition(self, &command, transition, ids)?;
+        }
+        let affected = affected_jobs(self.state(), &with_affected_jobs);
+        self.evaluate_affected(affected)?;
+        Ok(Done { refused_nodes, ..Done::default() })
     }
-    let affected = affected_jobs(work.state(), &with_affected_jobs);
-    work.evaluate_affected(affected)?;
-    Ok(Done { refused_nodes, ..Done::default() })
 }
 
 /// A disconnected node with live allocations becomes ready only after it has reported the status of all of them (N-3.3 to

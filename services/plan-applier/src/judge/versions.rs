@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::change::Change;
-use model::job::{Job, JobSource, JobSpec, JobStatus};
+use model::job::{Job, JobSource, JobSpec};
 use model::{Index, JobKey, JobVersionKey, Text};
 use state::State;
 use wire::Refusal;
@@ -23,16 +23,7 @@ impl Work<'_> {
     ) -> Result<(), Refusal> {
         let key = spec.key();
         let current = self.state().job(&key).cloned();
-        let mut job = Job {
-            spec,
-            version: current.as_ref().map_or(0, |current| current.version + 1),
-            status: current.as_ref().map_or(JobStatus::default(), |current| current.status),
-            submit_time: self.at(),
-            create_index: current.as_ref().map_or(self.index(), |current| current.create_index),
-            modify_index: self.index(),
-            job_modify_index: self.index(),
-            ..Job::default()
-        };
+        let mut job = Job::next_version(current.as_deref(), spec, self.index(), self.at());
         // The status before this command. The effects of this command on the status are computed at the end.
         job.status = jobs::status(self.state(), &job);
         let groups: Vec<Text> = job.spec.task_groups.iter().map(|group| Text::clone(&group.name)).collect();

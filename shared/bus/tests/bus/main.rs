@@ -4,5 +4,6 @@
 mod commands;
 mod feed;
 mod lease;
+mod permissions;
 mod requests;
 mod scene;

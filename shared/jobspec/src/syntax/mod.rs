@@ -16,7 +16,7 @@ mod tokens;
 use std::rc::Rc;
 
 pub(crate) use self::{
-    bodies::{file, literal_body},
+    bodies::{file, literal_body, repeatable_attributes},
     expressions::expression,
     scanner::name_length,
 };

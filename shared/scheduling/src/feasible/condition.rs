@@ -240,7 +240,7 @@ pub(super) fn items(list: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::Scene;
+    use crate::testing::Scene;
 
     fn holds(left: &str, operand: Operand, right: &str) -> bool {
         let scene = Scene::default().node_with(1, |spec| {

@@ -3,7 +3,7 @@
 use model::job::Affinity;
 
 use super::*;
-use crate::scene::Scene;
+use crate::testing::Scene;
 
 fn ranking_with(scene: &Scene, ask: Demand, algorithm: SchedulerAlgorithm) -> (Fit, f64) {
     let state = scene.state();

@@ -145,7 +145,7 @@ fn connect_differs(before: &TaskGroup, after: &TaskGroup) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::Scene;
+    use crate::testing::Scene;
 
     fn restarts(change: impl FnOnce(&mut JobSpec)) -> bool {
         let old = Scene::default().job_spec();

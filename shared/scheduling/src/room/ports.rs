@@ -312,7 +312,7 @@ fn assigned(port: &Port, value: u16, address: &NodeAddress) -> AssignedPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::Scene;
+    use crate::testing::Scene;
 
     fn ask(static_ports: &[u16], dynamic: usize) -> NetworkResource {
         let port = |value| Port { label: format!("p{value}").into(), value, ..Port::default() };

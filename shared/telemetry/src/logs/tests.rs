@@ -101,3 +101,14 @@ fn without_traces_lines_name_none() {
         assert!(!lines[0].contains("drover."), "{}", lines[0]);
     }
 }
+
+#[test]
+fn a_trace_is_named_where_no_spans_are_exported() {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00".parse().unwrap();
+    let work = || crate::traces::in_trace(&trace, || tracing::info!("inside"));
+    let line = &lines(Format::Human, false, work)[0];
+    assert!(line.ends_with("inside trace_id=0af7651916cd43dd8448eb211c80319c"), "{line}");
+    let line = json(&lines(Format::Json, false, work)[0]);
+    assert_eq!(line["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(line["span_id"], "b7ad6b7169203331");
+}

@@ -1,6 +1,7 @@
 //! Spans: conversion of trace contexts, parents and links, errors, and spans that are recorded afterwards.
 //!
-//! If spans are not exported, every function here returns immediately.
+//! If spans are not exported, none is created. A trace that a client or another process began is passed on nevertheless
+//! ([`follow`]), so that log lines, messages and objects carry its id.
 
 pub mod attributes;
 mod past;
@@ -11,7 +12,9 @@ use std::sync::OnceLock;
 
 use model::TraceContext;
 use opentelemetry::Context;
-use opentelemetry::trace::{SpanContext, SpanId, Status, TraceContextExt, TraceFlags, TraceId, TraceState};
+use opentelemetry::trace::{
+    FutureExt as _, SpanContext, SpanId, Status, TraceContextExt, TraceFlags, TraceId, TraceState,
+};
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -37,9 +40,10 @@ pub fn are_exported() -> bool {
     TRACER.get().is_some()
 }
 
-/// The trace context of the current span; `None` outside of any span, or if spans are not exported.
+/// The context of the current span or, where spans are not exported, of the trace that the current work follows; `None`
+/// outside of any trace.
 pub fn current_trace() -> Option<TraceContext> {
-    if are_exported() { trace_of(&Span::current()) } else { None }
+    Context::map_current(|context| from_otel(context.span().span_context()))
 }
 
 /// The trace context of a span; `None` if the span is disabled. A span that has not started yet starts with this call.
@@ -78,16 +82,25 @@ pub fn within(span: impl FnOnce() -> Span) -> Span {
 /// Makes a span of another process the parent of `span`, which must not have been entered yet.
 pub fn adopt(span: &Span, trace: &TraceContext) {
     // Fails only if spans are not exported.
-    let _ = span.set_parent(Context::new().with_remote_span_context(to_otel(trace)));
+    let _ = span.set_parent(remote(trace));
 }
 
-/// Runs `work` in a trace without creating a span, so that its log lines contain the ids of the trace and the span.
+/// Runs `work` in a trace without creating a span, so that its log lines and messages carry the ids of the trace and the
+/// span.
 pub fn in_trace<T>(trace: &TraceContext, work: impl FnOnce() -> T) -> T {
-    if !are_exported() {
-        return work();
-    }
-    let _attached = Context::new().with_remote_span_context(to_otel(trace)).attach();
+    let _attached = remote(trace).attach();
     work()
+}
+
+/// Like [`in_trace`], for a future. Without a trace, `work` stays in that of the caller. A span that `work` enters takes
+/// precedence, so this has an effect where spans are not exported.
+pub fn follow<F: Future>(trace: Option<TraceContext>, work: F) -> impl Future<Output = F::Output> {
+    work.with_context(trace.as_ref().map_or_else(Context::current, remote))
+}
+
+/// A context in which a span of another process is the current one.
+fn remote(trace: &TraceContext) -> Context {
+    Context::new().with_remote_span_context(to_otel(trace))
 }
 
 /// Links a span to another span.

@@ -121,3 +121,30 @@ fn a_disabled_span_has_no_trace() {
     });
     assert_eq!(spans, []);
 }
+
+#[tokio::test]
+async fn a_trace_is_passed_on_where_no_spans_are_exported() {
+    let trace = context(1, 11, 1);
+    let observed = || async {
+        tokio::task::yield_now().await;
+        current_trace()
+    };
+    assert_eq!(observed().await, None);
+    assert_eq!(follow(None, observed()).await, None);
+    assert_eq!(follow(Some(trace), observed()).await, Some(trace));
+    assert_eq!(follow(Some(trace), async { follow(None, observed()).await }).await, Some(trace));
+    assert_eq!(in_trace(&trace, current_trace), Some(trace));
+    assert_eq!(current_trace(), None);
+}
+
+#[test]
+fn a_span_takes_precedence_over_the_trace_that_it_is_in() {
+    let spans = spans_of(Sampler::AlwaysOn, || {
+        let trace = context(1, 11, 1);
+        let span = in_trace(&trace, || tracing::span!(Level::INFO, "part"));
+        let inside = in_trace(&trace, || span.in_scope(current_trace)).unwrap();
+        assert_eq!(Some(inside), trace_of(&span));
+        assert_ne!(inside.span_id(), trace.span_id());
+    });
+    assert_eq!(spans[0].span_context.trace_id(), TraceId::from(1));
+}

@@ -6,7 +6,7 @@ use model::Text;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::task::dirs::AllocDirs;
+use crate::disk::dirs::AllocDirs;
 
 fn start(dir: &Path, config: Value) -> Start {
     let Value::Object(config) = config else { unreachable!() };

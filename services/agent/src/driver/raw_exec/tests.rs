@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::disk::dirs::AllocDirs;
+use crate::disk::logs::LogFiles;
 use crate::driver::Exit;
-use crate::logs::LogFiles;
-use crate::task::dirs::AllocDirs;
 use crate::testing::{eventually, executor};
 
 /// An allocation's directory with a task that is a shell script.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::job::{JobType, ParameterizedJobConfig, Port};
 
 use super::*;
-use crate::task::dirs::AllocDirs;
+use crate::disk::dirs::AllocDirs;
 use crate::testing::{task, with_group};
 
 fn node() -> NodeFacts {

@@ -299,7 +299,7 @@ async fn a_process_is_found_again_and_nothing_is_said_of_it() {
 
 #[test]
 fn input_goes_into_the_tasks_directory_only() {
-    let dirs = crate::task::dirs::AllocDirs::new("/a".into()).task("web");
+    let dirs = crate::disk::dirs::AllocDirs::new("/a".into()).task("web");
     let file = |name| payload_file(&dirs, name).ok();
     assert_eq!(file("in/put"), Some("/a/web/local/in/put".into()));
     for name in ["", "../x", "/etc/passwd", "a/../../x"] {

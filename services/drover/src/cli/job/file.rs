@@ -15,8 +15,7 @@ use jobspec::{FunctionInputs, Options, VARIABLE_PREFIX, Variables};
 
 use self::disk::Disk;
 pub(crate) use self::report::{as_json, render};
-use crate::cli::client::escaped;
-use crate::cli::flags;
+use crate::cli::client::{Client, escaped};
 
 /// Maximum size of a job file, in bytes.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -29,23 +28,23 @@ const DOWNLOAD: Duration = Duration::from_secs(30);
 pub(crate) struct JobFile {
     /// The job file: a path, a URL, or `-` for standard input.
     file: String,
-    /// Read the file as JSON of the API instead of HCL.
+    /// Read the job file as JSON in the API's form instead of HCL.
     #[arg(long)]
     json: bool,
-    /// A value for a variable of the job file, as `name=value`. May be given several times.
-    #[arg(long = "var", value_name = "NAME=VALUE")]
-    variables: Vec<String>,
-    /// A file with values for variables of the job file. May be given several times.
+    /// Set a variable of the job file, as in `-var greeting=hello`. May be given several times.
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
+    variables: Vec<(String, String)>,
+    /// Read values for variables of the job file from this file. May be given several times.
     #[arg(long = "var-file", value_name = "FILE")]
     variable_files: Vec<String>,
-    /// Whether values for undeclared variables are errors.
+    /// Whether a value for a variable that the job file does not declare is an error.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     hcl2_strict: bool,
-    /// Vault namespace for tasks that use Vault, if the job file sets none.
+    /// The Vault namespace of the job, if the job file sets none.
     #[arg(long, value_name = "NAMESPACE")]
     vault_namespace: Option<String>,
-    /// Consul namespace, if the job file sets none.
+    /// The Consul namespace of the job, if the job file sets none.
     #[arg(long, value_name = "NAMESPACE")]
     consul_namespace: Option<String>,
 }
@@ -65,8 +64,9 @@ pub(crate) enum Failure {
 }
 
 impl JobFile {
-    /// Reads the file. The namespace and region from flags override those in the file.
-    pub(crate) async fn load(&self, api: &flags::Api) -> Result<Loaded, Failure> {
+    /// Reads the file. Flags and the environment provide the namespaces and the region that the file leaves out
+    /// (`docs/rules/cli.md` 4.1). Directs further requests of `client` to the namespace and the region of the job.
+    pub(crate) async fn load(&self, client: &mut Client) -> Result<Loaded, Failure> {
         let source = self.read().await.map_err(Failure::Other)?;
         let (mut job, submission) = if self.json {
             let job = api_job(&source).map_err(Failure::Other)?;
@@ -89,16 +89,15 @@ impl JobFile {
             jobspec::lint(&text, &options.file_name).map_err(Failure::Invalid)?;
             (job, submission)
         };
-        for (job_field, flag) in [
-            (&mut job.namespace, &api.namespace),
-            (&mut job.region, &api.region),
-            (&mut job.vault_namespace, &self.vault_namespace),
-            (&mut job.consul_namespace, &self.consul_namespace),
+        for (own, given) in [
+            (&mut job.namespace, client.namespace()),
+            (&mut job.region, client.region()),
+            (&mut job.vault_namespace, self.vault_namespace.as_deref()),
+            (&mut job.consul_namespace, self.consul_namespace.as_deref()),
         ] {
-            if let Some(flag) = flag.as_ref().filter(|flag| !flag.is_empty()) {
-                *job_field = Some(flag.clone());
-            }
+            set_if_missing(own, given);
         }
+        client.select(job.namespace.as_deref(), job.region.as_deref());
         let source = String::from_utf8_lossy(&source).into_owned();
         Ok(Loaded { job, submission: JobSubmission { source: Some(source), ..submission } })
     }
@@ -139,11 +138,26 @@ impl JobFile {
             let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
             variable_values.push(Variables::File { name: file.clone(), text });
         }
-        // A value without `=` is ignored (`docs/rules/jobspec.md` §5).
-        for (name, value) in self.variables.iter().filter_map(|variable| variable.split_once('=')) {
-            variable_values.push(Variables::Flag { name: name.to_owned(), value: value.to_owned() });
+        for (name, value) in &self.variables {
+            variable_values.push(Variables::Flag { name: name.clone(), value: value.clone() });
         }
         Ok(variable_values)
+    }
+}
+
+/// Parses the value of a variable.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("expected a name and a value, as in `-var greeting=hello`".to_owned()),
+    }
+}
+
+/// Sets an attribute that the job file leaves out.
+fn set_if_missing(own: &mut Option<String>, given: Option<&str>) {
+    let given = given.filter(|given| !given.is_empty());
+    if own.as_deref().unwrap_or_default().is_empty() && given.is_some() {
+        *own = given.map(str::to_owned);
     }
 }
 
@@ -194,5 +208,36 @@ fn submission(variables: &[Variables]) -> JobSubmission {
         variable_flags: (!flags.is_empty()).then_some(flags),
         variables: Some(text),
         ..JobSubmission::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_job_file_sets_wins_over_flags_and_environment() {
+        let set = |own: Option<&str>, given| {
+            let mut own = own.map(str::to_owned);
+            set_if_missing(&mut own, given);
+            own
+        };
+        assert_eq!(set(Some("own"), Some("given")).as_deref(), Some("own"));
+        assert_eq!(set(None, Some("given")).as_deref(), Some("given"));
+        assert_eq!(set(Some(""), Some("given")).as_deref(), Some("given"));
+        assert_eq!(set(Some("own"), None).as_deref(), Some("own"));
+        assert_eq!(set(None, Some("")), None);
+    }
+
+    #[test]
+    fn a_variable_has_a_name_and_a_value() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(assignment("greeting=hello"), pair("greeting", "hello"));
+        assert_eq!(assignment("expression=a=b"), pair("expression", "a=b"));
+        assert_eq!(assignment("empty="), pair("empty", ""));
+        for text in ["greeting", "", "=hello"] {
+            let error = assignment(text).unwrap_err();
+            assert!(error.contains("-var greeting=hello"), "{text}: {error}");
+        }
     }
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::cli::{Output, flags};
+use crate::cli::{Output, flags, run_here};
+use crate::command::Run;
 
 /// The default name of the file.
 const FILE: &str = "example.nomad.hcl";
@@ -14,21 +15,27 @@ const FILE: &str = "example.nomad.hcl";
 const FULL: &str = include_str!("init/full.nomad.hcl");
 const SHORT: &str = include_str!("init/short.nomad.hcl");
 
-/// Writes an example job file, with explanations as comments.
+/// Writes an example job file, with comments that explain it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
     /// The file to write.
     #[arg(default_value = FILE)]
     file: String,
     /// Leave out the comments.
     #[arg(long)]
     short: bool,
+    #[command(flatten)]
+    api: flags::Api,
 }
 
-pub(crate) fn run(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
+impl Run for Args {
+    fn run(self) -> ExitCode {
+        run_here(&self.api, |output| write(output, &self))
+    }
+}
+
+fn write(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
     let Args { file, short, .. } = args;
     let opened = OpenOptions::new().write(true).create_new(true).open(file);
     let text = if *short { SHORT } else { FULL };

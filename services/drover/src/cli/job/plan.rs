@@ -14,32 +14,32 @@ use self::show::Planned;
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
 use crate::cli::object::{format_with_template, indented};
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
 /// The exit code if allocations would change.
 const EXIT_CHANGES: u8 = 1;
-/// The exit code for errors.
-const EXIT_ERROR: u8 = 255;
+/// The exit code for errors, also in the arguments.
+pub(crate) const EXIT_ERROR: u8 = 255;
 
 /// Shows what registering a job would change.
+///
+/// Exits with 0 if no allocation would change, with 1 if some would, and with 255 for errors.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     file: JobFile,
-    /// Show the differences from the registered job.
+    /// Whether to show the differences from the registered job.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     diff: bool,
-    /// Show unchanged groups and tasks, with their counts of updates, too.
+    /// Also show task groups and tasks that are unchanged.
     #[arg(long)]
     verbose: bool,
-    /// Print the API's response.
+    /// Print the API's response as JSON.
     #[arg(long)]
     json_output: bool,
-    /// Print the API's response, formatted by this Go template.
+    /// Print the API's response, formatted with this Go template.
     #[arg(short, value_name = "TEMPLATE", conflicts_with = "json_output")]
     template: Option<String>,
     /// Overrides policies, which are not built.
@@ -56,39 +56,35 @@ struct Request {
     diff: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let outcome = plan(&session, &args).await;
-    Ok(outcome.unwrap_or_else(|error| {
-        session.output.error(&format!("{error:#}"));
-        ExitCode::from(EXIT_ERROR)
-    }))
-}
+impl ApiCommand for Args {
+    const EXIT_ERROR: u8 = EXIT_ERROR;
 
-async fn plan(session: &Session, args: &Args) -> anyhow::Result<ExitCode> {
-    let Loaded { job, .. } = match args.file.load(&args.api).await {
-        Ok(loaded) => loaded,
-        Err(failure) => {
-            session.refuse(failure)?;
-            return Ok(ExitCode::from(EXIT_ERROR));
+    async fn run(self, mut session: Session) -> anyhow::Result<ExitCode> {
+        let Loaded { job, .. } = match self.file.load(&mut session.client).await {
+            Ok(loaded) => loaded,
+            Err(failure) => {
+                session.refuse(failure)?;
+                return Ok(ExitCode::from(EXIT_ERROR));
+            }
+        };
+        let id = job.id.clone().unwrap_or_default();
+        let job = JobRegisterRequest {
+            job: Some(job),
+            policy_override: Some(self.policy_override),
+            ..JobRegisterRequest::default()
+        };
+        let path = format!("/v1/job/{}/plan", escaped(&id));
+        let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: self.diff }).await;
+        let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
+        let shown = match &self.template {
+            Some(template) => Some(format_with_template(template, &answer)?),
+            None => self.json_output.then(|| indented(&answer)),
+        };
+        let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;
+        match shown {
+            Some(text) => session.output.line(&text),
+            None => session.output.page(&planned.page(self.diff, self.verbose)),
         }
-    };
-    let id = job.id.clone().unwrap_or_default();
-    let job = JobRegisterRequest {
-        job: Some(job),
-        policy_override: Some(args.policy_override),
-        ..JobRegisterRequest::default()
-    };
-    let path = format!("/v1/job/{}/plan", escaped(&id));
-    let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: args.diff }).await;
-    let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
-    let shown = match &args.template {
-        Some(template) => Some(format_with_template(template, &answer)?),
-        None => args.json_output.then(|| indented(&answer)),
-    };
-    let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;
-    match shown {
-        Some(text) => session.output.line(&text),
-        None => session.output.page(&planned.page(args.diff, args.verbose)),
+        Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))
     }
-    Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))
 }

@@ -17,22 +17,21 @@ use super::{ResolvedJob, resolve};
 use crate::cli::client::escaped;
 use crate::cli::confirm::ask;
 use crate::cli::monitor::{Line, Until};
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, format};
 
 /// Restarts a job's running allocations in batches.
 ///
-/// Tasks are restarted in place. With -reschedule, allocations are stopped and replaced by new ones.
+/// A batch begins when all allocations of the one before it run again. Tasks are restarted in place; with -reschedule,
+/// allocations are stopped, and new ones replace them.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// A job id or a prefix of one.
+    /// The id of a job, or a prefix of it.
     job: String,
-    /// Number of allocations per batch, or a percentage of all allocations such as `20%`.
+    /// The number of allocations in a batch, or a percentage of the running allocations, such as `20%`.
     #[arg(long, value_name = "COUNT", default_value = "1")]
     batch_size: Size,
-    /// Pause between batches, such as `10s`; `ask` waits for confirmation.
+    /// How long to pause between batches, such as `10s`. `ask` waits for confirmation.
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     batch_wait: Wait,
     /// Restart only allocations of this task group. May be given several times.
@@ -41,16 +40,16 @@ pub(crate) struct Args {
     /// Restart only this task. May be given several times.
     #[arg(long, value_name = "TASK", conflicts_with_all = ["all_tasks", "reschedule"])]
     task: Vec<String>,
-    /// Restart tasks that have ended, too.
+    /// Also restart tasks that have ended.
     #[arg(long, conflicts_with = "reschedule")]
     all_tasks: bool,
     /// Stop the allocations, so that new ones replace them.
     #[arg(long)]
     reschedule: bool,
-    /// Stop without the tasks' shutdown delay; with -reschedule.
+    /// With -reschedule: stop the tasks without their shutdown delay.
     #[arg(long, requires = "reschedule")]
     no_shutdown_delay: bool,
-    /// What to do if allocations do not run again.
+    /// What to do if an allocation does not run again.
     #[arg(long, value_enum, default_value_t = OnError::Ask)]
     on_error: OnError,
     /// Answer every question with yes.
@@ -76,37 +75,39 @@ struct Stopped {
     eval_id: String,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = resolve(&session.client, &args.job).await?;
-    if !job.is_exact && !args.confirm(&format!("Are you sure you want to restart job \"{}\"?", job.id))? {
-        session.output.line("Cancelling job restart");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let allocs = running(&session, &args, &job).await?;
-    if allocs.is_empty() {
-        session.output.line("No allocations to restart");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let count = allocs.len();
-    session.print_lines(vec![Line::Milestone(format!("Restarting {count} allocation{}", plural(count)))]);
-    let (size, mut failed, mut done) = (args.batch_size.of(count), 0, 0);
-    for batch in allocs.chunks(size) {
-        if done > 0 && !args.pause(&session).await? {
-            bail!("Stopped after {done} of {count} allocations");
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let job = resolve(&session.client, &self.job).await?;
+        if !job.is_exact && !self.confirm(&format!("Are you sure you want to restart job \"{}\"?", job.id))? {
+            session.output.line("Cancelling job restart");
+            return Ok(ExitCode::SUCCESS);
         }
-        done += batch.len();
-        if let Err(error) = restart(&session, &args, batch).await {
-            session.output.error(&format!("{error:#}"));
-            failed += 1;
-            let continues = args.on_error == OnError::Ask
-                && done < count
-                && args.confirm("Continue with the remaining allocations?")?;
-            ensure!(continues || done == count, "Stopped after {done} of {count} allocations");
+        let allocs = running(&session, &self, &job).await?;
+        if allocs.is_empty() {
+            session.output.line("No allocations to restart");
+            return Ok(ExitCode::SUCCESS);
         }
+        let count = allocs.len();
+        session.print_lines(vec![Line::Milestone(format!("Restarting {count} allocation{}", plural(count)))]);
+        let (size, mut failed, mut done) = (self.batch_size.of(count), 0, 0);
+        for batch in allocs.chunks(size) {
+            if done > 0 && !self.pause(&session).await? {
+                bail!("Stopped after {done} of {count} allocations");
+            }
+            done += batch.len();
+            if let Err(error) = restart(&session, &self, batch).await {
+                session.output.error(&format!("{error:#}"));
+                failed += 1;
+                let continues = self.on_error == OnError::Ask
+                    && done < count
+                    && self.confirm("Continue with the remaining allocations?")?;
+                ensure!(continues || done == count, "Stopped after {done} of {count} allocations");
+            }
+        }
+        ensure!(failed == 0, "Some allocations did not restart");
+        session.print_lines(vec![Line::Milestone("Finished job restart".to_owned())]);
+        Ok(ExitCode::SUCCESS)
     }
-    ensure!(failed == 0, "Some allocations did not restart");
-    session.print_lines(vec![Line::Milestone("Finished job restart".to_owned())]);
-    Ok(ExitCode::SUCCESS)
 }
 
 impl Args {

@@ -8,54 +8,58 @@ use model::Text;
 use model::change::Change;
 use model::cluster::{NodePool, Singleton};
 use model::node::{Driver, Node, NodeServerSide, NodeSpec, NodeStatus, Secret};
-use wire::command::{Done, RegisterNode};
+use wire::command::{Done, Handler, RegisterNode};
 use wire::{Refusal, RefusalKind};
 
-use super::bootstrap::{ALL_NODES, DEFAULT};
 use super::nodes::{CLUSTER, affected_jobs};
 use super::work::{Work, refusal};
 
 /// Maximum length of a node pool's name.
 const POOL_NAME_MAX: usize = 128;
 
-pub(super) fn register_node(work: &mut Work<'_>, command: RegisterNode) -> Result<Done, Refusal> {
-    work.check_epoch(Singleton::NodeTracker, command.epoch)?;
-    let RegisterNode { id, spec, .. } = command;
-    check(&spec)?;
-    let spec = canonical(spec);
-    let known = work.state().node(id).map(|node| Arc::clone(node.node()));
-    let Some(known) = known else {
-        create_pool(work, &spec.node_pool)?;
-        let server = NodeServerSide {
-            status_updated_at: work.at(),
-            events: vec![work.node_event(CLUSTER, "Node registered")],
-            create_index: work.index(),
-            modify_index: work.index(),
-            ..NodeServerSide::default()
+impl Handler<RegisterNode> for Work<'_> {
+    fn handle(&mut self, command: RegisterNode) -> Result<Done, Refusal> {
+        self.check_epoch(Singleton::NodeTracker, command.epoch)?;
+        let RegisterNode { id, spec, .. } = command;
+        check(&spec)?;
+        let spec = canonical(spec);
+        let known = self.state().node(id).map(|node| Arc::clone(node.node()));
+        let Some(known) = known else {
+            create_pool(self, &spec.node_pool)?;
+            let server = NodeServerSide {
+                status_updated_at: self.at(),
+                events: vec![self.node_event(CLUSTER, "Node registered")],
+                create_index: self.index(),
+                modify_index: self.index(),
+                ..NodeServerSide::default()
+            };
+            self.apply(Change::Node(Box::new(Node { id, spec, server })))?;
+            return Ok(Done { object_index: self.index(), ..Done::default() });
         };
-        work.apply(Change::Node(Box::new(Node { id, spec, server })))?;
-        return Ok(Done { object_index: work.index(), ..Done::default() });
-    };
-    if known.spec.secret_id != spec.secret_id {
-        return Err(refusal(RefusalKind::Conflict, "node secret ID does not match. Not registering node."));
-    }
-    let status = known.server.status;
-    let needs_evals = status == NodeStatus::Down || may_change_placements(&known.spec, &spec);
-    let mut object_index = known.server.modify_index;
-    if known.spec != spec {
-        object_index = work.index();
-        create_pool(work, &spec.node_pool)?;
-        let server = NodeServerSide { modify_index: object_index, ..known.server.clone() };
-        if status == NodeStatus::Ready {
-            work.unblock_class(Text::clone(&spec.computed_class));
+        if known.spec.secret_id != spec.secret_id {
+            return Err(refusal(
+                RefusalKind::Conflict,
+                "node secret ID does not match. Not registering node.",
+            ));
         }
-        work.apply(Change::Node(Box::new(Node { id, spec, server })))?;
+        let status = known.server.status;
+        let needs_evals = status == NodeStatus::Down || may_change_placements(&known.spec, &spec);
+        let mut object_index = known.server.modify_index;
+        if known.spec != spec {
+            object_index = self.index();
+            create_pool(self, &spec.node_pool)?;
+            let server = NodeServerSide { modify_index: object_index, ..known.server.clone() };
+            if status == NodeStatus::Ready {
+                self.unblock_class(Text::clone(&spec.computed_class));
+            }
+            self.apply(Change::Node(Box::new(Node { id, spec, server })))?;
+        }
+        if needs_evals {
+            let affected = affected_jobs(self.state(), &[id]);
+            self.evaluate_affected(affected)?;
+        }
+        Ok(Done { object_index, ..Done::default() })
     }
-    if needs_evals {
-        let affected = affected_jobs(work.state(), &[id]);
-        work.evaluate_affected(affected)?;
-    }
-    Ok(Done { object_index, ..Done::default() })
 }
 
 /// Refuses a node that lacks a required field (N-2.3).
@@ -70,8 +74,8 @@ fn check(spec: &NodeSpec) -> Result<(), Refusal> {
         return Err(refusal(RefusalKind::Invalid, message));
     }
     let pool = &*spec.node_pool;
-    if pool == ALL_NODES {
-        let message = format!("node is not allowed to register in node pool \"{ALL_NODES}\"");
+    if pool == NodePool::ALL {
+        let message = format!("node is not allowed to register in node pool \"{pool}\"");
         return Err(refusal(RefusalKind::Invalid, message));
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -85,7 +89,7 @@ fn check(spec: &NodeSpec) -> Result<(), Refusal> {
 /// N-1.6).
 fn canonical(mut spec: Arc<NodeSpec>) -> Arc<NodeSpec> {
     if spec.node_pool.is_empty() {
-        Arc::make_mut(&mut spec).node_pool = DEFAULT.into();
+        Arc::make_mut(&mut spec).node_pool = NodePool::DEFAULT.into();
     }
     let class = class::computed(&spec);
     if *spec.computed_class != *class {

@@ -18,54 +18,56 @@ use model::{Index, JobVersionKey, NodeId};
 use planted_bugs::{Bug, is_planted};
 use state::{State, Table};
 use wire::broker::SCHEDULER_VERSION;
-use wire::command::{Done, PlanResult, PlanVerdict, REJECTED_NODES_MAX, SubmitPlan};
+use wire::command::{Done, Handler, PlanResult, PlanVerdict, REJECTED_NODES_MAX, SubmitPlan};
 use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
 
 use accepted::AcceptedPlan;
 
-pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Done, Refusal> {
-    let SubmitPlan { mut plan, outcome, scheduler_version } = command;
-    if scheduler_version != SCHEDULER_VERSION {
-        let message = format!(
-            "plan disallowed: calling scheduler version is {scheduler_version}; applier version is {SCHEDULER_VERSION}"
-        );
-        return Err(refusal(RefusalKind::Outdated, message));
+impl Handler<SubmitPlan> for Work<'_> {
+    fn handle(&mut self, command: SubmitPlan) -> Result<Done, Refusal> {
+        let SubmitPlan { mut plan, outcome, scheduler_version } = command;
+        if scheduler_version != SCHEDULER_VERSION {
+            let message = format!(
+                "plan disallowed: calling scheduler version is {scheduler_version}; applier version is {SCHEDULER_VERSION}"
+            );
+            return Err(refusal(RefusalKind::Outdated, message));
+        }
+        let eval = admit(self.state(), &plan)?;
+        outcome::check(self.state(), &outcome, &eval)?;
+        if let Some(refresh_index) = refresh_index(self.state(), &plan, &eval) {
+            return Ok(answer(PlanVerdict::Stale, refresh_index, Vec::new()));
+        }
+        if self.state().job(&eval.job).is_none_or(|job| job.spec.stop) {
+            // The job was stopped after the snapshot (N-8.1). The stop has created an evaluation of its own.
+            plan.placements.clear();
+        }
+        let (snapshot_index, all_at_once) = (plan.snapshot_index, plan.all_at_once);
+        let is_late = snapshot_index < eval.modify_index && !is_planted(Bug::CompletesFromStaleSnapshot);
+        let verified = verify::verify(self.state(), &eval.job, &plan);
+        let fits = verified.rejected.is_empty();
+        let accepted = AcceptedPlan::new(self, &eval.job, plan, &verified);
+        if (!fits && all_at_once) || (accepted.is_empty() && (!fits || is_late)) {
+            // An attempt that could not have finished its evaluation does not count.
+            let verdict = if is_late { PlanVerdict::Stale } else { PlanVerdict::Nothing };
+            let tables = [Table::Allocs, Table::Nodes].map(|table| self.state().table_index(table));
+            let refresh_index = tables.into_iter().fold(snapshot_index.max(eval.modify_index), Index::max);
+            return Ok(answer(verdict, refresh_index, verified.rejected));
+        }
+        self.touch_job(&eval.job);
+        self.apply(Change::PlanApplied { job: eval.job.clone(), eval_id: eval.id })?;
+        let followups = accepted.followups.clone();
+        let preempted_jobs = accepted.write(self)?;
+        outcome::evaluate_preempted_jobs(self, preempted_jobs)?;
+        let is_part = (!fits && !is_planted(Bug::CompletesAfterPartialPlan)) || is_late;
+        if is_part {
+            outcome::write_followups(self, outcome, &followups, snapshot_index)?;
+            return Ok(answer(PlanVerdict::Part, self.index(), verified.rejected));
+        }
+        outcome::write(self, &eval, outcome, snapshot_index)?;
+        Ok(answer(PlanVerdict::Whole, Index::ZERO, Vec::new()))
     }
-    let eval = admit(work.state(), &plan)?;
-    outcome::check(work.state(), &outcome, &eval)?;
-    if let Some(refresh_index) = refresh_index(work.state(), &plan, &eval) {
-        return Ok(answer(PlanVerdict::Stale, refresh_index, Vec::new()));
-    }
-    if work.state().job(&eval.job).is_none_or(|job| job.spec.stop) {
-        // The job was stopped after the snapshot (N-8.1). The stop has created an evaluation of its own.
-        plan.placements.clear();
-    }
-    let (snapshot_index, all_at_once) = (plan.snapshot_index, plan.all_at_once);
-    let is_late = snapshot_index < eval.modify_index && !is_planted(Bug::CompletesFromStaleSnapshot);
-    let verified = verify::verify(work.state(), &eval.job, &plan);
-    let fits = verified.rejected.is_empty();
-    let accepted = AcceptedPlan::new(work, &eval.job, plan, &verified);
-    if (!fits && all_at_once) || (accepted.is_empty() && (!fits || is_late)) {
-        // An attempt that could not have finished its evaluation does not count.
-        let verdict = if is_late { PlanVerdict::Stale } else { PlanVerdict::Nothing };
-        let tables = [Table::Allocs, Table::Nodes].map(|table| work.state().table_index(table));
-        let refresh_index = tables.into_iter().fold(snapshot_index.max(eval.modify_index), Index::max);
-        return Ok(answer(verdict, refresh_index, verified.rejected));
-    }
-    work.touch_job(&eval.job);
-    work.apply(Change::PlanApplied { job: eval.job.clone(), eval_id: eval.id })?;
-    let followups = accepted.followups.clone();
-    let preempted_jobs = accepted.write(work)?;
-    outcome::evaluate_preempted_jobs(work, preempted_jobs)?;
-    let is_part = (!fits && !is_planted(Bug::CompletesAfterPartialPlan)) || is_late;
-    if is_part {
-        outcome::write_followups(work, outcome, &followups, snapshot_index)?;
-        return Ok(answer(PlanVerdict::Part, work.index(), verified.rejected));
-    }
-    outcome::write(work, &eval, outcome, snapshot_index)?;
-    Ok(answer(PlanVerdict::Whole, Index::ZERO, Vec::new()))
 }
 
 fn answer(verdict: PlanVerdict, refresh_index: Index, mut rejected_nodes: Vec<NodeId>) -> Done {

@@ -1,0 +1,485 @@
+//! Owns all allocations of the node: starts new ones, forwards changes to their runners, and removes ended ones (A-4,
+//!
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::alloc::TaskState;
+use model::{AllocId, Nanos};
+use serde::de::DeserializeOwned;
+use telemetry::metrics::catalogue::AGENT_ALLOCS;
+use telemetry::{chain, clock};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
+use wire::node::WorkIndex;
+
+use super::core::AllocCore;
+use super::runner::{
+    AllocRunner, Command, NOT_RUNNING, Predecessors, SHOULD_NOT_RUN, save_spec, spec_file, state_file,
+};
+use crate::context::Context;
+use crate::disk::gc::{CONCURRENT_REMOVALS_MAX, EndedQueue};
+use crate::disk::store;
+use crate::node::presence::{ContactState, LastContact};
+use crate::reports::actor::acknowledged_file;
+use crate::reports::core::{AllocEvent, AllocState, Reports};
+use crate::task::commands::{TaskSelector, TasksCommand};
+use crate::work::changes::{Changes, Held, is_reconnect};
+use crate::work::spec::AllocSpec;
+
+/// The capacity of an allocation's command channel.
+const COMMANDS_MAX: usize = 16;
+/// The interval of garbage collection.
+const GC_INTERVAL: Duration = Duration::from_secs(60);
+/// The interval at which the time without contact to the servers is checked.
+const CONTACT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// If the servers have not been reached since the agent started, this grace period is added.
+const NO_CONTACT_GRACE: Duration = Duration::from_secs(50);
+
+/// A command to [`Allocs`].
+#[derive(Debug)]
+pub(crate) enum AllocsCommand {
+    /// Return the allocations and their indexes.
+    Held(oneshot::Sender<Held>),
+    /// Apply the servers' changes.
+    Change {
+        /// The changes.
+        changes: Changes,
+        /// Sent when the changes have begun to be carried out.
+        done: oneshot::Sender<()>,
+    },
+    /// Forward a command to tasks. It is dropped without an answer if there is no such allocation.
+    Tasks {
+        /// The allocation.
+        alloc: AllocId,
+        /// The command.
+        command: TasksCommand,
+    },
+    /// Stop all tasks, because the agent stops.
+    StopAll(oneshot::Sender<()>),
+}
+
+/// All allocations of the node.
+pub(crate) struct Allocs {
+    context: Arc<Context>,
+    reporter: mpsc::Sender<AllocEvent>,
+    contacted: watch::Sender<bool>,
+    contact_state: watch::Receiver<ContactState>,
+    started: Instant,
+    held: BTreeMap<AllocId, Entry>,
+    ended: EndedQueue,
+    runners: JoinSet<()>,
+    by_runner: BTreeMap<Id, AllocId>,
+    removals: JoinSet<AllocId>,
+    removing: BTreeSet<AllocId>,
+    removal_permits: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    index: WorkIndex,
+    state: EntryState,
+    stop_after: Option<Nanos>,
+    /// Why the allocation's files are removed as soon as it has ended; `None` if they are kept.
+    removal: Option<RemovalReason>,
+}
+
+/// Why an allocation is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RemovalReason {
+    /// The servers have deleted it.
+    Unlisted,
+    /// The servers were unreachable for too long.
+    ServersUnreachable,
+}
+
+#[derive(Debug)]
+enum EntryState {
+    /// Its runner is running.
+    Running { commands: mpsc::Sender<Command>, ended: watch::Sender<bool> },
+    /// It has ended. Its files are kept.
+    Ended,
+    /// It has ended and its files are removed. The servers still list it.
+    Gone,
+}
+
+impl Allocs {
+    /// Creates an empty set of allocations.
+    pub(crate) fn new(
+        context: Arc<Context>,
+        reporter: mpsc::Sender<AllocEvent>,
+        contacted: watch::Sender<bool>,
+        contact_state: watch::Receiver<ContactState>,
+    ) -> Self {
+        Self {
+            context,
+            reporter,
+            contacted,
+            contact_state,
+            started: clock::monotonic(),
+            held: BTreeMap::new(),
+            ended: EndedQueue::default(),
+            runners: JoinSet::new(),
+            by_runner: BTreeMap::new(),
+            removals: JoinSet::new(),
+            removing: BTreeSet::new(),
+            removal_permits: Arc::new(Semaphore::new(CONCURRENT_REMOVALS_MAX)),
+        }
+    }
+
+    /// Restores the allocations of the previous run. Returns what the servers know of them.
+    pub(crate) fn restore(&mut self) -> io::Result<Reports> {
+        let mut reports = Reports::default();
+        for id in self.context.store.allocs()? {
+            let spec: Option<AllocSpec> = read(id, &spec_file(&self.context, id));
+            let state: Option<AllocState> = read(id, &state_file(&self.context, id));
+            let (Some(spec), Some(state)) = (spec, state) else {
+                // The servers will send the node's work again.
+                tracing::warn!(alloc.id = %id, "the saved state of an allocation is incomplete; removing it");
+                self.remove_files(id);
+                continue;
+            };
+            let acknowledged = read(id, &acknowledged_file(&self.context, id));
+            reports.restore(id, state.clone(), acknowledged);
+            self.restore_one(Arc::new(spec), &state);
+        }
+        Ok(reports)
+    }
+
+    fn restore_one(&mut self, spec: Arc<AllocSpec>, state: &AllocState) {
+        let id = spec.id();
+        if state.status.is_terminal() {
+            self.held.insert(id, Entry { state: EntryState::Ended, ..Entry::new(&spec) });
+            self.ended.push(id);
+            return;
+        }
+        let states = state.task_states.unpack().unwrap_or_else(|error| {
+            tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the task states of an allocation");
+            Vec::new()
+        });
+        tracing::info!(alloc.id = %id, "restoring an allocation");
+        let core = AllocCore::restore(Arc::clone(&spec), states.clone(), state.health, clock::now());
+        self.begin(&spec, core, Predecessors::default(), Some(states));
+    }
+
+    /// Carries out commands until the channel closes. Then it detaches from all tasks, which keep running.
+    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<AllocsCommand>) {
+        let mut gc = interval(GC_INTERVAL);
+        let mut contact_check = interval(CONTACT_CHECK_INTERVAL);
+        gc.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        contact_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(AllocsCommand::Held(answer)) => {
+                        let held = self.held.iter().map(|(id, entry)| (*id, entry.index)).collect();
+                        // Fails if the requester has stopped waiting.
+                        let _ = answer.send(held);
+                    }
+                    Some(AllocsCommand::Change { changes, done }) => {
+                        self.change(changes).await;
+                        let _ = done.send(());
+                    }
+                    Some(AllocsCommand::Tasks { alloc, command }) => self.forward(alloc, command).await,
+                    Some(AllocsCommand::StopAll(done)) => {
+                        self.stop_all().await;
+                        let _ = done.send(());
+                        return;
+                    }
+                    None => return,
+                },
+                Some(result) = self.runners.join_next_with_id() => {
+                    let runner = match result {
+                        Ok((runner, ())) => runner,
+                        Err(error) => {
+                            tracing::error!(error = chain(&error), "an allocation's runner panicked or was cancelled");
+                            error.id()
+                        }
+                    };
+                    self.runner_ended(runner).await;
+                }
+                Some(removed) = self.removals.join_next() => self.removed(removed),
+                _ = gc.tick() => self.collect().await,
+                _ = contact_check.tick() => self.stop_disconnected().await,
+            }
+        }
+    }
+
+    async fn forward(&self, alloc: AllocId, command: TasksCommand) {
+        let refused = match self.held.get(&alloc).map(|entry| &entry.state) {
+            Some(EntryState::Running { commands, .. }) => {
+                match commands.send(Command::Tasks(command)).await {
+                    Ok(()) => return,
+                    Err(mpsc::error::SendError(Command::Tasks(command))) => command,
+                    Err(_) => return,
+                }
+            }
+            Some(EntryState::Ended | EntryState::Gone) => command,
+            // Dropping the command reports that the allocation is unknown.
+            None => return,
+        };
+        let reason = if refused.selector == TaskSelector::All { SHOULD_NOT_RUN } else { NOT_RUNNING };
+        let _ = refused.done.send(Err(reason.into()));
+    }
+
+    async fn change(&mut self, changes: Changes) {
+        for id in changes.removed {
+            let _ = self.reporter.send(AllocEvent::Unlisted(id)).await;
+            self.stop_and_remove(id, RemovalReason::Unlisted).await;
+            // An allocation that is still running stays known until it has ended.
+            if self.held.get(&id).is_some_and(|entry| !matches!(entry.state, EntryState::Running { .. })) {
+                self.held.remove(&id);
+            }
+        }
+        for spec in changes.updated {
+            self.update(spec).await;
+        }
+        let any_added = !changes.added.is_empty();
+        for spec in changes.added {
+            self.add(spec).await;
+        }
+        self.contacted.send_if_modified(|contacted| !std::mem::replace(contacted, true));
+        if any_added {
+            self.collect().await;
+        }
+        AGENT_ALLOCS.set(self.held.len() as f64);
+    }
+
+    async fn update(&mut self, spec: AllocSpec) {
+        let Some(entry) = self.held.get_mut(&spec.id()) else { return };
+        let previous = std::mem::replace(&mut entry.index, spec.index());
+        if previous.history != spec.history {
+            // The servers may have lost any of the earlier reports.
+            if matches!(entry.state, EntryState::Gone) {
+                return self.add(spec).await;
+            }
+            let _ = self.reporter.send(AllocEvent::ReportAgain(spec.id())).await;
+        }
+        match &entry.state {
+            EntryState::Running { commands, .. } => {
+                let command = if is_reconnect(&spec) {
+                    Command::Reconnect(Box::new(spec))
+                } else {
+                    entry.stop_after = stop_after(&spec);
+                    Command::Update(Box::new(spec))
+                };
+                // Fails if the runner has just ended and needs no update.
+                let _ = commands.send(command).await;
+            }
+            EntryState::Ended | EntryState::Gone => {
+                if is_reconnect(&spec) {
+                    let _ = self.reporter.send(AllocEvent::ReportAgain(spec.id())).await;
+                }
+            }
+        }
+    }
+
+    async fn add(&mut self, spec: AllocSpec) {
+        let id = spec.id();
+        let spec = Arc::new(spec);
+        if spec.work.client_status.is_terminal() {
+            // The allocation ended on this node before, and its files were removed.
+            self.held.insert(id, Entry { state: EntryState::Gone, ..Entry::new(&spec) });
+            return;
+        }
+        if spec.group().is_none() {
+            let state = AllocState::not_added("its job has no such task group");
+            let _ = self.reporter.send(AllocEvent::State(id, state)).await;
+            self.held.insert(id, Entry { state: EntryState::Gone, ..Entry::new(&spec) });
+            return;
+        }
+        self.until_removed(id).await;
+        save_spec(&self.context, &spec).await;
+        tracing::info!(alloc.id = %id, alloc.name = &*spec.name(), "starting a new allocation");
+        let predecessors = self.predecessors(&spec);
+        let core = AllocCore::new(Arc::clone(&spec), clock::now());
+        self.begin(&spec, core, predecessors, None);
+    }
+
+    /// The allocations of this node that an allocation waits for.
+    fn predecessors(&self, spec: &AllocSpec) -> Predecessors {
+        let mut predecessors = Predecessors::default();
+        let previous = spec.work.previous.filter(|previous| self.held.contains_key(previous));
+        for other in previous.iter().chain(&spec.work.preempted) {
+            if let Some(Entry { state: EntryState::Running { ended, .. }, .. }) = self.held.get(other) {
+                predecessors.ends.push(ended.subscribe());
+            }
+        }
+        let sticky = spec.group().is_some_and(|group| group.ephemeral_disk.sticky);
+        predecessors.data_of = previous.filter(|_| sticky);
+        predecessors
+    }
+
+    fn begin(
+        &mut self,
+        spec: &AllocSpec,
+        core: AllocCore,
+        predecessors: Predecessors,
+        known: Option<Vec<TaskState>>,
+    ) {
+        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        let runner = AllocRunner::new(Arc::clone(&self.context), core, inbox, self.reporter.clone());
+        let handle = self.runners.spawn(runner.run(predecessors, known));
+        self.by_runner.insert(handle.id(), spec.id());
+        let state = EntryState::Running { commands, ended: watch::Sender::new(false) };
+        self.held.insert(spec.id(), Entry { state, ..Entry::new(spec) });
+    }
+
+    /// Handles the end of a runner. All tasks of its allocation have ended.
+    async fn runner_ended(&mut self, runner: Id) {
+        let Some(id) = self.by_runner.remove(&runner) else { return };
+        let Some(entry) = self.held.get_mut(&id) else { return };
+        if let EntryState::Running { ended, .. } = std::mem::replace(&mut entry.state, EntryState::Ended) {
+            ended.send_replace(true);
+        }
+        match entry.removal {
+            Some(RemovalReason::Unlisted) => {
+                self.held.remove(&id);
+                self.forget(id).await;
+            }
+            Some(RemovalReason::ServersUnreachable) => {
+                entry.state = EntryState::Gone;
+                self.forget(id).await;
+            }
+            None => {
+                self.ended.push(id);
+                self.collect().await;
+            }
+        }
+    }
+
+    /// Stops an allocation if it is running, and removes its files.
+    async fn stop_and_remove(&mut self, id: AllocId, reason: RemovalReason) {
+        let Some(entry) = self.held.get_mut(&id) else { return };
+        entry.removal = Some(reason);
+        match &entry.state {
+            EntryState::Running { commands, .. } => {
+                let _ = commands.send(Command::Destroy).await;
+            }
+            EntryState::Ended => self.forget(id).await,
+            EntryState::Gone => {}
+        }
+    }
+
+    async fn forget(&mut self, id: AllocId) {
+        self.ended.remove(id);
+        let _ = self.reporter.send(AllocEvent::Removed(id)).await;
+        self.remove_files(id);
+    }
+
+    /// Removes ended allocations, oldest first, while a limit is exceeded.
+    async fn collect(&mut self) {
+        let mut count = self.held.values().filter(|entry| !matches!(entry.state, EntryState::Gone)).count();
+        let disk = self.context.disk_use();
+        // Removals run in the background, so their effect on the disk is seen at the next collection.
+        let most =
+            if count > self.context.config.gc.allocs_max { usize::MAX } else { CONCURRENT_REMOVALS_MAX };
+        for _ in 0..most {
+            let Some(id) = self.ended.pop_if_exceeded(&self.context.config.gc, count, disk) else { return };
+            tracing::info!(alloc.id = %id, allocs = count, disk_percent = disk.percent, "removing an ended allocation");
+            count -= 1;
+            if let Some(entry) = self.held.get_mut(&id) {
+                entry.state = EntryState::Gone;
+            }
+            self.forget(id).await;
+        }
+    }
+
+    fn remove_files(&mut self, id: AllocId) {
+        let (context, removal_permits) = (Arc::clone(&self.context), Arc::clone(&self.removal_permits));
+        self.removing.insert(id);
+        self.removals.spawn(async move {
+            let _permit = removal_permits.acquire().await;
+            // The state goes last: while it exists, the files are known to belong to an allocation.
+            for dir in [context.dirs(id).root, context.store.alloc(id)] {
+                remove(id, &dir).await;
+            }
+            id
+        });
+    }
+
+    fn removed(&mut self, removal: Result<AllocId, JoinError>) {
+        match removal {
+            Ok(id) => drop(self.removing.remove(&id)),
+            Err(error) => tracing::error!(
+                error = chain(&error),
+                "the removal of an allocation's files panicked or was cancelled"
+            ),
+        }
+    }
+
+    /// Waits until the removal of an allocation's files has finished, because the allocation is created again.
+    async fn until_removed(&mut self, id: AllocId) {
+        while self.removing.contains(&id)
+            && let Some(removal) = self.removals.join_next().await
+        {
+            self.removed(removal);
+        }
+    }
+
+    /// Stops allocations that may not run without contact to the servers for this long.
+    async fn stop_disconnected(&mut self) {
+        let now = clock::monotonic();
+        let without_contact = match self.contact_state.borrow().last_contact {
+            // The next heartbeat is not due yet.
+            Some(LastContact { at, ttl }) if now < at + ttl => return,
+            Some(LastContact { at, .. }) => now.saturating_duration_since(at),
+            None => now.saturating_duration_since(self.started).saturating_sub(NO_CONTACT_GRACE),
+        };
+        for id in disconnected_too_long(&self.held, without_contact) {
+            tracing::warn!(alloc.id = %id, alone_secs = without_contact.as_secs(), "stopping an allocation after too long without contact to the servers");
+            self.stop_and_remove(id, RemovalReason::ServersUnreachable).await;
+        }
+    }
+
+    async fn stop_all(&mut self) {
+        for entry in self.held.values() {
+            if let EntryState::Running { commands, .. } = &entry.state {
+                let _ = commands.send(Command::Destroy).await;
+            }
+        }
+        while self.runners.join_next().await.is_some() {}
+    }
+}
+
+impl Entry {
+    fn new(spec: &AllocSpec) -> Self {
+        Self { index: spec.index(), state: EntryState::Ended, stop_after: stop_after(spec), removal: None }
+    }
+}
+
+fn stop_after(spec: &AllocSpec) -> Option<Nanos> {
+    spec.group()?.disconnect.as_ref()?.stop_on_client_after
+}
+
+fn disconnected_too_long(held: &BTreeMap<AllocId, Entry>, without_contact: Duration) -> Vec<AllocId> {
+    let without_contact = Nanos(i64::try_from(without_contact.as_nanos()).unwrap_or(i64::MAX));
+    let running = held
+        .iter()
+        .filter(|(_, entry)| entry.removal.is_none() && matches!(entry.state, EntryState::Running { .. }));
+    running
+        .filter(|(_, entry)| entry.stop_after.is_some_and(|after| without_contact > after))
+        .map(|(id, _)| *id)
+        .collect()
+}
+
+fn read<T: DeserializeOwned>(id: AllocId, path: &Path) -> Option<T> {
+    store::read(path).unwrap_or_else(|error| {
+        tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the saved state of an allocation");
+        None
+    })
+}
+
+async fn remove(id: AllocId, dir: &Path) {
+    match tokio::fs::remove_dir_all(dir).await {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(alloc.id = %id, dir = %dir.display(), error = chain(&error), "cannot remove an allocation's files");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The agent's settings: flags, environment variables, and values that are computed from them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser as _;
+use model::Text;
+
+use super::host_env::HOST_DENYLIST;
+use crate::disk::gc;
+use crate::driver::process::ExecutorCommand;
+use crate::driver::raw_exec::{self, IdRanges};
+
+/// The default range of dynamic ports (A-16.3).
+const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
+
+/// Settings of the agent.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Agent")]
+pub struct Args {
+    /// Directory for the agent's data: its identity, its state and the files of allocations.
+    #[arg(long = "agent-data-dir", env = "DROVER_AGENT_DATA_DIR", default_value = "/var/lib/drover")]
+    pub data_dir: PathBuf,
+    /// Name of the node; the host name by default.
+    #[arg(long = "node-name", env = "DROVER_NODE_NAME")]
+    pub node_name: Option<String>,
+    /// Datacenter of the node.
+    #[arg(long = "node-datacenter", env = "DROVER_NODE_DATACENTER", default_value = "dc1")]
+    pub datacenter: String,
+    /// Region of the node.
+    #[arg(long = "node-region", env = "DROVER_NODE_REGION", default_value = "global")]
+    pub region: String,
+    /// Class of the node, for constraints.
+    #[arg(long = "node-class", env = "DROVER_NODE_CLASS", default_value = "")]
+    pub node_class: String,
+    /// Node pool of the node.
+    #[arg(long = "node-pool", env = "DROVER_NODE_POOL", default_value = "default")]
+    pub node_pool: String,
+    /// Metadata of the node that jobs can refer to, as `key=value`; may be repeated.
+    #[arg(long = "node-meta", env = "DROVER_NODE_META", value_name = "KEY=VALUE", value_delimiter = ',')]
+    pub meta: Vec<Pair>,
+    /// Address of an API server that can reach the node, as the node shows it.
+    #[arg(long = "node-http-address", env = "DROVER_NODE_HTTP_ADDRESS", default_value = "127.0.0.1:4646")]
+    pub http_addr: String,
+    /// Network interface whose address tasks get; the one of the default route by default (with `drover dev` on a loopback
+    /// address, the loopback interface).
+    #[arg(long = "network-interface", env = "DROVER_NETWORK_INTERFACE")]
+    pub network_interface: Option<String>,
+    /// Compute of the node in MHz, instead of the detected value.
+    #[arg(long = "cpu-total-compute", env = "DROVER_CPU_TOTAL_COMPUTE", default_value_t = 0)]
+    pub cpu_total_mhz: u32,
+    /// Memory of the node in MB, instead of the detected value.
+    #[arg(long = "memory-total-mb", env = "DROVER_MEMORY_TOTAL_MB", default_value_t = 0)]
+    pub memory_total_mb: u32,
+    /// Free disk space of the node in MB, instead of the detected value.
+    #[arg(long = "disk-free-mb", env = "DROVER_DISK_FREE_MB", default_value_t = 0)]
+    pub disk_free_mb: u32,
+    /// Compute that is not available to tasks, in MHz.
+    #[arg(long = "reserved-cpu", env = "DROVER_RESERVED_CPU", default_value_t = 0)]
+    pub reserved_cpu_mhz: u32,
+    /// Memory that is not available to tasks, in MB.
+    #[arg(long = "reserved-memory-mb", env = "DROVER_RESERVED_MEMORY_MB", default_value_t = 0)]
+    pub reserved_memory_mb: u32,
+    /// Disk space that is not available to tasks, in MB.
+    #[arg(long = "reserved-disk-mb", env = "DROVER_RESERVED_DISK_MB", default_value_t = 0)]
+    pub reserved_disk_mb: u32,
+    /// Ports that are not available to tasks, such as `22,8000-8010`.
+    #[arg(long = "reserved-ports", env = "DROVER_RESERVED_PORTS", default_value = "")]
+    pub reserved_ports: String,
+    /// Range of dynamic ports, as `first-last`.
+    #[arg(
+        long = "dynamic-ports",
+        env = "DROVER_DYNAMIC_PORTS",
+        value_name = "FIRST-LAST",
+        default_value = "20000-32000"
+    )]
+    pub dynamic_ports: PortRange,
+    /// Allow tasks to run as plain processes, without isolation (driver `raw_exec`).
+    #[arg(long = "raw-exec", env = "DROVER_RAW_EXEC")]
+    pub raw_exec: bool,
+    /// Enable tasks that only simulate running (driver `mock_driver`), for tests.
+    #[arg(long = "mock-driver", env = "DROVER_MOCK_DRIVER", hide = true)]
+    pub mock_driver: bool,
+    /// Users that `raw_exec` tasks may not run as, such as `0,1000-1005`.
+    #[arg(long = "raw-exec-denied-uids", env = "DROVER_RAW_EXEC_DENIED_UIDS", default_value = "")]
+    pub denied_uids: String,
+    /// Groups that `raw_exec` tasks may not run in.
+    #[arg(long = "raw-exec-denied-gids", env = "DROVER_RAW_EXEC_DENIED_GIDS", default_value = "")]
+    pub denied_gids: String,
+    /// Environment variables that `raw_exec` tasks do not get; a trailing `*` matches any suffix.
+    #[arg(long = "raw-exec-denied-env", env = "DROVER_RAW_EXEC_DENIED_ENV", value_delimiter = ',')]
+    pub denied_env: Vec<String>,
+    /// Environment variables of the agent that tasks do not get, instead of the default list.
+    #[arg(long = "env-denylist", env = "DROVER_ENV_DENYLIST", value_delimiter = ',')]
+    pub env_denylist: Option<Vec<String>>,
+    /// Number of allocations on the node above which ended ones are removed.
+    #[arg(long = "gc-max-allocs", env = "DROVER_GC_MAX_ALLOCS", default_value_t = gc::ALLOCS_MAX)]
+    pub gc_max_allocs: usize,
+    /// Disk usage in percent, of the disk with the allocations, above which ended ones are removed.
+    #[arg(long = "gc-disk-percent-max", env = "DROVER_GC_DISK_PERCENT_MAX", default_value_t = gc::DISK_PERCENT_MAX)]
+    pub gc_disk_percent_max: f64,
+    /// Inode usage in percent, of the disk with the allocations, above which ended ones are removed.
+    #[arg(long = "gc-inodes-percent-max", env = "DROVER_GC_INODES_PERCENT_MAX", default_value_t = gc::INODES_PERCENT_MAX)]
+    pub gc_inodes_percent_max: f64,
+    /// Maximum delay of the first heartbeat in milliseconds, so that many agents do not send it at once.
+    #[arg(
+        long = "first-heartbeat-within-ms",
+        env = "DROVER_FIRST_HEARTBEAT_WITHIN_MS",
+        default_value_t = 10_000
+    )]
+    pub first_heartbeat_within_ms: u64,
+    /// Stop all tasks when the agent stops, instead of leaving them running for the next agent.
+    #[arg(long = "stop-tasks-on-exit", env = "DROVER_STOP_TASKS_ON_EXIT")]
+    pub stop_tasks_on_exit: bool,
+    /// The program and arguments of an executor process; by default this program with its hidden sub-command `executor`.
+    #[arg(skip)]
+    pub executor: Option<(PathBuf, Vec<String>)>,
+}
+
+impl Default for Args {
+    /// The settings without any flags. Environment variables apply.
+    fn default() -> Self {
+        #[derive(clap::Parser)]
+        struct NoFlags {
+            #[command(flatten)]
+            args: Args,
+        }
+        NoFlags::parse_from(["agent"]).args
+    }
+}
+
+/// A key and a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
+
+impl std::str::FromStr for Pair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => {
+                Ok(Self { key: key.to_owned(), value: value.to_owned() })
+            }
+            Some(_) | None => Err(format!("expected key=value, not {text:?}")),
+        }
+    }
+}
+
+/// A range of ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortRange {
+    /// The first port.
+    pub first: u16,
+    /// The last port.
+    pub last: u16,
+}
+
+impl std::str::FromStr for PortRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let ports = text.split_once('-').and_then(|(first, last)| first.parse().ok().zip(last.parse().ok()));
+        match ports {
+            Some((first, last)) if first > 0 && first <= last => Ok(Self { first, last }),
+            Some(_) | None => {
+                Err(format!("expected first-last, such as {}-{}", DYNAMIC_PORTS.0, DYNAMIC_PORTS.1))
+            }
+        }
+    }
+}
+
+/// The parsed and validated settings.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) node_name: Option<Text>,
+    pub(crate) datacenter: Text,
+    pub(crate) region: Text,
+    pub(crate) node_class: Text,
+    pub(crate) node_pool: Text,
+    pub(crate) meta: BTreeMap<Text, Text>,
+    pub(crate) http_addr: Text,
+    pub(crate) network_interface: Option<String>,
+    pub(crate) cpu_total_mhz: u32,
+    pub(crate) memory_total_mb: u32,
+    pub(crate) disk_free_mb: u32,
+    pub(crate) reserved: Reserved,
+    pub(crate) dynamic_ports: (u16, u16),
+    /// The settings of the driver, if it is enabled.
+    pub(crate) raw_exec: Option<raw_exec::Settings>,
+    pub(crate) mock_driver: bool,
+    pub(crate) env_denylist: Vec<String>,
+    pub(crate) gc: gc::Limits,
+    pub(crate) first_heartbeat_within: Duration,
+    pub(crate) stop_tasks_on_exit: bool,
+    pub(crate) executor: ExecutorCommand,
+}
+
+/// Resources that are not available to tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    pub(crate) cpu_mhz: u32,
+    pub(crate) memory_mb: u32,
+    pub(crate) disk_mb: u32,
+    pub(crate) ports: Text,
+}
+
+impl Config {
+    /// Validates the settings.
+    pub(crate) fn new(args: Args) -> anyhow::Result<Self> {
+        let ids = |kind: &str, text: &str| {
+            IdRanges::read(text).map_err(|error| anyhow::anyhow!("--raw-exec-denied-{kind}: {error}"))
+        };
+        let settings = raw_exec::Settings {
+            denied_uids: ids("uids", &args.denied_uids)?,
+            denied_gids: ids("gids", &args.denied_gids)?,
+            denied_env: args.denied_env,
+        };
+        let default_denylist = || HOST_DENYLIST.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Self {
+            data_dir: std::path::absolute(args.data_dir)?,
+            node_name: args.node_name.filter(|name| !name.is_empty()).map(Text::from),
+            datacenter: args.datacenter.into(),
+            region: args.region.into(),
+            node_class: args.node_class.into(),
+            node_pool: args.node_pool.into(),
+            meta: args.meta.into_iter().map(|pair| (pair.key.into(), pair.value.into())).collect(),
+            http_addr: args.http_addr.into(),
+            network_interface: args.network_interface,
+            cpu_total_mhz: args.cpu_total_mhz,
+            memory_total_mb: args.memory_total_mb,
+            disk_free_mb: args.disk_free_mb,
+            reserved: Reserved {
+                cpu_mhz: args.reserved_cpu_mhz,
+                memory_mb: args.reserved_memory_mb,
+                disk_mb: args.reserved_disk_mb,
+                ports: args.reserved_ports.into(),
+            },
+            dynamic_ports: (args.dynamic_ports.first, args.dynamic_ports.last),
+            raw_exec: args.raw_exec.then_some(settings),
+            mock_driver: args.mock_driver,
+            env_denylist: args.env_denylist.unwrap_or_else(default_denylist),
+            gc: gc::Limits {
+                allocs_max: args.gc_max_allocs,
+                disk_percent_max: args.gc_disk_percent_max,
+                inodes_percent_max: args.gc_inodes_percent_max,
+            },
+            first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
+            stop_tasks_on_exit: args.stop_tasks_on_exit,
+            executor: args
+                .executor
+                .map(|(program, args)| ExecutorCommand::new(program, args))
+                .unwrap_or_default(),
+        })
+    }
+
+    /// The directory of the allocations' files.
+    pub(crate) fn allocs_dir(&self) -> PathBuf {
+        self.data_dir.join("alloc")
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(data_dir: &Path) -> Self {
+        let args =
+            Args { data_dir: data_dir.to_owned(), mock_driver: true, raw_exec: true, ..Args::default() };
+        Self::new(args).expect("the default settings are valid")
+    }
+}
+
+/// The directory of the agent's state within its data directory.
+pub(crate) fn state_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("state")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_checked() {
+        let mut args = Args { meta: vec!["rack=r=7".parse().unwrap()], ..Args::default() };
+        args.dynamic_ports = "30000-31000".parse().unwrap();
+        let config = Config::new(args.clone()).unwrap();
+        assert_eq!(&*config.meta["rack"], "r=7");
+        assert_eq!(config.dynamic_ports, (30_000, 31_000));
+        assert_eq!(config.raw_exec, None);
+        args.denied_uids = "5-1".into();
+        let error = Config::new(args).unwrap_err().to_string();
+        assert_eq!(error, r#"--raw-exec-denied-uids: invalid range "5-1""#);
+    }
+
+    #[test]
+    fn what_is_no_pair_and_no_range_is_refused() {
+        assert!("rack".parse::<Pair>().is_err());
+        assert!("=r7".parse::<Pair>().is_err());
+        for text in ["0-10", "20-10", "20", "a-b"] {
+            assert!(text.parse::<PortRange>().is_err(), "{text}");
+        }
+    }
+}

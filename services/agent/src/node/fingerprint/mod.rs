@@ -1,0 +1,277 @@
+//! Fingerprints the machine, on Linux only. Processors and disk are read once, when the agent starts; the rest is
+//! read periodically.
+
+mod class;
+mod network;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use model::node::{Core, Driver, LegacyCpu, NodeReserved, NodeResources, NodeSpec, Topology};
+use model::{Text, Timestamp};
+use nix::sys::signal::Signal;
+use nix::sys::statvfs::statvfs;
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use super::config::Config;
+use super::identity::Identity;
+use crate::driver::Drivers;
+use network::HostNetwork;
+pub use network::LOOPBACK;
+
+/// The version of the reference with which the agent is compatible, for jobs' constraints on versions.
+const COMPATIBLE_VERSION: &str = "2.0.6";
+/// The assumed speed of a core if it is unknown, in MHz.
+const DEFAULT_CORE_MHZ: u32 = 1_000;
+
+/// The facts that are read once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Machine {
+    cores: Vec<Core>,
+    cpu_model: String,
+    host_name: Text,
+    /// The control group of the agent, in which its tasks run, too: the agent creates none for them.
+    cgroup: Text,
+    disk: Disk,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Disk {
+    volume: String,
+    total_bytes: u64,
+    free_bytes: u64,
+}
+
+impl Machine {
+    /// Reads the machine's facts. The disk is the one with the allocations.
+    pub(crate) fn detect(allocs: &Path) -> Self {
+        let cpus = RefreshKind::nothing().with_cpu(CpuRefreshKind::everything());
+        let system = System::new_with_specifics(cpus);
+        if let Err(error) = &system {
+            tracing::warn!(error = telemetry::chain(error), "cannot read the processors");
+        }
+        let cpus = system.as_ref().map(System::cpus).unwrap_or_default();
+        let cores = cpus.iter().enumerate().map(|(number, cpu)| Core {
+            id: u16::try_from(number).unwrap_or(u16::MAX),
+            grade: true,
+            base_mhz: core_mhz(number, "base_frequency"),
+            max_mhz: core_mhz(number, "cpuinfo_max_freq"),
+            guess_mhz: u32::try_from(cpu.frequency()).ok().filter(|mhz| *mhz > 0).unwrap_or(DEFAULT_CORE_MHZ),
+            ..Core::default()
+        });
+        Self {
+            cores: cores.collect(),
+            cpu_model: cpus.first().map(|cpu| cpu.brand().to_owned()).unwrap_or_default(),
+            host_name: System::host_name().unwrap_or_else(|_| "localhost".into()).into(),
+            cgroup: cgroup(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()).into(),
+            disk: Disk::detect(allocs),
+        }
+    }
+
+    /// The speed of a core in MHz; 0 if there is no such core.
+    pub(crate) fn core_mhz(&self, core: usize) -> u32 {
+        self.cores.get(core).map_or(0, Core::mhz)
+    }
+
+    /// The average speed of a core, in MHz.
+    pub(crate) fn mean_mhz(&self) -> f64 {
+        f64::from(self.total_mhz()) / self.cores.len().max(1) as f64
+    }
+
+    fn total_mhz(&self) -> u32 {
+        self.cores.iter().fold(0, |mhz, core| mhz.saturating_add(core.mhz()))
+    }
+}
+
+/// The version 2 control group in the kernel's list of a process's groups; empty if there is none.
+fn cgroup(list: &str) -> &str {
+    list.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default()
+}
+
+/// The speed of a core from the kernel, in MHz; 0 if it is unknown.
+fn core_mhz(core: usize, file: &str) -> u32 {
+    let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/{file}");
+    let khz: u32 = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    khz / 1_000
+}
+
+impl Disk {
+    fn detect(dir: &Path) -> Self {
+        let (total_bytes, free_bytes) = match statvfs(dir) {
+            Ok(disk) => {
+                let block = disk.fragment_size();
+                (disk.blocks().saturating_mul(block), disk.blocks_available().saturating_mul(block))
+            }
+            Err(error) => {
+                tracing::warn!(dir = %dir.display(), error = telemetry::chain(&error), "cannot read the disk usage");
+                (0, 0)
+            }
+        };
+        Self { volume: dir.display().to_string(), total_bytes, free_bytes }
+    }
+}
+
+/// The node's specification, as it is registered.
+pub(crate) fn node_spec(
+    config: &Config,
+    identity: &Identity,
+    machine: &Machine,
+    drivers: &Drivers,
+    now: Timestamp,
+) -> NodeSpec {
+    let network = HostNetwork::detect(config.network_interface.as_deref());
+    let memory_bytes = total_memory();
+    let mut attributes = attributes(config, machine, memory_bytes);
+    if let Some(network) = &network {
+        attributes.insert("unique.network.ip-address".into(), network.ip.to_string().into());
+    }
+    let mut infos = BTreeMap::new();
+    for (name, found) in drivers.fingerprints() {
+        if found.detected {
+            attributes.extend(found.attributes.clone());
+            // A driver's own attribute is "true", but the node's is "1", with which constraints compare.
+            attributes.insert(format!("driver.{name}").into(), "1".into());
+        }
+        let info = Driver {
+            attributes: found.attributes,
+            detected: found.detected,
+            healthy: found.healthy,
+            health_description: found.description.into(),
+            update_time: now,
+        };
+        infos.insert(name.into(), info);
+    }
+    let mut spec = NodeSpec {
+        secret_id: identity.secret.clone(),
+        boot: identity.boot,
+        name: config.node_name.clone().unwrap_or_else(|| Text::clone(&machine.host_name)),
+        datacenter: Text::clone(&config.datacenter),
+        node_pool: Text::clone(&config.node_pool),
+        node_class: Text::clone(&config.node_class),
+        http_addr: Text::clone(&config.http_addr),
+        attributes,
+        meta: config.meta.clone(),
+        resources: resources(config, machine, memory_bytes, network.as_ref()),
+        reserved: NodeReserved {
+            cpu_mhz: config.reserved.cpu_mhz,
+            memory_mb: config.reserved.memory_mb,
+            disk_mb: config.reserved.disk_mb,
+            ports: Text::clone(&config.reserved.ports),
+            cores: Vec::new(),
+        },
+        drivers: infos,
+        cgroup_parent: Text::clone(&machine.cgroup),
+        ..NodeSpec::default()
+    };
+    spec.computed_class = class::computed_class(&spec);
+    spec
+}
+
+/// Whether two specifications are equal, except for update times.
+pub(crate) fn is_same(one: &NodeSpec, other: &NodeSpec) -> bool {
+    let timeless = |spec: &NodeSpec| {
+        let mut spec = spec.clone();
+        spec.drivers.values_mut().for_each(|driver| driver.update_time = Timestamp::UNSET);
+        spec
+    };
+    timeless(one) == timeless(other)
+}
+
+fn total_memory() -> u64 {
+    let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    match System::new_with_specifics(memory) {
+        Ok(system) => system.total_memory(),
+        Err(error) => {
+            tracing::warn!(error = telemetry::chain(&error), "cannot read the memory size");
+            0
+        }
+    }
+}
+
+fn resources(
+    config: &Config,
+    machine: &Machine,
+    memory_bytes: u64,
+    network: Option<&HostNetwork>,
+) -> NodeResources {
+    let mb = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+    let override_mhz = config.cpu_total_mhz;
+    let total_mhz = if override_mhz > 0 { override_mhz } else { machine.total_mhz() };
+    NodeResources {
+        processors: Topology {
+            nodes: vec![0],
+            distances: vec![vec![10]],
+            cores: machine.cores.clone(),
+            override_total_mhz: override_mhz,
+            override_withheld_mhz: 0,
+        },
+        cpu: LegacyCpu {
+            cpu_mhz: total_mhz,
+            total_cores: u16::try_from(machine.cores.len()).unwrap_or(u16::MAX),
+            // Cores cannot be reserved for a task: there are no control groups to keep other tasks off them.
+            reservable_cores: Vec::new(),
+        },
+        memory_mb: if config.memory_total_mb > 0 { config.memory_total_mb } else { mb(memory_bytes) },
+        disk_mb: if config.disk_free_mb > 0 { config.disk_free_mb } else { mb(machine.disk.free_bytes) },
+        devices: Vec::new(),
+        node_networks: network.map(HostNetwork::node_network).into_iter().collect(),
+        networks: network.map(HostNetwork::legacy).into_iter().collect(),
+        dynamic_port_min: config.dynamic_ports.0,
+        dynamic_port_max: config.dynamic_ports.1,
+    }
+}
+
+fn attributes(config: &Config, machine: &Machine, memory_bytes: u64) -> BTreeMap<Text, Text> {
+    let total_mhz = if config.cpu_total_mhz > 0 { config.cpu_total_mhz } else { machine.total_mhz() };
+    let frequency = machine.cores.iter().map(Core::mhz).max().unwrap_or(0);
+    let mut signals: Vec<_> = Signal::iterator().map(Signal::as_str).collect();
+    signals.sort_unstable();
+    let found = [
+        ("cpu.arch", go_arch().to_owned()),
+        ("cpu.modelname", machine.cpu_model.clone()),
+        ("cpu.numcores", machine.cores.len().to_string()),
+        ("cpu.frequency", frequency.to_string()),
+        ("cpu.totalcompute", total_mhz.to_string()),
+        ("cpu.usablecompute", total_mhz.saturating_sub(config.reserved.cpu_mhz).to_string()),
+        ("os.name", System::distribution_id()),
+        ("os.version", System::os_version().unwrap_or_default()),
+        ("os.signals", signals.join(",")),
+        ("os.cgroups.version", cgroups_version().to_owned()),
+        ("kernel.name", "linux".to_owned()),
+        ("kernel.version", System::kernel_version().unwrap_or_default()),
+        ("kernel.arch", std::env::consts::ARCH.to_owned()),
+        ("unique.hostname", machine.host_name.to_string()),
+        ("memory.totalbytes", memory_bytes.to_string()),
+        ("unique.storage.volume", machine.disk.volume.clone()),
+        ("unique.storage.bytestotal", machine.disk.total_bytes.to_string()),
+        ("unique.advertise.address", config.http_addr.to_string()),
+        ("nomad.version", COMPATIBLE_VERSION.to_owned()),
+        ("nomad.service_discovery", "false".to_owned()),
+    ];
+    let known = found.into_iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The processor architecture by the name that job files use.
+fn go_arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    }
+}
+
+fn cgroups_version() -> &'static str {
+    if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        "2"
+    } else if Path::new("/sys/fs/cgroup/cpu").exists() {
+        "1"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests;

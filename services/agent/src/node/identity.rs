@@ -1,0 +1,95 @@
+//! The agent's identity: the node's id and secret, which are created once, and the number of the boot (A-1.2, `docs/architecture/agents.md`).
+
+use std::io;
+
+use model::NodeId;
+use model::node::Secret;
+use uuid::{Builder, Uuid};
+
+use crate::disk::store::{self, Durability, Store};
+
+/// Identifies this agent among all agents, and this run of it among its runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    /// The node's id.
+    pub(crate) node: NodeId,
+    /// Proves to the servers that this agent is the one that registered the node.
+    pub(crate) secret: Secret,
+    /// The number of times that the agent has started. Reports of earlier boots are out of date.
+    pub(crate) boot: u32,
+}
+
+/// The file with the node's id.
+const CLIENT_ID: &str = "client-id";
+/// The file with the node's secret.
+const SECRET_ID: &str = "secret-id";
+/// The file with the boot counter.
+const BOOT: &str = "boot";
+
+impl Identity {
+    /// Returns the node's id. If there is none yet, the id is `issued_for`, or a new one.
+    pub(crate) fn node(store: &Store, issued_for: Option<NodeId>) -> io::Result<NodeId> {
+        let is_new = !store.file(CLIENT_ID).exists();
+        if let Some(NodeId(id)) = issued_for.filter(|_| is_new) {
+            store::write_bytes(&store.file(CLIENT_ID), id.to_string().as_bytes(), Durability::Machine)?;
+        }
+        let id = read_or_create(store, CLIENT_ID)?;
+        if is_new {
+            store::write_bytes(&store.file(BOOT), b"0", Durability::Machine)?;
+        }
+        Ok(NodeId(id))
+    }
+
+    /// Reads or creates the identity, and starts the next boot. The boot's number is on disk before it is used.
+    ///
+    /// If the counter was lost and restarted at one, the servers would drop every report as one of an older boot. So
+    /// without a counter the number comes from the clock: the seconds since 1970 are above any count of starts.
+    pub(crate) fn begin_boot(store: &Store) -> io::Result<Self> {
+        let node = Self::node(store, None)?;
+        let secret = read_or_create(store, SECRET_ID)?;
+        let path = store.file(BOOT);
+        let from_clock = || u32::try_from(telemetry::clock::now().as_secs()).unwrap_or(u32::MAX - 1);
+        let last = store::read_text::<u32>(&path)?.unwrap_or_else(from_clock);
+        let boot = last.saturating_add(1);
+        store::write_bytes(&path, boot.to_string().as_bytes(), Durability::Machine)?;
+        Ok(Self { node, secret: Secret(secret.to_string().into()), boot })
+    }
+}
+
+fn read_or_create(store: &Store, name: &str) -> io::Result<Uuid> {
+    if let Some(id) = store::read_text(&store.file(name))? {
+        return Ok(id);
+    }
+    let id = Builder::from_random_bytes(telemetry::clock::random_bytes()).into_uuid();
+    store::write_bytes(&store.file(name), id.to_string().as_bytes(), Durability::Machine)?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_stays_who_it_is_and_counts_its_boots() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let first = Identity::begin_boot(&store).unwrap();
+        let second = Identity::begin_boot(&store).unwrap();
+        assert_eq!((first.node, &first.secret), (second.node, &second.secret));
+        assert_eq!((first.boot, second.boot), (1, 2));
+        let mode = fs::metadata(store.file(SECRET_ID)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_lost_boot_counter_does_not_begin_again_below_what_the_servers_know() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        Identity::begin_boot(&store).unwrap();
+        fs::write(store.file(BOOT), "?").unwrap();
+        assert!(Identity::begin_boot(&store).unwrap().boot > 1_000_000);
+    }
+}

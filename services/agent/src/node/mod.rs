@@ -1,0 +1,8 @@
+//! Who the agent is: its settings and identity, the node that it registers, and what the servers last said about the node.
+
+pub(crate) mod config;
+pub(crate) mod facts;
+pub(crate) mod fingerprint;
+pub(crate) mod host_env;
+pub(crate) mod identity;
+pub(crate) mod presence;

@@ -1,0 +1,123 @@
+//! Opens files within an allocation's directory only: the kernel resolves paths so that neither `..` nor a link leads
+//! outside, whatever tasks do concurrently.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use model::text::quoted;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use wire::Refusal;
+use wire::files::PROHIBITED;
+
+use super::{invalid, io_refusal, not_found};
+use crate::disk::dirs::SHARED;
+
+/// Directories of a task that the API does not read.
+const GUARDED: [&str; 2] = ["secrets", "private"];
+
+/// An allocation's directory.
+#[derive(Debug)]
+pub(super) struct AllocRoot {
+    root: File,
+    path: PathBuf,
+}
+
+impl AllocRoot {
+    /// Opens the directory.
+    pub(super) fn open(root: &Path) -> io::Result<Self> {
+        let path = root.canonicalize()?;
+        Ok(Self { root: File::open(&path)?, path })
+    }
+
+    /// Opens the file or directory at a path, for inspection. If it does not exist, `action` names what failed.
+    pub(super) fn entry(&self, path: &str, action: &str) -> Result<Entry, Refusal> {
+        let relative = relative(path)?;
+        if let Some(refusal) = guarded(&relative, path) {
+            return Err(refusal);
+        }
+        // Does not wait for the other end of a pipe, and does not affect devices.
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let how = OpenHow::new()
+            .flags(flags)
+            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let opened = openat2(&self.root, &relative, how).map_err(|errno| {
+            if matches!(errno, Errno::EXDEV | Errno::ELOOP) {
+                invalid("Path escapes the alloc directory")
+            } else if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
+                not_found(format!("{action} {}: no such file or directory", quoted(path)))
+            } else {
+                io_refusal(path, &errno.into())
+            }
+        })?;
+        let entry = Entry { file: File::from(opened) };
+        // A link within the directory may lead to a guarded one.
+        let real = fs::read_link(entry.by_descriptor()).map_err(|error| io_refusal(path, &error))?;
+        let real = real.strip_prefix(&self.path).map_err(|_| invalid("Path escapes the alloc directory"))?;
+        match guarded(real, path) {
+            Some(refusal) => Err(refusal),
+            None => Ok(entry),
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub(super) fn file(&self, path: &str) -> Result<File, Refusal> {
+        let file = self.entry(path, "stat")?.file;
+        let kind = file.metadata().map_err(|error| io_refusal(path, &error))?.file_type();
+        if kind.is_dir() {
+            return Err(invalid(format!("file {} is a directory", quoted(path))));
+        }
+        if kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device() {
+            return Err(invalid(format!("file {} is not a regular file", quoted(path))));
+        }
+        Ok(file)
+    }
+}
+
+/// An open file or directory of an allocation.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The open file or directory.
+    pub(super) file: File,
+}
+
+impl Entry {
+    /// A path to it that no task can change.
+    pub(super) fn by_descriptor(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+}
+
+/// Makes a path relative to the root. `.` is the root itself.
+fn relative(path: &str) -> Result<PathBuf, Refusal> {
+    let mut relative = PathBuf::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(name) => relative.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                return Err(invalid("Path escapes the alloc directory"));
+            }
+        }
+    }
+    if relative.as_os_str().is_empty() {
+        relative.push(".");
+    }
+    Ok(relative)
+}
+
+/// Refuses paths to a task's secrets. The comparison ignores case, because some file systems do.
+fn guarded(relative: &Path, requested: &str) -> Option<Refusal> {
+    let mut parts = relative.components();
+    let (task, dir) = (parts.next()?.as_os_str(), parts.next()?.as_os_str());
+    if task == SHARED {
+        return None;
+    }
+    let kind = GUARDED.into_iter().find(|name| dir.eq_ignore_ascii_case(name))?;
+    // The texts are "Reading secret file prohibited" and "Reading private file prohibited".
+    let kind = kind.trim_end_matches('s');
+    Some(invalid(format!("Reading {kind} {PROHIBITED}: {requested}")))
+}

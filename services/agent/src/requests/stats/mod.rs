@@ -1,0 +1,182 @@
+//! Answers requests for the resource usage of the machine and of tasks. Nothing is measured without a
+//! request: usage is computed between the last reading, which is kept for a while, and a new one.
+//!
+//! Like `files`, it reads only from the system and does not depend on the running allocations.
+
+mod disks;
+mod facts;
+mod host;
+mod proc;
+mod tasks;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bus::{Request, Requests};
+use model::{AllocId, Text};
+use telemetry::clock;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use wire::stats::{
+    AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
+};
+use wire::{Refusal, RefusalKind};
+
+use self::host::HostReading;
+use self::tasks::{Processes, TaskReading};
+use crate::context::Context;
+use crate::node::fingerprint::Machine;
+use crate::node::presence::{ContactState, LastContact};
+
+/// The maximum number of concurrent requests; further ones wait.
+const CONCURRENT_MAX: usize = 32;
+/// The minimum time between two readings, because the kernel counts in hundredths of a second.
+const INTERVAL_MIN: Duration = Duration::from_millis(250);
+/// The maximum time between two readings. An average over a longer time would be useless.
+const INTERVAL_MAX: Duration = Duration::from_secs(10);
+
+/// The last readings.
+pub(crate) struct Stats {
+    context: Arc<Context>,
+    machine: Arc<Machine>,
+    contact_state: watch::Receiver<ContactState>,
+    host: Mutex<Option<HostReading>>,
+    tasks: Mutex<BTreeMap<(AllocId, Text), TaskReading>>,
+}
+
+/// Answers requests until the subscription ends.
+pub(crate) async fn serve(stats: Arc<Stats>, requests: Requests) {
+    requests.each(CONCURRENT_MAX, |request| Arc::clone(&stats).answer(request)).await;
+}
+
+impl Stats {
+    /// Creates the state without any readings.
+    pub(crate) fn new(
+        context: Arc<Context>,
+        machine: Arc<Machine>,
+        contact_state: watch::Receiver<ContactState>,
+    ) -> Self {
+        Self { context, machine, contact_state, host: Mutex::default(), tasks: Mutex::default() }
+    }
+
+    async fn answer(self: Arc<Self>, request: Request) {
+        if request.is::<GetHostStats>() {
+            request.answer_with(async |GetHostStats {}| self.host_stats().await).await;
+        } else if request.is::<GetAgentStats>() {
+            request.answer_with(async |GetAgentStats {}| self.agent_stats().await).await;
+        } else if request.is::<GetHostFacts>() {
+            request.answer_with(async |GetHostFacts {}| self.host_facts().await).await;
+        } else {
+            request.answer_with(async |ask: GetAllocStats| self.alloc_stats(ask).await).await;
+        }
+    }
+
+    async fn agent_stats(self: &Arc<Self>) -> Result<AgentStats, Refusal> {
+        let stats = Arc::clone(self);
+        let allocs = blocking(move || {
+            let allocs = stats.context.store.allocs();
+            allocs.map_err(|error| failed(format!("cannot list the allocations: {error}")))
+        });
+        let allocs = allocs.await?.len() as u64;
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let last_contact = self.contact_state.borrow().last_contact;
+        Ok(AgentStats {
+            allocs,
+            heard_ago_ms: last_contact
+                .map(|LastContact { at, .. }| millis(clock::monotonic().saturating_duration_since(at))),
+            ttl_ms: last_contact.map_or(0, |LastContact { ttl, .. }| millis(ttl)),
+        })
+    }
+
+    async fn host_facts(self: &Arc<Self>) -> Result<HostFacts, Refusal> {
+        blocking(|| Ok(facts::collect_facts())).await
+    }
+
+    async fn host_stats(self: &Arc<Self>) -> Result<HostStats, Refusal> {
+        let last = lock(&self.host).clone();
+        let before = match last.filter(|last| is_recent(last.at)) {
+            Some(last) => last,
+            None => blocking(HostReading::take).await?,
+        };
+        wait_until(before.at + INTERVAL_MIN).await;
+        let stats = Arc::clone(self);
+        blocking(move || {
+            let after = HostReading::take()?;
+            let usage = host::stats(&before, &after, &stats.machine, &stats.context)?;
+            *lock(&stats.host) = Some(after);
+            Ok(usage)
+        })
+        .await
+    }
+
+    async fn alloc_stats(self: &Arc<Self>, ask: GetAllocStats) -> Result<AllocStats, Refusal> {
+        let GetAllocStats { alloc, task } = ask;
+        let stats = Arc::clone(self);
+        let running = blocking(move || Processes::of_alloc(&stats.context, alloc, task.as_ref())).await?;
+        let last = lock(&self.tasks).clone();
+        let has_reading = |(task, _): &(Text, Processes)| {
+            last.get(&(alloc, Text::clone(task))).is_some_and(|reading| is_recent(reading.at))
+        };
+        // All tasks are measured over the same time, so that their usage can be added up.
+        let before = match running.iter().all(has_reading) {
+            true => last,
+            false => {
+                let processes = running.clone();
+                blocking(move || Ok(read(alloc, &processes))).await?
+            }
+        };
+        let newest = running
+            .iter()
+            .filter_map(|(task, _)| before.get(&(alloc, Text::clone(task))))
+            .map(|task| task.at);
+        if let Some(newest) = newest.max() {
+            wait_until(newest + INTERVAL_MIN).await;
+        }
+        let stats = Arc::clone(self);
+        blocking(move || {
+            let after = read(alloc, &running);
+            let usage = tasks::stats(&before, &after, stats.machine.mean_mhz());
+            let mut readings = lock(&stats.tasks);
+            readings.retain(|_, reading| is_recent(reading.at));
+            readings.extend(after);
+            Ok(usage)
+        })
+        .await
+    }
+}
+
+/// Reads the counters of the tasks' processes.
+fn read(alloc: AllocId, running: &[(Text, Processes)]) -> BTreeMap<(AllocId, Text), TaskReading> {
+    running.iter().map(|(task, processes)| ((alloc, Text::clone(task)), processes.read())).collect()
+}
+
+fn is_recent(at: Instant) -> bool {
+    clock::monotonic().saturating_duration_since(at) < INTERVAL_MAX
+}
+
+async fn wait_until(at: Instant) {
+    sleep(at.saturating_duration_since(clock::monotonic())).await;
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A poisoned lock is harmless, because values are replaced as a whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs blocking work on a thread that may block: the kernel and the disks may take a while.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(failed(format!("measuring panicked or was cancelled: {error}"))),
+    }
+}
+
+fn failed(message: impl Into<Text>) -> Refusal {
+    Refusal { kind: RefusalKind::NotReady, message: message.into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Answers the API's requests to restart and signal tasks: turns each into a command and sends the answer
+//! when the command is done.
+
+use bus::{Request, Requests};
+use model::text::quoted;
+use model::{AllocId, Text};
+use tokio::sync::{mpsc, oneshot};
+use wire::tasks::{RestartTasks, SignalTasks, TasksDone};
+use wire::{Refusal, RefusalKind};
+
+use crate::alloc::allocs::AllocsCommand;
+use crate::driver::read_signal;
+use crate::task::commands::{TaskAction, TaskSelector, TasksCommand};
+
+/// Answers requests until the subscription ends.
+pub(crate) async fn serve(mut requests: Requests, commands: mpsc::Sender<AllocsCommand>) {
+    while let Some(request) = requests.next().await {
+        tokio::spawn(answer(request, commands.clone()));
+    }
+}
+
+async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
+    if request.is::<SignalTasks>() {
+        let Some((request, ask)) = request.read::<SignalTasks>().await else { return };
+        let outcome = match read_signal(&ask.signal) {
+            Ok(Some(signal)) => {
+                send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Signal(signal)).await
+            }
+            Ok(None) => Err(invalid("no signal was named")),
+            Err(unknown) => Err(invalid(unknown)),
+        };
+        return reply(request, outcome).await;
+    }
+    let Some((request, ask)) = request.read::<RestartTasks>().await else { return };
+    let outcome = match (&ask.task, ask.all) {
+        (Some(_), true) => Err(invalid("task name cannot be set when restarting all tasks")),
+        (None, true) => {
+            let action = TaskAction::Restart { reason: "User requested all tasks to restart" };
+            send(&commands, ask.alloc, TaskSelector::All, action).await
+        }
+        (task, false) => {
+            let reason = match task {
+                Some(_) => "User requested task to restart",
+                None => "User requested running tasks to restart",
+            };
+            send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Restart { reason }).await
+        }
+    };
+    reply(request, outcome).await;
+}
+
+async fn reply(request: Request, outcome: Result<(), Refusal>) {
+    match outcome {
+        Ok(()) => request.answer(&TasksDone {}).await,
+        Err(refusal) => request.refuse(refusal).await,
+    }
+}
+
+async fn send(
+    commands: &mpsc::Sender<AllocsCommand>,
+    alloc: AllocId,
+    selector: TaskSelector,
+    action: TaskAction,
+) -> Result<(), Refusal> {
+    let (done, outcome) = oneshot::channel();
+    let command = AllocsCommand::Tasks { alloc, command: TasksCommand { selector, action, done } };
+    if commands.send(command).await.is_err() {
+        return Err(invalid("the agent is stopping"));
+    }
+    match outcome.await {
+        Ok(outcome) => outcome.map_err(invalid),
+        Err(_) => Err(Refusal {
+            kind: RefusalKind::NotFound,
+            message: format!("Unknown allocation {}", quoted(&alloc.to_string())).into(),
+        }),
+    }
+}
+
+fn invalid(message: impl Into<Text>) -> Refusal {
+    Refusal { kind: RefusalKind::Invalid, message: message.into() }
+}

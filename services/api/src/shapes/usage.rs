@@ -1,0 +1,174 @@
+//! Resource usage of hosts, allocations and tasks (http-api §18, §27).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use wire::stats::{CpuStats, DiskStats, HostStats, TaskStats, Usage};
+
+/// Memory values that are measured, by their names in Nomad.
+const MEMORY_MEASURED: [&str; 3] = ["RSS", "Swap", "Usage"];
+/// CPU values that are measured, by their names in Nomad.
+const CPU_MEASURED: [&str; 3] = ["System Mode", "User Mode", "Percent"];
+
+/// Usage of a host.
+pub(crate) fn host(stats: &HostStats) -> Value {
+    let cpu = |cpu: &CpuStats| {
+        json!({
+            "CPU": cpu.name,
+            "User": cpu.user_percent,
+            "System": cpu.system_percent,
+            "Idle": cpu.idle_percent,
+            "TotalPercent": cpu.busy_percent,
+            "TotalTicks": cpu.used_mhz,
+        })
+    };
+    json!({
+        "Memory": {
+            "Total": stats.memory.total,
+            "Available": stats.memory.available,
+            "Used": stats.memory.used,
+            "Free": stats.memory.free,
+        },
+        "CPU": stats.cpus.iter().map(cpu).collect::<Vec<_>>(),
+        "DiskStats": stats.disks.iter().map(disk).collect::<Vec<_>>(),
+        "AllocDirStats": stats.alloc_disk.as_ref().map(disk),
+        "DeviceStats": [],
+        "Uptime": stats.uptime_secs,
+        "Timestamp": stats.at.0,
+        "CPUTicksConsumed": stats.cpus.iter().map(|cpu| cpu.used_mhz).sum::<f64>(),
+    })
+}
+
+/// Usage of a disk.
+pub(crate) fn disk(disk: &DiskStats) -> Value {
+    json!({
+        "Device": disk.device,
+        "Mountpoint": disk.mountpoint,
+        "Size": disk.size_bytes,
+        "Used": disk.used_bytes,
+        "Available": disk.available_bytes,
+        "UsedPercent": disk.used_percent,
+        "InodesUsedPercent": disk.inodes_percent,
+    })
+}
+
+/// Resource usage of an allocation.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct AllocUsage<'a> {
+    resource_usage: ResourceUsage,
+    tasks: BTreeMap<&'a str, TaskUsage>,
+    timestamp: i64,
+}
+
+impl<'a> AllocUsage<'a> {
+    /// Usage of an allocation's tasks. The total is left empty unless all tasks are there.
+    pub(crate) fn new(tasks: &'a [TaskStats], are_all: bool) -> Self {
+        Self {
+            resource_usage: match are_all {
+                true => tasks.iter().fold(Usage::default(), |sum, task| sum.and(task.sum)).into(),
+                false => ResourceUsage::default(),
+            },
+            tasks: tasks.iter().map(|task| (&*task.task, task.into())).collect(),
+            timestamp: tasks.iter().map(|task| task.at.0).max().unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TaskUsage {
+    resource_usage: ResourceUsage,
+    timestamp: i64,
+    pids: BTreeMap<u32, ResourceUsage>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ResourceUsage {
+    memory_stats: MemoryUsage,
+    cpu_stats: CpuUsage,
+    device_stats: [(); 0],
+}
+
+/// Memory, in bytes. Values that are not measured are 0.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct MemoryUsage {
+    #[serde(rename = "RSS")]
+    rss: u64,
+    cache: u64,
+    swap: u64,
+    mapped_file: u64,
+    usage: u64,
+    max_usage: u64,
+    kernel_usage: u64,
+    kernel_max_usage: u64,
+    measured: Option<[&'static str; 3]>,
+}
+
+/// CPU: percentages of one processor, and ticks in MHz. Values that are not measured are 0.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct CpuUsage {
+    system_mode: f64,
+    user_mode: f64,
+    total_ticks: f64,
+    throttled_periods: u64,
+    throttled_time: u64,
+    percent: f64,
+    measured: Option<[&'static str; 3]>,
+}
+
+impl From<Usage> for ResourceUsage {
+    fn from(usage: Usage) -> Self {
+        let Usage { rss_bytes, swap_bytes, user_percent, system_percent, used_mhz } = usage;
+        Self {
+            memory_stats: MemoryUsage {
+                rss: rss_bytes,
+                swap: swap_bytes,
+                usage: rss_bytes,
+                measured: Some(MEMORY_MEASURED),
+                ..MemoryUsage::default()
+            },
+            cpu_stats: CpuUsage {
+                system_mode: system_percent,
+                user_mode: user_percent,
+                total_ticks: used_mhz,
+                percent: system_percent + user_percent,
+                measured: Some(CPU_MEASURED),
+                ..CpuUsage::default()
+            },
+            device_stats: [],
+        }
+    }
+}
+
+impl From<&TaskStats> for TaskUsage {
+    fn from(stats: &TaskStats) -> Self {
+        Self {
+            resource_usage: stats.sum.into(),
+            timestamp: stats.at.0,
+            pids: stats.processes.iter().map(|(pid, usage)| (*pid, (*usage).into())).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_measured_is_not_said_to_be() {
+        let usage =
+            Usage { rss_bytes: 100, swap_bytes: 1, user_percent: 1.0, system_percent: 0.5, used_mhz: 30.0 };
+        let shown = serde_json::to_value(ResourceUsage::from(usage)).unwrap();
+        assert_eq!((&shown["MemoryStats"]["RSS"], &shown["MemoryStats"]["Cache"]), (&json!(100), &json!(0)));
+        assert_eq!(shown["CpuStats"]["Percent"], json!(1.5));
+        assert_eq!(shown["CpuStats"]["Measured"], json!(["System Mode", "User Mode", "Percent"]));
+        let nothing = serde_json::to_value(ResourceUsage::default()).unwrap();
+        assert_eq!(nothing["MemoryStats"]["Measured"], Value::Null);
+        assert_eq!(nothing["DeviceStats"], json!([]));
+    }
+}

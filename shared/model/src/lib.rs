@@ -21,6 +21,7 @@ pub mod invalid;
 pub mod job;
 pub mod keyring;
 mod map;
+pub mod messagepack;
 mod mirror;
 pub mod node;
 pub mod pattern;

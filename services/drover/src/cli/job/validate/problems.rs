@@ -24,8 +24,13 @@ fn problem(rest: &mut &str, path: &mut Vec<String>, found: &mut Vec<String>) {
         *rest = &rest[after..];
         path.extend(step.clone());
         for _ in 0..count {
+            let before = rest.len();
             *rest = rest.strip_prefix(BULLET).unwrap_or(rest);
             problem(rest, path, found);
+            // The text may list fewer errors than it says.
+            if rest.len() == before {
+                break;
+            }
         }
         *rest = rest.strip_prefix(END).unwrap_or(rest);
         if step.is_some() {
@@ -84,5 +89,6 @@ mod tests {
         assert_eq!(flat("Job ID contains a space"), ["Job ID contains a space"]);
         assert_eq!(flat(""), [""; 0]);
         assert_eq!(flat("9 errors occurred:\n\t* a"), ["a"]);
+        assert_eq!(flat("18446744073709551615 errors occurred:\n\t* a\n\n"), ["a"]);
     }
 }

@@ -19,15 +19,18 @@ const SHOWN_BYTES_MAX: usize = 100;
 pub(crate) enum InterpolationError {
     /// Nothing has this name.
     #[error(
-        "refers to ${{{0}}}, which is unknown here: names are those of the task's environment variables, and node.NAME, \
-         attr.KEY and meta.KEY of the node; to pass ${{{0}}} as text, write $${{{0}}}"
+        "refers to ${{{0}}}, which is unknown here: names are those of the task's environment variables, and \
+         node.NAME, attr.KEY and meta.KEY of the node; to pass ${{{0}}} as text, write $${{{0}}}"
     )]
     Unknown(String),
     /// The closing brace is missing.
     #[error("contains ${{ without a closing brace; to pass ${{ as text, write $${{")]
     Unclosed,
     /// The result would be too long.
-    #[error("makes the texts grow to more than {max} bytes: the names in them stand for too much text", max = BYTES_MAX)]
+    #[error(
+        "makes the texts grow to more than {max} bytes: the names in them stand for too much text",
+        max = BYTES_MAX
+    )]
     TooLong,
 }
 
@@ -67,8 +70,8 @@ impl<'a> Interpolator<'a> {
         Ok(filled)
     }
 
-    /// Interpolates every string of a driver's configuration, except keys. An unknown name is an error there, because the
-    /// text would become a part of a command. `$${` stands for `${`.
+    /// Interpolates every string of a driver's configuration, except keys. An unknown name is an error there, because
+    /// the text would become a part of a command. `$${` stands for `${`.
     ///
     /// # Errors
     /// If a name is unknown, or the texts become too long. The message says where.

@@ -196,7 +196,7 @@ impl Source {
                     *from = Origin::Start(0);
                     return StreamItem::Event { file: path.clone(), event: "file truncated" };
                 }
-                let end = offset + data.len() as u64;
+                let end = offset.saturating_add(data.len() as u64);
                 *from = Origin::Start(end);
                 if data.is_empty() {
                     return StreamItem::Nothing;

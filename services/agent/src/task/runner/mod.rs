@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tracing::{Instrument as _, Span};
 
 use super::commands::{KILL_TIMEOUT_MAX, Kill, Outcome, TaskAction, TaskCommand};
-use super::interpolation::interpolate_config;
+use super::interpolation::Interpolator;
 use super::restarts::{Decision, Restarts, RunResult};
 use super::state::TaskChange;
 use super::unsupported::unsupported;
@@ -302,10 +302,14 @@ impl TaskRunner {
         };
         let dirs = self.context.dirs(spec.id()).task(&self.name);
         self.build(&spec, task, &dirs).await?;
-        let env = super::env::build(&spec, group, task, &self.context.node, &dirs, &self.context.host_env);
+        let env = super::env::build(&spec, group, task, &self.context.node, &dirs, &self.context.host_env)
+            .map_err(NotStarted::invalid)?;
+        let config = Interpolator::new(&self.context.node)
+            .fill_config(&task.config, &env)
+            .map_err(NotStarted::invalid)?;
         let id = start_id();
         let start = Start {
-            config: interpolate_config(&task.config, &self.context.node, &env),
+            config,
             env,
             user: Text::clone(&task.user),
             logs: self.logs(&spec, task),

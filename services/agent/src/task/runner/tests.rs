@@ -156,6 +156,14 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     scene.begin(None).await.unwrap();
     assert_eq!(scene.events()[1..], ["Driver Failure: no way", "Not Restarting: Error was unrecoverable"]);
 
+    let scene = Scene::mock(json!({ "stdout_string": "${NOMAD_PROT_http}" }), 3);
+    scene.begin(None).await.unwrap();
+    let events = scene.events();
+    let [.., failed, last] = &events[..] else { panic!("{events:?}") };
+    let unknown = "Failed Validation: driver configuration: stdout_string refers to ${NOMAD_PROT_http}";
+    assert!(failed.starts_with(unknown), "{failed}");
+    assert_eq!(last, "Not Restarting: Error was unrecoverable");
+
     let unsupported = Task { templates: vec![api_types::Template::default()], ..task("web") };
     let scene = Scene::new(unsupported, 3);
     scene.begin(None).await.unwrap();

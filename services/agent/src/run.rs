@@ -45,8 +45,8 @@ const EVENTS_MAX: usize = 1_024;
 /// How long the last reports may take when the agent ends.
 const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs the agent with its data directory. The allocations of the previous run continue while the agent connects. `presence`
-/// shows the node's registration.
+/// Runs the agent with its data directory. The allocations of the previous run continue while the agent connects.
+/// `presence` shows the node's registration.
 ///
 /// Tasks keep running after the agent stops, unless the settings say otherwise.
 ///

@@ -169,7 +169,8 @@ pub struct LogChunk {
     /// Start of the next part: the same file, and the offset after this part. At the end of a rotated file, the next
     /// request continues with the next file.
     pub next: LogCursor,
-    /// Whether the task had ended for good before this was read. Then there will be no data after the end of the newest file.
+    /// Whether the task had ended for good before this was read. Then there will be no data after the end of the newest
+    /// file.
     #[serde(default)]
     pub ended: bool,
 }

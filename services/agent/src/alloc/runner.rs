@@ -402,8 +402,8 @@ pub(crate) async fn save_spec(context: &Context, spec: &AllocSpec) {
     }
 }
 
-/// Logs a failure to save. The agent continues: only a restart of the agent would need the data. It would end what runs of an
-/// allocation whose state it cannot read.
+/// Logs a failure to save. The agent continues: only a restart of the agent would need the data. It would end what runs
+/// of an allocation whose state it cannot read.
 fn cannot_save(id: AllocId, error: &io::Error) {
     tracing::error!(alloc.id = %id, error = chain(error), "cannot save an allocation's state");
 }

@@ -1,8 +1,9 @@
 //! The agent's state on disk: small files, each written completely and put in place by a rename.
 //!
-//! A file begins with its format, its length and a checksum, so that one that was cut off, damaged or written by another
-//! version is never taken for valid. A file that cannot be read is set aside by its owner as `<name>.unreadable-<time>`; the
-//! owner then decides what becomes of what the file was about. The meaning of the files is up to the modules that write them.
+//! A file begins with its format, its length and a checksum, so that one that was cut off, damaged or written by
+//! another version is never taken for valid. A file that cannot be read is set aside by its owner as
+//! `<name>.unreadable-<time>`; the owner then decides what becomes of what the file was about. The meaning of the files
+//! is up to the modules that write them.
 //!
 //! | path | content |
 //! |---|---|

@@ -29,8 +29,8 @@ pub(super) fn run(dir: &Path) -> io::Result<()> {
     // A separate session is out of reach of the agent's terminal.
     setsid()?;
     set_child_subreaper(true)?;
-    // The agent learns from this pipe when both have ended. It is also opened for reading, so that this does not wait for an
-    // agent that has ended.
+    // The agent learns from this pipe when both have ended. It is also opened for reading, so that this does not wait
+    // for an agent that has ended.
     let alive = OpenOptions::new().read(true).write(true).open(dir.join(ALIVE))?;
     let mut executor = Command::new("/proc/self/exe")
         .args(env::args_os().skip(1))

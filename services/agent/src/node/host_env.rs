@@ -92,7 +92,8 @@ impl HostEnv {
 pub fn check_env_allowlist(allowlist: &[String]) -> Result<(), String> {
     match allowlist.iter().find(|name| is_for_agent(name.trim_end_matches('*'))) {
         Some(name) => Err(format!(
-            "{} cannot be allowed: tasks do not get credentials and settings of the agent; set the variable in the job's env",
+            "{} cannot be allowed: tasks do not get credentials and settings of the agent; set the variable in the \
+             job's env",
             quoted(name)
         )),
         None => Ok(()),

@@ -49,8 +49,9 @@ pub(super) fn cluster() -> Vec<Change> {
     vec![Change::Job(Arc::new(job)), Change::Node(Box::new(node)), Change::AllocsPlaced(Box::new(placements))]
 }
 
-/// A fake agent with one file, `/t/f.txt`, and logs of the tasks `t` and `ended`. The logs grow by a line whenever a request
-/// waits for more, until the task has ended. A listing of `/endless` always goes on, one of `/again` begins anew.
+/// A fake agent with one file, `/t/f.txt`, and logs of the tasks `t` and `ended`. The logs grow by a line whenever a
+/// request waits for more, until the task has ended. A listing of `/endless` always goes on, one of `/again` begins
+/// anew.
 async fn serve(bus: Bus) {
     let mut requests = bus.serve(Subject::AgentFiles(NODE).to_string()).await.unwrap();
     bus.flush().await.unwrap();

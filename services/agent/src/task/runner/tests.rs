@@ -347,7 +347,8 @@ async fn a_task_whose_record_is_unreadable_ends_before_it_begins_anew() {
 /// The executor of this test removes the task's record, so that the handle cannot be saved.
 #[tokio::test]
 async fn a_task_whose_handle_cannot_be_saved_is_ended() {
-    let sabotage = "for dir; do :; done; record=${dir%/*}/record; rm \"$record\"; mkdir -p \"$record/x\"; exec \"$0\" \"$@\"";
+    let sabotage = "for dir; do :; done; record=${dir%/*}/record; \
+                    rm \"$record\"; mkdir -p \"$record/x\"; exec \"$0\" \"$@\"";
     let real = std::env::current_exe().unwrap().display().to_string();
     let args =
         ["-c", sabotage, &real, "executor::tests::executor_process", "--exact", "--ignored", "--nocapture"];

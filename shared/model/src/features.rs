@@ -126,7 +126,6 @@ features! {
         ApiTls("TLS of the HTTP API", Is, NotBuilt, None);
         ClientTls("TLS settings of the command line", Are, NotBuilt, None);
         Secrets("secrets", Are, NotBuilt, None);
-        SecretsSizes("sizes of secrets directories", Are, NotBuilt, None);
         Variables("variables", Are, NotBuilt, None);
         Vault("integration with Vault", Is, NotBuilt, None);
         WorkloadIdentities("workload identities", Are, NotBuilt, None);

@@ -174,10 +174,6 @@ fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
             warnings.add("task network resources have been deprecated as of Nomad 0.12.0. Please configure networking via group network block.");
         }
         networks(&resources.networks, &mut warnings);
-        if number(resources.secrets_mb) > 0 && !Feature::SecretsSizes.is_built() {
-            let absence = Feature::SecretsSizes.absence();
-            warnings.add(format!("secrets in resources only reserves memory: {absence}"));
-        }
         if number(resources.memory_max_mb) != 0 && !may_oversubscribe {
             warnings
                 .add("Memory oversubscription is not enabled; Task has memory_max, but it will be ignored");

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use super::{Context, FunctionResult, bad_argument, fail, text_of};
-use crate::value::Value;
+use crate::{shown::quoted, value::Value};
 
 /// A time with its UTC offset.
 struct Moment {
@@ -123,7 +123,8 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResu
         match written(&moment, verb) {
             Some(part) => text.push_str(&part),
             None => {
-                let reason = format!("unknown letters {verb:?} in a date; put literal text in apostrophes");
+                let verb = quoted(verb);
+                let reason = format!("unknown letters {verb} in a date; put literal text in apostrophes");
                 return bad_argument(0, reason);
             }
         }

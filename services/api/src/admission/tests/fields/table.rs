@@ -192,7 +192,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("MemoryMaxMB", Used(DEMAND, "memory_max_mb")),
             ("NUMA", Refused(Feature::Numa)),
             ("Networks", Used(DEMAND, "networks")),
-            ("SecretsMB", Warned(Feature::SecretsSizes)),
+            ("SecretsMB", Used(RUNNER, "secrets_mb")),
         ],
     ),
     (

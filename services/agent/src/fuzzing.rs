@@ -11,7 +11,7 @@ use wire::node::WorkAllocs;
 use crate::alloc::core::AllocCore;
 use crate::work::spec::AllocSpec;
 use crate::executor::{Exit, Launch};
-use crate::reports::{AllocState, Reports};
+use crate::reports::core::{AllocState, Reports};
 use crate::disk::store;
 
 /// Maximum number of expired timers of an allocation.

@@ -280,7 +280,7 @@ pub(crate) async fn save<T: Serialize>(path: PathBuf, value: &T, durability: Dur
         if let Some(dir) = path.parent() {
             DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)?;
         }
-        write_bytes(&path, &framed(&content), durability)
+        write_bytes(&path, &bytes, durability)
     })
     .await
     .map_err(io::Error::other)?

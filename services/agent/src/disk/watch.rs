@@ -58,7 +58,8 @@ impl Watcher {
     /// Creates an inotify instance. [`Self::run`] has to run for watches to notice anything.
     pub(crate) fn new() -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-        let inotify = AsyncFd::new(Descriptor(inotify))?;
+        // SAFETY: `Descriptor` owns the file descriptor, and neither replaces nor closes it while `AsyncFd` owns it.
+        let inotify = unsafe { AsyncFd::register(Descriptor(inotify)) }?;
         Ok(Self(Arc::new(Shared { inotify, watched: Mutex::default() })))
     }
 

@@ -102,7 +102,7 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResu
     let (mut text, mut rest) = (String::new(), text_of(&arguments[0]));
     while let Some(first) = rest.chars().next() {
         if first == '\'' {
-            let Some((literal, after)) = quoted(&rest[1..]) else {
+            let Some((literal, after)) = quoted_literal(&rest[1..]) else {
                 return bad_argument(0, "the apostrophe that ends literal text is missing");
             };
             text.push_str(&literal);
@@ -133,7 +133,7 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResu
 }
 
 /// Literal text up to its closing apostrophe, where two apostrophes stand for one; and the text after it.
-fn quoted(text: &str) -> Option<(String, &str)> {
+fn quoted_literal(text: &str) -> Option<(String, &str)> {
     let mut literal = String::new();
     let mut rest = text;
     loop {

@@ -452,7 +452,7 @@ async fn a_node_registers_runs_its_work_and_reports_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_along_with_a_wake_is_not_asked_for() {
+async fn changes_in_a_wake_are_not_requested() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
     scene.tracker.until("the agent knows its work", |state| state.work_answers > 0).await;
@@ -479,7 +479,7 @@ async fn what_comes_along_with_a_wake_is_not_asked_for() {
 
 /// The usage of a task includes the shell and the process that it started.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_machine_and_its_tasks_use_is_measured() {
+async fn resource_usage_of_the_machine_and_its_tasks_is_measured() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
     let node = scene.tracker.state().node.clone().unwrap().0;

@@ -51,7 +51,7 @@ fn that_allocations_run_is_no_reason_to_look_and_that_one_ended_is() {
 }
 
 #[test]
-fn what_happens_together_is_looked_at_once() {
+fn changes_within_the_batch_delay_are_handled_together() {
     let mut scene = Scene::new(never());
     scene.place(&[1, 2]);
     scene.verdict(&[1], true);
@@ -62,7 +62,7 @@ fn what_happens_together_is_looked_at_once() {
 }
 
 #[test]
-fn what_a_scheduler_could_not_see_is_evaluated_again() {
+fn changes_after_a_schedulers_snapshot_are_evaluated_again() {
     // The snapshot's index counts, not the index at which the evaluation ended (N-14.6).
     let mut scene = Scene::new(never());
     scene.place(&[1, 2]);

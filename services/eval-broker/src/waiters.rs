@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_shared() {
+    fn ready_evaluations_are_shared_among_the_waiters() {
         let mut waiters = Waiters::default();
         ["a", "b"].into_iter().for_each(|name| waiters.add(waiter(name, JobType::Batch, 9)));
         assert_eq!(serve(&mut waiters, 5, 0), [("a", 3), ("b", 2)]);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_reported_is_reported_later() {
+    fn a_missed_heartbeat_that_could_not_be_reported_is_reported_later() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         heartbeats.beat(node(2), NOW, 0.0);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_over_knows_who_was_silent() {
+    fn a_standby_knows_which_nodes_were_silent() {
         let (mut active, mut standby) = (Heartbeats::new(SETTINGS), Heartbeats::new(SETTINGS));
         standby.restore([node(1), node(2)], NOW);
         for secs in 0..20 {

@@ -295,7 +295,7 @@ async fn work_is_told_as_of_what_the_agent_has_heard_of() {
 }
 
 #[actix::test]
-async fn who_is_not_the_node_is_refused() {
+async fn requests_with_a_wrong_secret_are_refused() {
     let mut scene = Scene::new(CALM).await;
     scene.register(1).await;
     scene.command().await;

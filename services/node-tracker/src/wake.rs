@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_servers_change_is_news_and_an_agents_own_report_is_not() {
+    fn changes_by_servers_wake_an_agent_and_its_own_reports_do_not() {
         assert_eq!(woken(scene(), vec![changed(&[1, 2], true)]), [(node(1), 3, vec![1, 2], vec![])]);
         assert_eq!(woken(scene(), vec![changed(&[1, 2, 3], false)]), []);
     }

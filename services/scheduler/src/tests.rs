@@ -181,7 +181,7 @@ async fn a_worker_that_waits_renews_and_stops_when_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_under_way_is_given_back_when_the_workers_stop() {
+async fn unfinished_evaluations_are_returned_when_the_workers_stop() {
     let eval = eval(1);
     let mut scene = Scene::new(vec![created(&eval)]).await;
     scene.deliver(&eval, 1, 60_000).await;

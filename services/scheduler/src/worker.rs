@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn now_is_never_before_what_is_known_to_have_passed() {
+    fn now_is_not_before_the_time_for_which_the_evaluation_waited() {
         let own = Timestamp::from_secs(100);
         let job = JobKey::new("default", "web");
         let id = EvalId::from_bytes([1; 16]);

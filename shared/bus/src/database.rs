@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_is_read_once_for_each_applier_and_then_seldom() {
+    fn the_database_is_read_once_for_each_applier_and_then_rarely() {
         let mut scene = Scene::new();
         assert_eq!(scene.comparison.result(), &DatabaseMatch::Unknown);
         for secs in 0..10 {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn it_names_both_databases_and_what_to_do() {
+    fn the_error_names_both_databases_and_says_what_to_do() {
         let mut scene = Scene::new();
         scene.hear(0, head(1, 2, 616), head(2, 7, 611));
         let DatabaseMatch::Other(other) = scene.hear(3, head(1, 2, 616), head(2, 7, 611)) else {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failover_and_an_accepted_database_are_no_other_database() {
+    fn a_failover_or_an_accepted_database_is_not_another_database() {
         let mut scene = Scene::new();
         scene.hear(0, head(1, 1, 5), head(1, 1, 5));
         // The announcement was under way when another applier took over.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn another_database_remains_one_until_the_applier_of_the_own_one_is_alone() {
+    fn another_database_is_reported_until_only_its_own_applier_announces() {
         let mut scene = Scene::new();
         let (own, other) = (head(1, 1, 5), head(2, 9, 5));
         scene.hear(0, own, own);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stops_a_connection_is_said_with_what_to_do() {
+    fn connection_errors_say_what_is_wrong_and_what_to_do() {
         let node = NodeId::from_bytes([7; 16]);
         let identity = Identity::NodeKey { path: "/run/node.key".into(), node };
         let with_key = diagnostics(identity, None);

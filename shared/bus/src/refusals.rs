@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_work_does_not_depend_on_is_left_out() {
+    fn refusals_of_inessential_subjects_are_left_out() {
         let refusals = Refusals::default();
         refusals.record(0, Action::Publish, "metrics.api.0");
         refusals.record(0, Action::Publish, "inbox.scheduler.x");

@@ -551,7 +551,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_again(a in any::<i64>(), b in 1..i64::MAX) {
+        fn printed_numbers_are_parsed_back(a in any::<i64>(), b in 1..i64::MAX) {
             let quotient = Number::from(a).divided_by(&number(&b.to_string())).unwrap();
             prop_assert_eq!(Number::parse(&quotient.to_string()).unwrap(), quotient);
         }

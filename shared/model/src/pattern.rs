@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_costs_what_it_takes_to_find_out() {
+    fn an_invalid_pattern_costs_the_part_before_its_error() {
         let invalid = format!(r"{}\pX", r"\w".repeat(100));
         assert_eq!(cost(&invalid).transitions, 100 * TRANSITIONS_PER_TABLE + TRANSITIONS_PER_TABLE);
         assert_eq!(cost(&invalid).states, 0);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_parsed_costs_nothing_and_what_is_too_long_is_refused() {
+    fn an_unparsable_pattern_costs_nothing_and_a_long_one_is_refused() {
         for pattern in ["(", "[", "a{2,1}", r"\y"] {
             assert_eq!(cost(pattern), PatternCost::default(), "{pattern}");
         }

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn decoding_errors_say_what_is_wrong() {
         let body = encode(&Greeting { text: "hello".into(), loud: true });
         let error =
             |kind, version, body: &[u8]| decode::<Greeting>(kind, version, body).unwrap_err().to_string();

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_role_may_hear_covers_what_services_subscribe_to() {
+    fn roles_may_subscribe_to_the_subjects_of_their_services() {
         let tracker = of(Role::NodeTracker).subscribe;
         let served = [
             Subject::EVERY_NODE_REGISTER,

@@ -242,7 +242,7 @@ fn merge(merge: Merge) -> String {
 }
 
 #[test]
-fn what_the_reference_documents_is_built_or_explained() {
+fn metrics_of_the_reference_are_built_or_explained() {
     let text = fs::read_to_string(path()).unwrap();
     let all: Vec<String> = metas().flat_map(names).collect();
     for name in DOCUMENTED {

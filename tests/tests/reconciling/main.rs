@@ -105,7 +105,7 @@ fn names_are_not_given_twice_where_canaries_fail() {
 }
 
 #[test]
-fn what_is_out_of_sight_does_not_stop_in_place_of_what_runs() {
+fn unknown_allocations_are_not_stopped_in_place_of_running_ones() {
     let shape = Shape {
         kind: JobType::Service,
         count: 3,

@@ -121,7 +121,7 @@ fn a_replica_without_anything_takes_the_empty_state_of_a_history() {
 }
 
 #[test]
-fn whoever_falls_behind_begins_anew_beside_those_who_do_not() {
+fn a_slow_follower_is_reset_and_a_quick_one_is_not() {
     let replica = Replica::new(State::default());
     let (mut quick, mut slow) = (replica.follow(), replica.follow());
     assert_eq!(
@@ -140,7 +140,7 @@ fn whoever_falls_behind_begins_anew_beside_those_who_do_not() {
 }
 
 #[test]
-fn what_has_come_is_told_together_where_that_is_asked() {
+fn received_change_sets_can_be_read_together() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
     assert_eq!(received_together(&mut follower), ["reset 0"]);

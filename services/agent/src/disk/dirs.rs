@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_replaced_by_a_link_is_not_used() {
+    fn directories_that_a_task_replaced_by_links_are_not_used() {
         let parent = tempfile::tempdir().unwrap();
         let (old, new) = (AllocDirs::new(parent.path().join("1")), AllocDirs::new(parent.path().join("2")));
         for dirs in [&old, &new] {

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_files_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         assert_eq!(load::<Vec<u32>>(&path), Saved::Absent);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_set_aside_and_absent() {
+    fn unreadable_files_are_set_aside_and_count_as_absent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         // Another type, as of another version of the agent.

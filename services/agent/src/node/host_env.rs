@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_the_agent_does_not_reach_tasks_whatever_is_allowed() {
+    fn the_agents_own_variables_never_reach_tasks() {
         let all = selected(&["*"], &[]);
         let expected = ["HOME", "HTTPS_PROXY", "LANG", "PATH", "SSH_AUTH_SOCK", "TZ", "USER"];
         assert!(all.iter().map(|(name, _)| name.as_str()).eq(expected), "{all:?}");

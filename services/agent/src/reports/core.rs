@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_acknowledged_is_told_again_in_its_newest_state() {
+    fn an_unacknowledged_state_is_reported_again_as_it_is_now() {
         let mut reports = Reports::default();
         reports.update(A, state(ClientStatus::Pending, ""));
         let lost = reports.batch();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_servers_took_before_a_restart_is_not_told_again() {
+    fn states_acknowledged_before_a_restart_are_not_reported_again() {
         let mut reports = Reports::default();
         let running = state(ClientStatus::Running, "");
         reports.restore(A, running.clone(), Some(running.clone()));

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_waits_longer_than_what_nobody_answered() {
+    fn a_refused_registration_waits_longer_than_an_unanswered_one() {
         assert_eq!(register_retry(true, 0.0), secs(15));
         assert_eq!(register_retry(true, 1.0), secs(30));
         assert_eq!(register_retry(false, 0.5), Duration::from_millis(1_500));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_exclude_each_other_are_told_in_known_words() {
+    fn flags_that_exclude_each_other_are_reported_in_nomads_words() {
         assert_eq!(explained("drover job status -json -t x web").as_deref(), Some(EXCLUSIVE[0].1));
         assert_eq!(explained("drover job plan -t x -json-output web").as_deref(), Some(EXCLUSIVE[1].1));
         assert_eq!(explained("drover alloc logs -stdout -stderr 1a2b"), None);

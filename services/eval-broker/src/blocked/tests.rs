@@ -32,7 +32,7 @@ fn a_class_wakes_all_but_those_that_it_cannot_serve() {
 }
 
 #[test]
-fn who_was_woken_needs_a_snapshot_that_has_the_room() {
+fn an_unblocked_evaluation_needs_a_snapshot_with_the_new_capacity() {
     let mut scene = Scene::new();
     waits(&mut scene, blocked(1, 1), &[]);
     scene.unblock("a");
@@ -103,7 +103,7 @@ fn one_that_is_used_up_missed_only_what_its_quota_gained() {
 }
 
 #[test]
-fn what_no_node_brings_wakes_those_that_miss_it() {
+fn a_new_volume_unblocks_the_evaluations_that_miss_it() {
     let mut scene = Scene::new();
     let misses = |number, what: &str| Evaluation {
         missing_resources: vec![what.into()],
@@ -199,7 +199,7 @@ fn records_stay_while_somebody_has_an_older_snapshot() {
 }
 
 #[test]
-fn what_is_asked_for_in_vain_is_added_up() {
+fn missing_resources_of_blocked_evaluations_are_added_up() {
     let mut scene = Scene::new();
     let short = TaskShortage { cpu_mhz: 500, memory_mb: 256 };
     let metric = AllocMetric {

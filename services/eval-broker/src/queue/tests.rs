@@ -58,7 +58,7 @@ fn one_of_a_job_is_out_at_a_time_and_the_best_that_waited_follows() {
 }
 
 #[test]
-fn what_was_needless_is_not_once_something_has_happened_since() {
+fn a_superseded_evaluation_is_needed_again_after_a_change() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     scene.create([eval(2, 1)]);
@@ -76,7 +76,7 @@ fn what_was_needless_is_not_once_something_has_happened_since() {
 }
 
 #[test]
-fn what_was_needless_is_wanted_if_the_one_that_was_to_do_for_it_ends_unseen() {
+fn a_superseded_evaluation_is_needed_again_if_the_newer_one_ends_elsewhere() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     scene.create([Evaluation { priority: 60, ..eval(2, 1) }, eval(3, 1), eval(4, 1)]);
@@ -257,7 +257,7 @@ fn an_outcome_from_before_what_a_hand_out_was_made_for_does_not_end_it() {
 }
 
 #[test]
-fn what_waits_is_counted_by_where() {
+fn evaluations_are_counted_by_their_state() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1), eval(2, 2), eval(3, 2), Evaluation { kind: JobType::Batch, ..eval(4, 4) }]);
     let [_]: [Delivery; 1] = scene.dequeue(&[JobType::Batch], 5).try_into().expect("one is of that type");

@@ -234,7 +234,7 @@ impl Feed {
 }
 
 #[tokio::test]
-async fn what_is_published_is_applied() {
+async fn published_change_sets_are_applied() {
     let feed = Feed::new().await;
     feed.commit_many(3);
     feed.publish_from(1).await;
@@ -307,7 +307,7 @@ async fn a_head_shows_what_was_lost() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_read_from_the_log() {
+async fn change_sets_too_large_for_a_message_are_read_from_the_log() {
     let feed = Feed::new().await;
     for bytes in [10, BIG, 10, BIG] {
         feed.commit("default", bytes);
@@ -318,7 +318,7 @@ async fn what_is_too_large_is_read_from_the_log() {
 }
 
 #[tokio::test]
-async fn what_the_log_has_no_more_is_loaded() {
+async fn a_replica_behind_a_trimmed_log_loads_the_tables() {
     let feed = Feed::new().await;
     feed.commit_many(9);
     feed.log.data().trimmed = 5;
@@ -432,7 +432,7 @@ async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_was_sent_while_nats_was_away_is_caught_up_with() {
+async fn change_sets_sent_during_an_outage_of_nats_are_read_afterwards() {
     let mut feed = Feed::new().await;
     feed.commit_many(1);
     feed.publish_from(1).await;

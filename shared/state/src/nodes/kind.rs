@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_nodes_alone_makes_no_difference() {
+    fn unique_fields_do_not_change_the_kind() {
         let mut other = spec(true, "default");
         other.name = "another".into();
         other.resources.node_networks[0].addresses[0].address = "10.0.0.2".into();

@@ -46,7 +46,7 @@ fn main_tasks_may_restart_while_others_run() {
 }
 
 #[test]
-fn what_comes_after_the_end_does_not_wait_for_what_never_started() {
+fn poststop_tasks_do_not_wait_for_tasks_that_never_started() {
     let group = tasks([
         ("before", Class::Prestart, failed()),
         ("main", Class::Main, dead()),

@@ -186,7 +186,7 @@ async fn all_tasks_begin_anew_those_too_that_have_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_to_end_does_not_begin_anew() {
+async fn an_allocation_that_is_being_destroyed_is_not_restarted() {
     let slow = [("run_for".to_owned(), json!("1h")), ("kill_after".to_owned(), json!("60s"))];
     let slow = model::job::Task { config: slow.into(), ..task("a") };
     let mut scene = Scene::of(with_tasks(vec![slow]), Predecessors::default());
@@ -196,7 +196,7 @@ async fn what_is_to_end_does_not_begin_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wanted_no_more_before_it_begins_is_only_reported() {
+async fn an_allocation_that_is_stopped_before_it_starts_is_only_reported() {
     let mut unwanted = spec();
     unwanted.work.desired_status = DesiredStatus::Stop;
     let mut scene = Scene::of(unwanted, Predecessors::default());

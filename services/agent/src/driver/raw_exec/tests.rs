@@ -113,7 +113,7 @@ async fn a_task_is_asked_to_end_and_then_made_to() {
 }
 
 #[tokio::test]
-async fn what_a_task_leaves_behind_ends_with_it() {
+async fn processes_that_a_task_leaves_behind_end_with_it() {
     let scene = Scene::new();
     let task = scene
         .script("setsid sh -c 'echo $$ > left; exec sleep 60' & while [ -d local -a ! -s left ]; do sleep 0.01; done")
@@ -192,7 +192,7 @@ fn runs(pid: Pid) -> bool {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_found_by_its_directory_and_ended() {
+async fn unknown_executors_are_found_by_their_directories_and_ended() {
     let scene = Scene::new();
     let (known, lost) =
         (scene.script("exec sleep 60").await, scene.script("echo $$ > pid; exec sleep 60").await);
@@ -273,7 +273,7 @@ fn only_files_of_the_job_are_made_executable() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_task_that_cannot_be_started_says_why() {
     let scene = Scene::new();
     assert_eq!(
         refusal(scene.start(json!({ "command": "no-such-thing" }))).await,

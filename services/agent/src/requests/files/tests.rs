@@ -109,7 +109,7 @@ fn secrets_are_not_read_by_whatever_way() {
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn directories_and_pipes_are_not_read() {
     let scene = Scene::new();
     nix::unistd::mkfifo(&scene.local("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     assert_eq!(&*scene.refusal("/web").message, r#"file "/web" is a directory"#);
@@ -236,7 +236,7 @@ impl Followed {
 }
 
 #[tokio::test]
-async fn who_follows_output_waits_for_more_or_for_the_end_of_the_task() {
+async fn a_follower_of_output_waits_for_more_or_for_the_end_of_the_task() {
     let scene = Followed::new(running()).await;
     let waiting = [scene.follow(5), scene.follow(5)];
     scene.until_waiting(2).await;

@@ -67,7 +67,7 @@ impl Batcher {
             "gather nodes",
             move |messages: Vec<(NodeId, ())>| {
                 let nodes = messages.into_iter().map(|(node, ())| node).collect();
-                Command::UpdateNodes(UpdateNodes { epoch, sign: NodeLiveness::Heard, nodes, event: None })
+                Command::UpdateNodes(UpdateNodes { epoch, sign: NodeLiveness::Alive, nodes, event: None })
             },
         ));
         tasks.spawn(send_batches(

@@ -183,7 +183,7 @@ fn carry_out(replica: &Replica, command: &Command) -> Done {
         Command::UpdateNodes(UpdateNodes { epoch, sign, nodes, .. }) => {
             assert_eq!(*epoch, EPOCH);
             let to = match sign {
-                NodeLiveness::Heard => NodeStatus::Ready,
+                NodeLiveness::Alive => NodeStatus::Ready,
                 NodeLiveness::Missed => NodeStatus::Disconnected,
             };
             let (known, unknown) = nodes.iter().partition::<Vec<NodeId>, _>(|id| status(id).is_some());
@@ -231,7 +231,7 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
     let Command::UpdateNodes(heard) = scene.command().await else {
         panic!("expected an update of the node that sent a heartbeat")
     };
-    assert_eq!((heard.sign, heard.nodes), (NodeLiveness::Heard, vec![node(1)]));
+    assert_eq!((heard.sign, heard.nodes), (NodeLiveness::Alive, vec![node(1)]));
     // The heartbeat's answer shows that the subscription exists.
     let mut wakes = scene.agents.serve(Subject::AgentWake(node(1)).to_string()).await.unwrap();
     let before = scene.beat(1).await.unwrap();

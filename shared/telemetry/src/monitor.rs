@@ -53,7 +53,7 @@ pub struct Line {
 
 /// The next item of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// A log line.
     Line(Arc<Line>),
     /// Number of lines, of any level, that were lost because the listener was too slow.
@@ -77,12 +77,12 @@ pub fn listen(level: Level) -> Listener {
 
 impl Listener {
     /// Waits for the next line. Cancel safe.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> Received {
         loop {
             match self.lines.recv().await {
-                Ok(line) if line.level <= self.level => return Heard::Line(line),
+                Ok(line) if line.level <= self.level => return Received::Line(line),
                 Ok(_) => {}
-                Err(RecvError::Lagged(missed)) => return Heard::Missed(missed),
+                Err(RecvError::Lagged(missed)) => return Received::Missed(missed),
                 // The sender is never dropped.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
@@ -226,8 +226,8 @@ mod tests {
 
     async fn next_line(listener: &mut Listener) -> Arc<Line> {
         match listener.next().await {
-            Heard::Line(line) => line,
-            Heard::Missed(count) => panic!("{count} lines were lost"),
+            Received::Line(line) => line,
+            Received::Missed(count) => panic!("{count} lines were lost"),
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
                 tracing::info!(target: "api", number, "line");
             }
             runtime.block_on(async {
-                assert_eq!(listener.next().await, Heard::Missed(10));
+                assert_eq!(listener.next().await, Received::Missed(10));
                 assert_eq!(next_line(&mut listener).await.fields, [("number", "10".to_owned())]);
             });
         });

@@ -166,7 +166,7 @@ impl TrackerProcess {
                     }
                     Some(_) => {
                         let update =
-                            UpdateNodes { epoch, sign: NodeLiveness::Heard, nodes: vec![id], event: None };
+                            UpdateNodes { epoch, sign: NodeLiveness::Alive, nodes: vec![id], event: None };
                         let purpose = Purpose::AnswerNode(from, id);
                         self.commands.send(Command::UpdateNodes(update), purpose, COMMAND_TIMEOUT, ctx);
                     }

@@ -233,7 +233,7 @@ fn kind(kind: Kind) -> &'static str {
 
 fn merge(merge: Merge) -> String {
     match merge {
-        Merge::Each => "each process".to_owned(),
+        Merge::PerProcess => "each process".to_owned(),
         Merge::PerProcessActive(service) => format!("the active {service}, as a process"),
         Merge::Active(service) => format!("the active {service}"),
         Merge::Sum => "all, summed".to_owned(),

@@ -31,7 +31,7 @@ impl Handler<UpdateNodes> for Work<'_> {
                 continue;
             };
             let to = match command.sign {
-                NodeLiveness::Heard => status_after_heartbeat(node),
+                NodeLiveness::Alive => status_after_heartbeat(node),
                 NodeLiveness::Missed => status_after_miss(node, self.at()),
             };
             transitions.entry((node.server().status, to)).or_default().push(id);
@@ -121,10 +121,10 @@ fn write_transition(
         // Repeated misses add no further event.
         NodeLiveness::Missed if !changes_status => return Ok(()),
         NodeLiveness::Missed => Some(work.node_event(CLUSTER, "Node heartbeat missed")),
-        NodeLiveness::Heard if changes_status && from == NodeStatus::Down => {
+        NodeLiveness::Alive if changes_status && from == NodeStatus::Down => {
             Some(work.node_event(CLUSTER, "Node reregistered by heartbeat"))
         }
-        NodeLiveness::Heard => None,
+        NodeLiveness::Alive => None,
     };
     let command_event = command.event.clone().map(|event| NodeEvent { create_index: work.index(), ..event });
     let event = command_event.or(event);

@@ -86,7 +86,8 @@ impl CommandBody for UpdateNodes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeLiveness {
     /// The node sent a heartbeat, and requests to be ready (N-3.3 to N-3.7).
-    Heard,
+    #[serde(rename = "Heard")]
+    Alive,
     /// Its heartbeat is overdue (N-4.7).
     Missed,
 }

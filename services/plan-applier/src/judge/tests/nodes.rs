@@ -179,7 +179,7 @@ fn hearing_of_a_ready_node_writes_nothing() {
         create_index: Index::ZERO,
     };
     let update =
-        UpdateNodes { epoch: EPOCH, sign: NodeLiveness::Heard, nodes: vec![node], event: Some(event) };
+        UpdateNodes { epoch: EPOCH, sign: NodeLiveness::Alive, nodes: vec![node], event: Some(event) };
     let done = scene.done(Command::UpdateNodes(update));
     let event = scene.whole_node(node).server.events.last().unwrap().clone();
     assert_eq!((&*event.message, event.create_index), ("disk full", done.index));

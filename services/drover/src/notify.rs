@@ -65,7 +65,7 @@ fn send(pending: &[Notification]) {
     }
 }
 
-/// What the manager has been notified of.
+/// The facts of which the manager has been notified.
 #[derive(Debug, Default)]
 struct Notified {
     is_started: bool,

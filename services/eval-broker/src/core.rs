@@ -306,7 +306,7 @@ impl Broker {
     }
 }
 
-/// What a change means for the broker.
+/// The effect of a change on the broker.
 enum BrokerChange<'a> {
     Evals(&'a [EvalId]),
     Outcome(&'a Evaluation),

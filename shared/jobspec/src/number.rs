@@ -138,7 +138,7 @@ impl Number {
         }
     }
 
-    /// What it takes to print the number, in steps of an evaluation. The time grows with the square of the digits.
+    /// The cost of printing the number, in steps of an evaluation. The time grows with the square of the digits.
     pub(crate) fn steps(&self) -> usize {
         match &self.value {
             Repr::Small(_) | Repr::Infinite(_) => 0,

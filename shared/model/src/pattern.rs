@@ -1,4 +1,4 @@
-//! What the regular expressions of clients cost, measured before they are compiled or searched for. Searching takes linear
+//! The cost of clients' regular expressions, measured before they are compiled or searched for. Searching takes linear
 //! time, but the factor grows with the expression, and a short expression can expand to a large one.
 
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ const TRANSITIONS_PER_RANGE: u64 = 4;
 /// Number of states for a class of characters that are longer than one byte.
 const STATES_PER_CLASS: u64 = 3;
 
-/// What an expression costs.
+/// The cost of an expression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PatternCost {
     /// Number of transitions between states, with all repetitions expanded. Compiling takes some 100 ns for each.

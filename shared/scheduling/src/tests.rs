@@ -216,7 +216,7 @@ fn a_destructive_update_without_an_update_block_replaces_all_at_once() {
     "#);
 }
 
-/// Node 2 is disconnected, and its allocation was replaced on node 1. `said` is the last reported status of the
+/// Node 2 is disconnected, and its allocation was replaced on node 1. `last_status` is the last reported status of the
 /// original.
 fn replaced_while_unknown(last_status: ClientStatus) -> Scene {
     one_replaced_while_unknown(0, last_status)
@@ -265,8 +265,8 @@ fn an_allocation_that_reconnected_briefly_is_not_replaced_again() {
 
 #[test]
 fn a_replacement_of_a_replacement_keeps_the_name() {
-    // Departs from R-7.66, by which a duplicate name is replaced: the first allocation is still unknown and has the
-    // name, too.
+    // Departs from R-7.66, by which a duplicate name is replaced: the first allocation is still unknown, and has the
+    // same name.
     let scene = one_replaced_while_unknown(1, ClientStatus::Unknown).rescheduling(Nanos::ZERO).count(2);
     let scene = scene.node(3, 4_000, 8_192).running(0, 3);
     let both_unknown = scene.server_side(1, |server| server.status = NodeStatus::Disconnected);

@@ -51,7 +51,7 @@ pub struct Line {
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// The next item of a listener.
+/// An item that a listener receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// A log line.

@@ -150,8 +150,7 @@ pub struct WorkCommon {
     pub common: Arc<AllocCommon>,
 }
 
-/// What an agent needs to know of one allocation beyond the shared data. Fields that only the agent's own reports
-/// change are left out.
+/// One allocation for an agent, without the shared data. Fields that only the agent's own reports change are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkAlloc {
     /// The allocation.

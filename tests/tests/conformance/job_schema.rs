@@ -1,4 +1,4 @@
-//! The stored schema of jobs for editors is that of the types.
+//! Checks that the stored schema of jobs for editors equals the schema that is derived from the types.
 
 use std::fs;
 use std::path::Path;

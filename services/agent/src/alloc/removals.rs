@@ -15,7 +15,7 @@ use crate::disk::gc::CONCURRENT_REMOVALS_MAX;
 use crate::disk::secrets;
 use crate::task::runner::end_leftovers;
 
-/// What is removed of an allocation.
+/// The extent of a removal of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
     /// Its files and its state.

@@ -77,7 +77,7 @@ impl Storage {
 }
 
 impl Secrets {
-    /// Creates the directories in a task's directory. What exists is kept.
+    /// Creates the directories in a task's directory. Existing directories are kept.
     pub(crate) fn build(&self, task: &OpenDir) -> io::Result<()> {
         let agent = (geteuid().as_raw(), nix::unistd::getegid().as_raw());
         let size_mb = if self.size_mb == 0 { DEFAULT_MB } else { self.size_mb };

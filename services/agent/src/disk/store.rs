@@ -2,8 +2,8 @@
 //!
 //! A file begins with its format, its length and a checksum, so that one that was cut off, damaged or written by
 //! another version is never taken for valid. A file that cannot be read is set aside by its owner as
-//! `<name>.unreadable-<time>`; the owner then decides what becomes of what the file was about. The meaning of the files
-//! is up to the modules that write them.
+//! `<name>.unreadable-<time>`; the owner then decides what happens to the task or allocation that the file described.
+//! The meaning of the files is up to the modules that write them.
 //!
 //! | path | content |
 //! |---|---|
@@ -29,7 +29,7 @@ use telemetry::{chain, clock};
 const ALLOCS: &str = "allocs";
 /// The directory of the tasks' state, within that of their allocation.
 const TASKS: &str = "tasks";
-/// What is between a name and the time at which it was set aside.
+/// Separates the name of a file that was set aside from the time at which that happened.
 const UNREADABLE: &str = ".unreadable-";
 /// Permissions of the state directory and everything in it.
 const DIR_MODE: u32 = 0o700;
@@ -47,7 +47,7 @@ pub(crate) struct Store {
     root: PathBuf,
 }
 
-/// What a file must survive.
+/// The crash that a file must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// A crash of the agent.
@@ -56,7 +56,7 @@ pub(crate) enum Durability {
     Machine,
 }
 
-/// What was found of a file.
+/// The outcome of reading a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Saved<T> {
     /// Its content.

@@ -1,6 +1,6 @@
-//! What tasks get of their machine's environment: a search path, the home directory and name of the user that they
-//! run as, the agent's locale and time zone, and variables of the agent that its operator allows by name. Everything else
-//! is meant for the agent, and much of it is secret.
+//! The part of the machine's environment that tasks get: a search path, the home directory and name of the
+//! user that they run as, the agent's locale and time zone, and variables of the agent that its operator allows by
+//! name. Everything else is meant for the agent, and much of it is secret.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ const SERVICE_MANAGER_VARIABLES: [&str; 8] = [
 /// The prefixes of variables with the settings of the agent and of its telemetry. Some of them hold passwords.
 const AGENT_PREFIXES: [&str; 2] = ["DROVER_", "OTEL_"];
 
-/// What tasks get of the environment.
+/// The variables that tasks get from the machine's environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostEnv {
     /// The agent's variables that tasks get.

@@ -67,7 +67,7 @@ enum LastProbe {
     },
 }
 
-/// What the event loop probes periodically.
+/// A target that the event loop probes periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Database,

@@ -1,4 +1,4 @@
-//! Fault injection for simulated nodes: each line of the standard input is a command that changes the condition of nodes.
+//! Fault injection for simulated nodes: each line of standard input is a command that makes nodes fail or recover.
 
 use std::str::FromStr;
 use std::time::Duration;

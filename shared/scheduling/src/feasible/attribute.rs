@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use model::node::Attribute;
 
-/// What a unit measures. Numbers of different bases cannot be compared.
+/// The quantity that a unit measures. Numbers of different bases cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Base {
     Plain,

@@ -87,7 +87,7 @@ async fn the_node_key_makes_nodes_and_nothing_else() {
         let forged = user(&issuer, signer, "scheduler", claims);
         assert_rejected(&scene, what, Some((&forged.jwt, &forged.key)));
     }
-    // Whatever id the JWT names, its user has only the permissions of a node.
+    // A user has only the permissions of a node, whichever id the JWT names.
     let tags = ["*", "api", "node-tracker", "a.b", ">", ""].map(|id| json!([format!("node:{id}")]));
     for tags in tags.into_iter().chain([json!([]), json!(["other:x"])]) {
         let forged = user(&issuer, signer, "scheduler", json!({ "tags": tags }));

@@ -181,7 +181,7 @@ async fn nothing_of_a_task_outlives_the_guard_of_its_executor() {
     let (task, [pid, orphan, executor]) = task_with_orphan(&scene).await;
     kill(parent_of(executor).unwrap(), Signal::SIGKILL).unwrap();
     assert!(!task.wait().await.successful());
-    // Whoever adopts them waits for them a moment later.
+    // The process that adopts them reaps them a moment later.
     eventually("all have ended", || [pid, orphan, executor].into_iter().all(|pid| !runs(pid))).await;
 }
 

@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_where_the_broker_hears_of_much_together(events in vec((event(), any::<bool>()), 1..120)) {
+    fn nothing_is_lost_if_the_broker_handles_changes_in_batches(events in vec((event(), any::<bool>()), 1..120)) {
         let mut history = History::new();
         for (event, is_alone) in &events {
             if *is_alone || !event.is_commit() {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_he_wants() {
+    fn waiters_are_answered_by_their_deadline() {
         let mut waiters = Waiters::default();
         waiters.add(waiter("long", JobType::Batch, 9));
         waiters.add(waiter("short", JobType::Batch, 1));

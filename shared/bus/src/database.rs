@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_contradicts_the_applier_for_long_is_another_one() {
+    fn a_database_that_keeps_contradicting_the_applier_is_another_one() {
         for own in [head(2, 1, 5), head(1, 1, 5), head(1, 3, 5), head(1, 2, 4)] {
             let mut scene = Scene::new();
             for secs in 0..3 {

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn each_listener_hears_its_level() {
+    fn each_listener_receives_its_level() {
         let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let subscriber = tracing_subscriber::registry().with(layer());

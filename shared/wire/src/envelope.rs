@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_more_or_less_is_forgiven() {
+    fn an_added_or_missing_field_is_tolerated() {
         let newer = NewerGreeting { text: "hello".into(), language: "en".into() };
         let bytes = rmp_serde::to_vec_named(&newer).unwrap();
         let read: Greeting = decode(Greeting::KIND, 1, &bytes).unwrap();

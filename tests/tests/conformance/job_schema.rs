@@ -6,7 +6,7 @@ use std::path::Path;
 use tests::job_schema::job_schema;
 
 #[test]
-fn the_kept_schema_is_that_of_the_types() {
+fn the_stored_schema_equals_that_of_the_types() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/job.schema.json");
     let text = format!("{}\n", serde_json::to_string_pretty(&job_schema()).unwrap());
     if std::env::var_os("UPDATE_SCHEMA").is_some() {

@@ -182,7 +182,7 @@ fn metas() -> impl Iterator<Item = &'static Meta> {
 }
 
 #[test]
-fn the_document_names_what_there_is() {
+fn the_page_documents_exactly_the_existing_metrics() {
     let stored = fs::read_to_string(path()).unwrap();
     let (before, rest) = stored.split_once(BEGIN).expect("the document has a marker before the tables");
     let (_, after) = rest.split_once(END).expect("the document has a marker after the tables");

@@ -27,7 +27,7 @@ use pages::Page;
 use sources::Source;
 
 #[test]
-fn arrows_point_down() {
+fn dependencies_point_down() {
     assert_tidy(
         manifests::forbidden_dependencies(&members()),
         "Services communicate by subjects and the state and never depend on each other, and shared crates depend only on \

@@ -111,7 +111,7 @@ fn is_test(path: &str) -> bool {
 }
 
 #[test]
-fn finds_what_a_kind_costs() {
+fn finds_files_that_name_a_kind() {
     let source = |path: &str, text: &str| Source::new(path.to_owned(), text.to_owned());
     let list = "macro_rules! each { ($then:ident $($first:tt)*) => { $then! {
         $($first)*

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn on_disk_only_the_tasks_user_may_enter() {
+    fn secrets_on_disk_can_be_entered_only_by_the_tasks_user() {
         let dir = tempfile::tempdir().unwrap();
         let task = OpenDir::open(dir.path()).unwrap();
         fs::create_dir(dir.path().join(SECRETS)).unwrap();

@@ -329,7 +329,7 @@ mod tests {
     proptest! {
         /// A file that was cut off, or in which a byte changed, is never taken for another valid one.
         #[test]
-        fn a_torn_file_is_noticed(
+        fn a_truncated_or_damaged_file_is_noticed(
             numbers in prop::collection::vec(any::<u32>(), 0..20), at in any::<prop::sample::Index>(),
         ) {
             let dir = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_heartbeat_is_tried_again_while_it_still_counts() {
+    fn a_failed_heartbeat_is_retried_within_the_remaining_time() {
         let at = telemetry::clock::monotonic();
         let last = Some(LastContact { at, ttl: secs(20) });
         assert_eq!(heartbeat_retry(None, at, 0.0), secs(1));

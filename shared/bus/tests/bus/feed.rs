@@ -350,7 +350,7 @@ async fn another_history_is_loaded() {
 }
 
 #[tokio::test]
-async fn a_mistaken_applier_is_not_believed() {
+async fn announcements_of_a_wrong_head_are_not_followed() {
     let feed = Feed::new().await;
     feed.commit_many(2);
     feed.publish_from(1).await;
@@ -391,7 +391,7 @@ async fn a_log_that_the_applier_does_not_write_is_found_until_it_does() {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_is_gone_back_to() {
+async fn a_replica_follows_a_log_that_went_back() {
     let feed = Feed::new().await;
     feed.commit_many(5);
     feed.publish_from(1).await;
@@ -495,7 +495,7 @@ async fn change_sets_that_cannot_be_applied_make_it_load() {
 }
 
 #[tokio::test]
-async fn nonsense_is_passed_over() {
+async fn invalid_messages_are_skipped() {
     let feed = Feed::new().await;
     let client = feed.scene.client().await;
     for subject in [Subject::Changes, Subject::Head] {

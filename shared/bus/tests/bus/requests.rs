@@ -75,7 +75,7 @@ async fn answer_all(bus: &Bus) -> JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn answers_to_those_who_are_gone_come_back() {
+async fn responses_to_ended_processes_are_reported_as_undelivered() {
     let scene = Scene::new().await;
     let (server, bus, client) = (scene.bus().await, scene.bus().await, scene.client().await);
     let mut requests = server.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_request_is_answered() {
 }
 
 #[tokio::test]
-async fn a_request_may_be_refused_or_find_nobody() {
+async fn a_request_may_be_refused_or_have_no_responder() {
     let scene = Scene::new().await;
     let bus = scene.bus().await;
     assert!(matches!(ask(&bus, WITHIN).await, Err(RequestError::NoResponders)));

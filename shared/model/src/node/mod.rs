@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owners_word_goes_before_the_cores_and_those_before_the_older_number() {
+    fn configured_compute_precedes_cores_and_cores_precede_the_legacy_number() {
         let topology =
             |override_total_mhz, cores| Topology { override_total_mhz, cores, ..Topology::default() };
         let mhz = |topology| spec(topology, 100).capacity().cpu_mhz;

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sick_driver_and_another_network_make_another_kind() {
+    fn an_unhealthy_driver_or_another_network_makes_another_kind() {
         let kind = kind_of(&spec(true, "default"));
         assert_ne!(kind_of(&spec(false, "default")), kind);
         assert_ne!(kind_of(&spec(true, "public")), kind);

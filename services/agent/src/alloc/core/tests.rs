@@ -91,7 +91,7 @@ fn stop(spec: &mut AllocSpec) {
 }
 
 #[test]
-fn tasks_start_and_end_in_the_order_of_their_lives() {
+fn tasks_start_and_end_in_the_order_of_their_lifecycles() {
     let mut scene = Scene::of(whole_life());
     assert_eq!(scene.may_start(), "", "nothing starts before the set-up is complete");
     scene.core.set_up(NOW);
@@ -118,7 +118,7 @@ fn tasks_start_and_end_in_the_order_of_their_lives() {
 }
 
 #[test]
-fn a_life_begins_anew_in_its_order_once_all_have_stopped() {
+fn a_restart_of_all_tasks_begins_when_all_have_stopped() {
     let mut scene = Scene::ready(whole_life());
     scene.runs("1-before");
     scene.runs("2-side");
@@ -177,7 +177,7 @@ fn the_groups_shutdown_delay_comes_before_the_first_kill() {
 }
 
 #[test]
-fn a_task_that_delays_hears_when_it_need_not_any_more() {
+fn a_task_in_its_shutdown_delay_is_told_when_the_delay_is_cancelled() {
     let mut scene = Scene::ready(spec());
     scene.runs("web");
     assert_eq!(scene.update(stop), "web");
@@ -227,7 +227,7 @@ fn an_allocation_that_is_stopped_before_it_starts_is_complete() {
 }
 
 #[test]
-fn health_is_told_with_its_reasons() {
+fn health_is_reported_with_its_reasons() {
     let mut spec = spec();
     Arc::make_mut(&mut spec.common).deployment_id = Some(DeploymentId::from_bytes([4; 16]));
     group(&mut spec).update = Some(model::job::UpdateStrategy {
@@ -258,7 +258,7 @@ fn health_is_told_with_its_reasons() {
 }
 
 #[test]
-fn a_restored_allocation_goes_on_where_it_was() {
+fn a_restored_allocation_continues() {
     let mut before = Scene::ready(whole_life());
     before.runs("1-before");
     before.runs("2-side");

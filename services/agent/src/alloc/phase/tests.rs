@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{dead, failed, pending, running, tasks};
 
 #[test]
-fn phases_follow_what_tasks_do() {
+fn phases_follow_the_states_of_tasks() {
     use Class as C;
     let group = |before, side, main, after, stop| {
         tasks([

@@ -98,7 +98,7 @@ async fn a_task_runs_writes_and_ends() {
 }
 
 #[tokio::test]
-async fn a_task_is_asked_to_end_and_then_made_to() {
+async fn a_task_gets_its_kill_signal_and_is_killed_after_the_timeout() {
     let scene = Scene::new();
     let polite = scene.script("trap 'exit 3' TERM; echo > ready; sleep 60 & wait").await;
     eventually("the task handles the signal", || scene.file("ready").exists()).await;
@@ -212,7 +212,7 @@ async fn unknown_executors_are_found_by_their_directories_and_ended() {
 }
 
 #[test]
-fn denied_users_and_groups_are_denied_whoever_names_them() {
+fn denied_users_and_groups_are_refused() {
     let ids = |text: &str| IdRanges::read(text).unwrap();
     let root = Account::for_tests("root", 0, 0, &[]);
     let member = Account::for_tests("ada", 1_000, 1_000, &[27, 998]);

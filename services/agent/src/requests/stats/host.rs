@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn two_looks_at_the_same_moment_find_nothing_to_do() {
+    fn two_readings_at_the_same_moment_show_no_usage() {
         let stats = cpus(&reading(1, 1, 1), &reading(1, 1, 1), |_| 2_000);
         assert_eq!((stats[0].idle_percent, stats[0].used_mhz), (100.0, 0.0));
     }

@@ -91,7 +91,7 @@ pub struct GetWork {
     pub secret: Secret,
     /// Index of the agent's work; index 0 requests all of it.
     pub since: WorkIndex,
-    /// The newest index that the agent has heard of. A tracker that has just taken over may be behind it, and its older
+    /// The newest index that the agent has received. A tracker that has just taken over may be behind it, and its older
     /// list would lack allocations that already run.
     pub seen: WorkIndex,
 }

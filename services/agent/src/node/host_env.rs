@@ -31,7 +31,7 @@ const CREDENTIALS: [&str; 17] = [
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GOOGLE_OAUTH_ACCESS_TOKEN",
 ];
-/// Variables that a service manager sets for the agent alone. A task that used them would speak for the agent.
+/// Variables that a service manager sets for the agent alone. A task that used them would act as the agent.
 const SERVICE_MANAGER_VARIABLES: [&str; 8] = [
     "CREDENTIALS_DIRECTORY",
     "INVOCATION_ID",

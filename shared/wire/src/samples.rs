@@ -506,7 +506,7 @@ mod tests {
     use crate::{broker, command, feed, files, metrics, node, refusal, stats, tasks};
 
     #[test]
-    fn every_message_comes_back_as_it_went_out() {
+    fn every_message_survives_encoding_and_decoding() {
         let tested: BTreeSet<&str> = samples().iter().map(|sample| sample.kind).collect();
         let kinds = [
             broker::KINDS,
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_finds_what_it_shares() {
+    fn an_allocation_finds_its_job_and_its_common_share() {
         let work = work_allocs();
         let (common, job) = work.shared(&work.allocs[0]).unwrap();
         assert_eq!((&*common.task_group, &*job.spec.id), ("app", "web"));

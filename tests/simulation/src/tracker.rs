@@ -165,7 +165,7 @@ impl TrackerProcess {
                         }
                     }
                     Some(_) => {
-                        let update = UpdateNodes { epoch, sign: NodeLiveness::Heard, nodes: vec![id] };
+                        let update = UpdateNodes { epoch, sign: NodeLiveness::Alive, nodes: vec![id] };
                         let purpose = Purpose::AnswerNode(from, id);
                         self.commands.send(Command::UpdateNodes(update), purpose, COMMAND_TIMEOUT, ctx);
                     }

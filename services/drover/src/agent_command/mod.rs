@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn settings_that_contradict_each_other_are_refused() {
         let error = |text: &str| read(text).map(|_| ()).unwrap_err().to_string();
         assert_eq!(error(""), "Must specify either server, client or dev mode for the agent.");
         assert_eq!(error("server { enabled = true }"), "Must specify data directory: data_dir = \"...\"");

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_exclude_each_other_are_told_in_known_words() {
+    fn flags_that_exclude_each_other_are_reported_in_nomads_words() {
         for (line, expected) in [
             ("job status -json -t x web", "Both json and template formatting are not allowed"),
             ("job plan -t x -json-output web", "Both -json-output and -t formatting are not allowed"),

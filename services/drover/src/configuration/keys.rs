@@ -478,7 +478,7 @@ const VAULT: &[Key] = &[
 /// Keys of `client.options` that are settings.
 pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.allowlist", "env.denylist"];
 
-/// What plugins need that are not built in.
+/// The feature that plugins need which are not built in.
 pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
 
 /// Keys of `client.options` that need [`Feature::SomeSettings`]. All other keys have no effect.

@@ -126,7 +126,7 @@ Error loading configuration from a.hcl: At 3:24: client.meta unexpected keys a: 
 }
 
 #[test]
-fn what_has_no_effect_says_why() {
+fn settings_without_effect_say_why() {
     let report = of_text(
         "server { bootstrap_expect = 3 }\ntls { http = false }\nconsul { address = \"x\" }\nclient { options { a = 1 } }\n",
     )
@@ -185,7 +185,7 @@ fn later_files_override_earlier_ones_key_by_key() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_hide_what_is_wrong_elsewhere() {
+fn an_unreadable_file_does_not_hide_faults_in_others() {
     let directory = tempfile::tempdir().unwrap();
     let good = directory.path().join("good.hcl");
     std::fs::write(&good, "foo = 1\n\nname = \"\n").unwrap();
@@ -260,7 +260,7 @@ fn keys_are_sorted_and_in_one_list_once() {
 
 /// When a feature is built, its keys become settings.
 #[test]
-fn what_keys_need_is_not_built() {
+fn keys_that_are_not_built_name_features_that_are_not_built() {
     fn check(keys: &[Key]) {
         for key in keys {
             if let Support::Without(feature) | Support::Off(feature) | Support::NotBuilt(feature) =

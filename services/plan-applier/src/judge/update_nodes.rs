@@ -31,7 +31,7 @@ impl Handler<UpdateNodes> for Work<'_> {
                 continue;
             };
             let to = match command.sign {
-                NodeLiveness::Heard => status_after_heartbeat(node),
+                NodeLiveness::Alive => status_after_heartbeat(node),
                 NodeLiveness::Missed => status_after_miss(node, self.at()),
             };
             transitions.entry((node.server().status, to)).or_default().push(id);

@@ -39,7 +39,7 @@ pub struct RegisterNode {
     pub epoch: Epoch,
     /// The node.
     pub id: NodeId,
-    /// What its agent reported.
+    /// The specification that its agent reported.
     pub spec: Arc<NodeSpec>,
 }
 
@@ -61,7 +61,7 @@ impl CommandBody for RegisterNode {
 pub struct UpdateNodes {
     /// The tracker's epoch.
     pub epoch: Epoch,
-    /// What was observed.
+    /// The observation: a heartbeat, or a missed one.
     pub sign: NodeLiveness,
     /// The nodes.
     pub nodes: Vec<NodeId>,
@@ -83,7 +83,8 @@ impl CommandBody for UpdateNodes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeLiveness {
     /// The node sent a heartbeat, and requests to be ready (N-3.3 to N-3.7).
-    Heard,
+    #[serde(rename = "Heard")]
+    Alive,
     /// Its heartbeat is overdue (N-4.7).
     Missed,
 }

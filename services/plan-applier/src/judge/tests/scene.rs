@@ -166,7 +166,7 @@ impl Scene {
     }
 
     pub(super) fn heard(&mut self, nodes: &[NodeId]) -> Done {
-        self.sign(NodeLiveness::Heard, nodes)
+        self.sign(NodeLiveness::Alive, nodes)
     }
 
     pub(super) fn missed(&mut self, nodes: &[NodeId]) -> Done {

@@ -132,7 +132,7 @@ impl Api {
             return Ok(self.replica.snapshot());
         }
         if self.contact.database().is_other() {
-            return Err(Error::failed(OTHER_DATABASE));
+            return Err(Error::unavailable(OTHER_DATABASE));
         }
         let head = async {
             loop {

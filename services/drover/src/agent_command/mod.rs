@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn prometheus_metrics_are_served_unless_a_file_says_otherwise() {
         let served = |telemetry: &str, is_dev: bool| {
-            let settings = loaded(&format!("server {{ enabled = true }}\n{telemetry}"));
+            let settings = loaded(&format!("data_dir = \"/d\"\nserver {{ enabled = true }}\n{telemetry}"));
             super::setup(&settings, Some("/d".into()), is_dev)
                 .unwrap()
                 .servers

@@ -59,7 +59,7 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let servers =
         Some(Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler });
     let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false, is_dev: true };
-    cluster::run(process, setup).await
+    Box::pin(cluster::run(process, setup)).await
 }
 
 /// The arguments of an agent for one developer's machine. Its tasks stop with it. It hardly removes ended allocations for

@@ -106,7 +106,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
                 for setting in without_server {
                     tracing::info!(setting, "a setting of servers has no effect: this agent runs none");
                 }
-                let ended = cluster::run(process, setup).await;
+                let ended = Box::pin(cluster::run(process, setup)).await;
                 drop(temporary);
                 ended
             })

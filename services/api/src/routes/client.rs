@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
 use api_types::Time;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use model::Text;
 use model::text::quoted;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use wire::tasks::{RestartTasks, SignalTasks};
 use super::Request;
 use crate::Api;
 use crate::agent_client::{AllocAgent, Source, StreamReader, check_path};
-use crate::http::{Body, BodyStream, Error, Framing, Query, Response, decode};
+use crate::http::{Body, BodyStream, Error, Framing, Query, Response, SlotKind, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Content type of files whose type is unknown.
@@ -45,24 +45,68 @@ impl<'a> AllocFileInfo<'a> {
     }
 }
 
-/// Lists a directory.
+/// Lists a directory. Tasks may make as many files as they like, so the list is sent as the agent sends it.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
     check_path(path)?;
-    let mut entries: Vec<FileInfo> = Vec::new();
-    loop {
-        let after = entries.last().map(|last| last.name.clone());
-        let message = ListFiles { alloc: agent.alloc(), path: path.into(), after };
-        let FileList { files, more } = agent.request(&message).await?;
-        let is_last = !more || files.is_empty();
-        entries.extend(files);
-        if is_last {
-            break;
-        }
+    let mut listing = Listing { agent, path: path.into(), after: None };
+    let first = listing.next().await?;
+    let mut json = b"[".to_vec();
+    write_entries(&mut json, &first.files, false);
+    if !listing.continues_after(&first) {
+        json.push(b']');
+        return Ok(Response::ok(Body::Json(json)));
     }
-    let entries: Vec<_> = entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
-    Ok(Response::json(&entries))
+    let slot = api.slots.take(SlotKind::FileStream)?;
+    let begin = stream::iter([Ok(Bytes::from(json))]);
+    let more = stream::unfold(Some((listing, slot)), |state| async move {
+        let (mut listing, slot) = state?;
+        let page = match listing.next().await {
+            Ok(page) => page,
+            Err(error) => return Some((Err(std::io::Error::other(error.text)), None)),
+        };
+        let mut json = Vec::new();
+        write_entries(&mut json, &page.files, true);
+        if listing.continues_after(&page) {
+            return Some((Ok(Bytes::from(json)), Some((listing, slot))));
+        }
+        json.push(b']');
+        Some((Ok(Bytes::from(json)), None))
+    });
+    Ok(Response::ok(Body::JsonStream(begin.chain(more).boxed_local())))
+}
+
+/// A directory that is being listed, page by page.
+struct Listing {
+    agent: AllocAgent,
+    path: Text,
+    /// Name of the last entry so far.
+    after: Option<Text>,
+}
+
+impl Listing {
+    async fn next(&self) -> Result<FileList, Error> {
+        let (path, after) = (self.path.clone(), self.after.clone());
+        self.agent.request(&ListFiles { alloc: self.agent.alloc(), path, after }).await
+    }
+
+    /// Moves behind a page. Returns whether there is another one.
+    fn continues_after(&mut self, page: &FileList) -> bool {
+        self.after = page.files.last().map(|last| last.name.clone());
+        page.more && self.after.is_some()
+    }
+}
+
+/// Writes entries as JSON, separated by commas. `is_further` tells whether others are written already.
+fn write_entries(json: &mut Vec<u8>, entries: &[FileInfo], is_further: bool) {
+    for (position, info) in entries.iter().enumerate() {
+        if is_further || position > 0 {
+            json.push(b',');
+        }
+        let entry = AllocFileInfo::new(info, "");
+        serde_json::to_writer(&mut *json, &entry).expect("plain data always serializes to JSON");
+    }
 }
 
 /// Describes a file.
@@ -95,7 +139,7 @@ pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Response, Error>
     }
     let content_type = safe_content_type(info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE)).to_owned();
     let source = Source::File { path: path.into(), from: Origin::Start(0) };
-    let pieces = StreamReader::start(agent, source, false, Framing::Plain, api.stop.clone()).await?;
+    let pieces = StreamReader::start(api, agent, source, false, Framing::Plain).await?;
     Ok(Response::ok(Body::OtherStream { content_type, pieces }))
 }
 
@@ -126,7 +170,7 @@ pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Response, Er
     }
     // The stream is cut at the client's limit. Data is read only as the client takes it.
     let source = Source::File { path: path.into(), from: Origin::Start(offset) };
-    let pieces = StreamReader::start(agent, source, false, Framing::Plain, api.stop.clone()).await?;
+    let pieces = StreamReader::start(api, agent, source, false, Framing::Plain).await?;
     let limited = pieces
         .map_ok(move |piece: Bytes| {
             let taken = piece.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
@@ -165,7 +209,7 @@ pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Response, Err
         return Err(is_directory(path));
     }
     let source = Source::File { path: path.into(), from };
-    framed(StreamReader::start(agent, source, follow, Framing::Frames, api.stop.clone()).await?)
+    framed(StreamReader::start(api, agent, source, follow, Framing::Frames).await?)
 }
 
 fn framed(pieces: BodyStream) -> Result<Response, Error> {
@@ -206,12 +250,11 @@ pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Response, Error
     };
     let (follow, plain) = (follow(query, false)?, query.flag("plain", false)?);
     let source = Source::Logs { task, stream, from: LogPosition::Origin(origin(query)?) };
-    let stop = api.stop.clone();
     if plain {
-        let pieces = StreamReader::start(agent, source, follow, Framing::Plain, stop).await?;
+        let pieces = StreamReader::start(api, agent, source, follow, Framing::Plain).await?;
         return Ok(Response::ok(Body::OtherStream { content_type: "text/plain".to_owned(), pieces }));
     }
-    framed(StreamReader::start(agent, source, follow, Framing::Frames, stop).await?)
+    framed(StreamReader::start(api, agent, source, follow, Framing::Frames).await?)
 }
 
 /// Body of a restart.
@@ -249,6 +292,7 @@ pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Response, Er
         task: task_name(body.task_name),
         all: body.all_tasks.unwrap_or_default(),
     };
+    let _slot = api.slots.take(SlotKind::TaskCommand)?;
     agent.send_task_command(&command).await?;
     Ok(Response::json(&TaskCommandDone { index: 0 }))
 }
@@ -260,6 +304,7 @@ pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Response, Err
         .map_err(|error| Error::bad_request(format!("Failed to decode body: {}", error.text)))?;
     let signal = body.signal.unwrap_or_default().into();
     let command = SignalTasks { alloc: agent.alloc(), task: task_name(body.task), signal };
+    let _slot = api.slots.take(SlotKind::TaskCommand)?;
     agent.send_task_command(&command).await?;
     Ok(Response::json(&TaskCommandDone { index: 0 }))
 }

@@ -7,7 +7,7 @@ use state::{State, Table};
 
 use super::Request;
 use crate::Api;
-use crate::http::{Body, Error, Response, Watched, ordered, piece};
+use crate::http::{Body, Effort, Error, Response, Watched, ordered, piece};
 
 /// Algorithm of all signatures.
 const ALGORITHM: &str = "RS256";
@@ -90,9 +90,9 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
             let id = key.id.to_string();
             from.is_some_and(|from| if reverse { *id > *from } else { *id < *from })
         });
-        piece(keys, limit, |_| true, |key| key.id.to_string(), |key| meta(key))
+        piece(keys, limit, |_| Ok(true), |key| key.id.to_string(), |key| meta(key))
     };
-    api.list(query, Watched::table(Table::RootKeys), page, make).await
+    api.list(query, Watched::table(Table::RootKeys), page, Effort::Cheap, make).await
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {

@@ -8,7 +8,7 @@ use wire::command::{Command, DeleteNamespace, SetNamespace};
 
 use super::Request;
 use crate::Api;
-use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
+use crate::http::{Body, Effort, Error, Response, Watched, decode, ordered, piece};
 use crate::shapes;
 
 /// Maximum length of a name and of a description, in characters.
@@ -30,10 +30,10 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
                     },
                 )
             });
-        piece(namespaces, limit, |_| true, |one| one.name.to_string(), |one| shapes::namespace(one))
+        piece(namespaces, limit, |_| Ok(true), |one| one.name.to_string(), |one| shapes::namespace(one))
     };
     let watched = Watched::prefix(Table::Namespaces, query.text("prefix"));
-    api.list(query, watched, page, make).await
+    api.list(query, watched, page, Effort::Cheap, make).await
 }
 
 /// Reads a namespace.

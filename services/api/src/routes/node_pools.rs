@@ -12,7 +12,7 @@ use super::{Request, jobs, nodes};
 use crate::Api;
 use crate::built_in_pools::is_built_in_pool;
 use crate::filter::matches_filter;
-use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
+use crate::http::{Body, Effort, Error, Response, Watched, decode, ordered, piece};
 use crate::shapes;
 
 /// Maximum length of a name and of a description, in characters.
@@ -22,7 +22,8 @@ const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Lists node pools by name.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let filter = query.filter::<api_types::NodePool>()?;
+    let filter = query.filter::<api_types::NodePool>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let page = query.page()?;
     let (prefix, reverse) = (query.text("prefix").to_owned(), page.reverse);
     let make = move |state: &State, from: Option<&str>, limit: usize| {
@@ -34,7 +35,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
         piece(pools, limit, wanted, |pool| pool.name.to_string(), |pool| shapes::pool(pool))
     };
     let watched = Watched::prefix(Table::NodePools, query.text("prefix"));
-    api.list(query, watched, page, make).await
+    api.list(query, watched, page, effort, make).await
 }
 
 /// Reads a node pool.

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use model::change::{Cause, Change};
-use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
+use model::change::{Cause, Change, ChangeSet};
+use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Text};
 use serde::Serialize;
-use serde_json::{Value, json};
 use state::SingleSet;
 
 use super::topics::Topics;
@@ -33,32 +32,61 @@ pub(super) struct Event {
     pub(super) namespace: String,
     pub(super) filter_keys: Option<Vec<String>>,
     pub(super) index: Index,
-    pub(super) payload: Value,
+    pub(super) payload: Payload,
 }
 
-/// The events of a change set that match `topics`, in the order of the changes, one for each object.
-pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
-    let kind = kind(step.set.cause);
-    let mut builder = EventBuilder { step, topics, events: Vec::new(), added: BTreeSet::new() };
-    for change in &step.set.changes {
+/// The whole object of an event.
+#[derive(Debug, Serialize)]
+#[serde(untagged, rename_all_fields = "PascalCase")]
+pub(super) enum Payload {
+    Job { job: Box<api_types::Job>, deleted: bool },
+    Evaluation { evaluation: Box<api_types::Evaluation> },
+    Deployment { deployment: Box<api_types::Deployment> },
+    Allocation { allocation: Box<api_types::Allocation>, timeout: bool, timeout_reason: &'static str },
+    Node { node: Box<api_types::Node> },
+    NodePool { node_pool: Box<api_types::NodePool> },
+}
+
+/// An object that a change set changed, and the type of its event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ChangedObject {
+    kind: &'static str,
+    object: ObjectKey,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum ObjectKey {
+    Job(JobKey),
+    Eval(EvalId),
+    Deployment(DeploymentId),
+    Node(NodeId),
+    Alloc(AllocId),
+    NodePool(Text),
+}
+
+/// The objects that a change set changed, in the order of the changes, each once.
+pub(super) fn changed_objects(set: &ChangeSet) -> Vec<ChangedObject> {
+    let kind = kind(set.cause);
+    let mut changed = ChangedObjects::default();
+    for change in &set.changes {
         match change {
-            Change::Job(job) => builder.job(kind, &job.key()),
-            Change::JobFields(fields) => builder.job(kind, &fields.key.job),
-            Change::JobDeleted(key) => builder.job(kind, key),
-            Change::Eval(eval) => builder.evals(kind, [eval.id]),
-            Change::EvalOutcome(eval) => builder.evals(EVALUATION_UPDATED, [eval.id]),
-            Change::EvalsChanged(changed) => builder.evals(kind, changed.ids.iter().copied()),
-            Change::Deployment(deployment) => builder.deployments(kind, [deployment.id]),
-            Change::DeploymentFields(fields) => builder.deployments(kind, [fields.id]),
-            Change::Node(node) => builder.nodes(kind, [node.id]),
-            Change::NodeServerSide { id, .. } => builder.nodes(kind, [*id]),
-            Change::NodesChanged(changed) => builder.nodes(kind, changed.ids.iter().copied()),
-            Change::NodesDeleted(ids) => builder.nodes(kind, ids.iter().copied()),
-            Change::AllocsPlaced(placed) => builder.allocs(kind, placed.ids.0.iter().copied()),
-            Change::AllocsChanged(changed) => builder.allocs(kind, changed.ids.0.iter().copied()),
-            Change::Alloc(alloc) => builder.allocs(kind, [alloc.id]),
-            Change::NodePool(pool) => builder.node_pool(kind, &pool.name),
-            Change::NodePoolDeleted(name) => builder.node_pool(kind, name),
+            Change::Job(job) => changed.job(kind, &job.key()),
+            Change::JobFields(fields) => changed.job(kind, &fields.key.job),
+            Change::JobDeleted(key) => changed.job(kind, key),
+            Change::Eval(eval) => changed.evals(kind, [eval.id]),
+            Change::EvalOutcome(eval) => changed.evals(EVALUATION_UPDATED, [eval.id]),
+            Change::EvalsChanged(all) => changed.evals(kind, all.ids.iter().copied()),
+            Change::Deployment(deployment) => changed.deployments(kind, [deployment.id]),
+            Change::DeploymentFields(fields) => changed.deployments(kind, [fields.id]),
+            Change::Node(node) => changed.nodes(kind, [node.id]),
+            Change::NodeServerSide { id, .. } => changed.nodes(kind, [*id]),
+            Change::NodesChanged(all) => changed.nodes(kind, all.ids.iter().copied()),
+            Change::NodesDeleted(ids) => changed.nodes(kind, ids.iter().copied()),
+            Change::AllocsPlaced(placed) => changed.allocs(kind, placed.ids.0.iter().copied()),
+            Change::AllocsChanged(all) => changed.allocs(kind, all.ids.0.iter().copied()),
+            Change::Alloc(alloc) => changed.allocs(kind, [alloc.id]),
+            Change::NodePool(pool) => changed.node_pool(kind, &pool.name),
+            Change::NodePoolDeleted(name) => changed.node_pool(kind, name),
             // There are no events for job sources, for deleted garbage, and for internal objects.
             Change::JobVersionsDeleted(_)
             | Change::JobSubmission(_)
@@ -84,7 +112,7 @@ pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
             | Change::UnblockedForgotten(_) => {}
         }
     }
-    builder.events
+    changed.list
 }
 
 /// Event type of a kind of write.
@@ -110,107 +138,129 @@ fn kind(cause: Cause) -> &'static str {
     }
 }
 
-struct EventBuilder<'a> {
-    step: &'a SingleSet,
-    topics: &'a Topics,
-    events: Vec<Event>,
-    added: BTreeSet<(&'static str, String)>,
+#[derive(Default)]
+struct ChangedObjects {
+    list: Vec<ChangedObject>,
+    known: BTreeSet<ObjectKey>,
 }
 
-impl EventBuilder<'_> {
-    /// Adds an event with the result of `payload`, if the event matches and the object has none yet.
-    fn add(
-        &mut self,
-        (topic, kind): (&'static str, &'static str),
-        key: String,
-        namespace: &str,
-        filter_keys: Option<Vec<String>>,
-        payload: impl FnOnce() -> Value,
-    ) {
-        let is_wanted = self.topics.wants(topic, &key, filter_keys.as_deref().unwrap_or_default(), namespace);
-        if !is_wanted || !self.added.insert((topic, key.clone())) {
-            return;
+impl ChangedObjects {
+    fn add(&mut self, kind: &'static str, objects: impl IntoIterator<Item = ObjectKey>) {
+        for object in objects {
+            if self.known.insert(object.clone()) {
+                self.list.push(ChangedObject { kind, object });
+            }
         }
-        let (namespace, index) = (namespace.to_owned(), self.step.set.index);
-        self.events.push(Event { topic, kind, key, namespace, filter_keys, index, payload: payload() });
     }
 
     fn job(&mut self, kind: &'static str, key: &JobKey) {
-        let (before, after) = (self.step.before.job(key), self.step.after.job(key));
-        let Some(job) = after.or(before).cloned() else { return };
-        let is_deleted = after.is_none();
-        self.add(
-            (JOB, kind),
-            key.id.to_string(),
-            &key.namespace,
-            None,
-            || json!({ "Job": job.to_api(), "Deleted": is_deleted }),
-        );
+        self.add(kind, [ObjectKey::Job(key.clone())]);
     }
 
     fn evals(&mut self, kind: &'static str, ids: impl IntoIterator<Item = EvalId>) {
-        if !self.topics.has(EVALUATION) {
-            return;
-        }
-        for id in ids {
-            let Some(eval) = self.step.after.eval(id).cloned() else { continue };
-            let filter_keys = filter_keys_of(&eval.job, eval.deployment_id);
-            self.add(
-                (EVALUATION, kind),
-                id.to_string(),
-                &eval.job.namespace,
-                Some(filter_keys),
-                || json!({ "Evaluation": eval.to_api() }),
-            );
-        }
+        self.add(kind, ids.into_iter().map(ObjectKey::Eval));
     }
 
     fn deployments(&mut self, kind: &'static str, ids: impl IntoIterator<Item = DeploymentId>) {
-        for id in ids {
-            let Some(deployment) = self.step.after.deployment(id).cloned() else { continue };
-            let job = &deployment.job.job;
-            let filter_keys = Some(vec![job.id.to_string()]);
-            self.add(
-                (DEPLOYMENT, kind),
-                id.to_string(),
-                &job.namespace,
-                filter_keys,
-                || json!({ "Deployment": deployment.to_api() }),
-            );
-        }
-    }
-
-    fn allocs(&mut self, kind: &'static str, ids: impl IntoIterator<Item = AllocId>) {
-        if !self.topics.has(ALLOCATION) {
-            return;
-        }
-        let after = std::sync::Arc::clone(&self.step.after);
-        for id in ids {
-            let Some(alloc) = after.alloc(id) else { continue };
-            let job = alloc.job_key();
-            let filter_keys = Some(filter_keys_of(job, alloc.deployment_id()));
-            self.add((ALLOCATION, kind), id.to_string(), &job.namespace, filter_keys, || {
-                let alloc = api_types::Allocation { job: None, ..shapes::alloc(alloc) };
-                json!({ "Allocation": alloc, "Timeout": false, "TimeoutReason": "" })
-            });
-        }
+        self.add(kind, ids.into_iter().map(ObjectKey::Deployment));
     }
 
     fn nodes(&mut self, kind: &'static str, ids: impl IntoIterator<Item = NodeId>) {
-        if !self.topics.has(NODE) {
-            return;
-        }
-        let step = self.step;
-        for id in ids {
-            let Some(node) = step.after.node(id).or_else(|| step.before.node(id)) else { continue };
-            self.add((NODE, kind), id.to_string(), "", None, || json!({ "Node": node.node().to_api() }));
-        }
+        self.add(kind, ids.into_iter().map(ObjectKey::Node));
     }
 
-    fn node_pool(&mut self, kind: &'static str, name: &str) {
-        let step = self.step;
-        let Some(pool) = step.after.node_pool(name).or_else(|| step.before.node_pool(name)) else { return };
-        self.add((NODE_POOL, kind), name.to_owned(), "", None, || json!({ "NodePool": shapes::pool(pool) }));
+    fn allocs(&mut self, kind: &'static str, ids: impl IntoIterator<Item = AllocId>) {
+        self.add(kind, ids.into_iter().map(ObjectKey::Alloc));
+    }
+
+    fn node_pool(&mut self, kind: &'static str, name: &Text) {
+        self.add(kind, [ObjectKey::NodePool(name.clone())]);
+    }
+}
+
+impl ObjectKey {
+    fn topic(&self) -> &'static str {
+        match self {
+            Self::Job(_) => JOB,
+            Self::Eval(_) => EVALUATION,
+            Self::Deployment(_) => DEPLOYMENT,
+            Self::Node(_) => NODE,
+            Self::Alloc(_) => ALLOCATION,
+            Self::NodePool(_) => NODE_POOL,
+        }
+    }
+}
+
+/// The event of an object that a change set changed; `None` if it does not match, or there is no such object.
+pub(super) fn event(step: &SingleSet, topics: &Topics, changed: &ChangedObject) -> Option<Event> {
+    let (kind, object) = (changed.kind, &changed.object);
+    let topic = object.topic();
+    if !topics.has(topic) {
+        return None;
+    }
+    let builder = EventBuilder { topics, topic, kind, index: step.set.index };
+    let (before, after) = (&step.before, &step.after);
+    match object {
+        ObjectKey::Job(key) => {
+            let now = after.job(key);
+            let (job, deleted) = (now.or_else(|| before.job(key))?, now.is_none());
+            let payload = || Payload::Job { job: job.to_api().into(), deleted };
+            builder.event(key.id.to_string(), &key.namespace, None, payload)
+        }
+        ObjectKey::Eval(id) => {
+            let eval = after.eval(*id)?;
+            let filter_keys = filter_keys_of(&eval.job, eval.deployment_id);
+            let payload = || Payload::Evaluation { evaluation: eval.to_api().into() };
+            builder.event(id.to_string(), &eval.job.namespace, Some(filter_keys), payload)
+        }
+        ObjectKey::Deployment(id) => {
+            let deployment = after.deployment(*id)?;
+            let job = &deployment.job.job;
+            let payload = || Payload::Deployment { deployment: deployment.to_api().into() };
+            builder.event(id.to_string(), &job.namespace, Some(vec![job.id.to_string()]), payload)
+        }
+        ObjectKey::Node(id) => {
+            let node = after.node(*id).or_else(|| before.node(*id))?;
+            let payload = || Payload::Node { node: node.node().to_api().into() };
+            builder.event(id.to_string(), "", None, payload)
+        }
+        ObjectKey::Alloc(id) => {
+            let alloc = after.alloc(*id)?;
+            let filter_keys = filter_keys_of(alloc.job_key(), alloc.deployment_id());
+            let payload = || {
+                let allocation = api_types::Allocation { job: None, ..shapes::alloc(alloc) };
+                Payload::Allocation { allocation: allocation.into(), timeout: false, timeout_reason: "" }
+            };
+            builder.event(id.to_string(), &alloc.job_key().namespace, Some(filter_keys), payload)
+        }
+        ObjectKey::NodePool(name) => {
+            let pool = after.node_pool(name).or_else(|| before.node_pool(name))?;
+            let payload = || Payload::NodePool { node_pool: shapes::pool(pool).into() };
+            builder.event(name.to_string(), "", None, payload)
+        }
+    }
+}
+
+struct EventBuilder<'a> {
+    topics: &'a Topics,
+    topic: &'static str,
+    kind: &'static str,
+    index: Index,
+}
+
+impl EventBuilder<'_> {
+    /// The event with the result of `payload`, if it matches.
+    fn event(
+        self,
+        key: String,
+        namespace: &str,
+        filter_keys: Option<Vec<String>>,
+        payload: impl FnOnce() -> Payload,
+    ) -> Option<Event> {
+        let Self { topics, topic, kind, index } = self;
+        let is_wanted = topics.wants(topic, &key, filter_keys.as_deref().unwrap_or_default(), namespace);
+        let namespace = namespace.to_owned();
+        is_wanted.then(|| Event { topic, kind, key, namespace, filter_keys, index, payload: payload() })
     }
 }
 

@@ -47,6 +47,11 @@ impl TaskGroups {
         Ok(self.unpacked.get_or_init(|| groups))
     }
 
+    /// Length of the encoded form in bytes; 0 if the list was created or changed in this process.
+    pub fn encoded_bytes(&self) -> usize {
+        self.packed.as_deref().map_or(0, <[u8]>::len)
+    }
+
     /// Whether the list is empty, without decoding it. An empty list is never stored encoded.
     fn is_known_empty(&self) -> bool {
         self.unpacked.get().is_some_and(Vec::is_empty)

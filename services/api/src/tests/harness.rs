@@ -92,7 +92,8 @@ impl Harness {
             leader_timeout: Duration::from_millis(500),
             request_bytes_max: 64 << 10,
             request_objects_max: 100,
-            ..Limits::default()
+            request_values_max: 10_000,
+            ..server.limits
         };
         let url = format!("http://{}", server.addr());
         let stop = CancellationToken::new();

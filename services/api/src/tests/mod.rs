@@ -7,6 +7,7 @@ mod evaluations;
 mod files;
 mod fuzz;
 mod harness;
+mod hostile;
 mod keyring;
 mod reads;
 mod stats;

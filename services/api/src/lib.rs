@@ -10,10 +10,11 @@
 
 mod admission;
 mod agent_client;
-mod built_in_pools;
 mod cluster_metrics;
 mod events;
 mod filter;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod http;
 mod outage;
 mod regexp;
@@ -35,15 +36,16 @@ use std::time::Duration;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
-use bus::{Bus, CommandError, Contact};
+use bus::{Bus, Contact};
 use model::job::JobType;
 use model::{NodeId, ProcessId};
 use socket2::SockRef;
 use state::Replica;
 use telemetry::metrics::catalogue::{AGENT_HTTP_CONNECTIONS, API_CONNECTIONS};
 use tokio::net::TcpSocket;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Command, Done};
+use wire::command::{Command, CommandError, Done};
 use wire::{Refusal, RefusalKind};
 
 use self::cluster_metrics::Metrics;
@@ -140,38 +142,11 @@ impl Server {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let Self { limits, args, listener, addr, colocated } = self;
-        let (head_client, head_requests) = head_client(bus.clone());
-        let head_task = tokio::spawn(head_requests);
-        let recent_changes = Arc::<RecentChanges>::default();
-        let recent_task = tokio::spawn(Arc::clone(&recent_changes).follow(Arc::clone(&replica)));
-        let metrics = Arc::new(Metrics::new(args.published_metrics()));
-        let metrics_task = tokio::spawn(Arc::clone(&metrics).collect(bus.clone(), Arc::clone(&replica)));
         let cores = || available_parallelism().map_or(1, usize::from);
         let workers = args.http_workers.unwrap_or_else(cores).clamp(1, WORKERS_MAX);
-        let response_memory = Memory::new(RESPONSE_MEMORY_MAX);
-        let api = Data::new(Api {
-            limits,
-            rules: args.rules(),
-            origins: Origins::new(&args.http_allowed_hosts, &args.http_allowed_origins, addr),
-            background: Arc::default(),
-            slots: Slots::default(),
-            request_memory: Memory::new(REQUEST_MEMORY_MAX),
-            head_client,
-            response_cache: Arc::new(ResponseCache::new(response_memory.clone())),
-            response_memory,
-            recent_changes,
-            metrics,
-            spans: Spans::default(),
-            failure_log: FailureLog::default(),
-            bus,
-            replica,
-            contact,
-            process,
-            addr,
-            colocated,
-            args,
-            stop: stop.clone(),
-        });
+        let parts =
+            Parts { limits, args, addr, colocated, bus, replica, contact, process, stop: stop.clone() };
+        let (api, tasks) = parts.start();
         let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(serve::serve));
         let server = HttpServer::new(app)
             .workers(workers)
@@ -195,10 +170,61 @@ impl Server {
         };
         let serving = async { tokio::join!(server, stopping).0 };
         let served = until_deadline(serving, &stop, SHUTDOWN_MAX).await;
-        head_task.abort();
-        recent_task.abort();
-        metrics_task.abort();
+        tasks.iter().for_each(JoinHandle::abort);
         served.context("the HTTP server failed")
+    }
+}
+
+/// What the context of requests is made of.
+struct Parts {
+    limits: Limits,
+    args: Args,
+    addr: SocketAddr,
+    colocated: Colocated,
+    bus: Bus,
+    replica: Arc<Replica>,
+    contact: Contact,
+    process: ProcessId,
+    stop: CancellationToken,
+}
+
+impl Parts {
+    /// Makes the context, and starts the tasks that it depends on.
+    fn start(self) -> (Data<Api>, [JoinHandle<()>; 3]) {
+        let Self { limits, args, addr, colocated, bus, replica, contact, process, stop } = self;
+        let (head_client, head_requests) = head_client(bus.clone());
+        let recent_changes = Arc::<RecentChanges>::default();
+        let metrics = Arc::new(Metrics::new(args.published_metrics()));
+        let tasks = [
+            tokio::spawn(head_requests),
+            tokio::spawn(Arc::clone(&recent_changes).follow(Arc::clone(&replica))),
+            tokio::spawn(Arc::clone(&metrics).collect(bus.clone(), Arc::clone(&replica))),
+        ];
+        let response_memory = Memory::new(RESPONSE_MEMORY_MAX);
+        let api = Data::new(Api {
+            limits,
+            rules: args.rules(),
+            origins: Origins::new(&args.http_allowed_hosts, &args.http_allowed_origins, addr),
+            background: Arc::default(),
+            slots: Slots::default(),
+            request_memory: Memory::new(REQUEST_MEMORY_MAX),
+            head_client,
+            response_cache: Arc::new(ResponseCache::new(response_memory.clone())),
+            response_memory,
+            recent_changes,
+            metrics,
+            spans: Spans::default(),
+            failure_log: FailureLog::default(),
+            bus,
+            replica,
+            contact,
+            process,
+            addr,
+            colocated,
+            args,
+            stop,
+        });
+        (api, tasks)
     }
 }
 

@@ -15,16 +15,16 @@ const GC_PERCENT_MAX: f64 = 99.0;
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) telemetry: telemetry::Args,
-    #[command(flatten)]
-    health: health::Args,
-    /// The directory for the cluster's files.
+    /// The directory for the files of the cluster.
     #[arg(long, env = "DROVER_DATA_DIR", default_value = ".drover")]
     data_dir: PathBuf,
     /// Keep all files in a temporary directory, and delete it when the process ends.
     #[arg(long)]
     ephemeral: bool,
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    health: health::Args,
     #[command(flatten)]
     api: api::Args,
     #[command(flatten)]

@@ -6,8 +6,11 @@ mod allocator;
 mod args;
 mod cli;
 mod cluster;
+mod command;
 mod configuration;
 mod dev;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod health;
 mod log;
 mod notify;
@@ -21,7 +24,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+pub use crate::allocator::Allocator;
 use crate::args::{Cli, Command};
+use crate::cli::{completion, man};
+use crate::command::Run as _;
 use crate::health::Parts;
 
 /// Runs the command that the process's arguments name.
@@ -38,101 +44,14 @@ pub fn main() -> ExitCode {
     });
     match parsed {
         Ok(cli) => run(cli.command),
-        Err(error) => cli::usage::explain(&error, &arguments),
+        Err(error) => cli::usage::explain(error, &arguments),
     }
 }
 
 fn run(command: Command) -> ExitCode {
-    use cli::{
-        agent_info, agent_monitor, alloc, completion, config, deployment, eval, fmt, job, man, node, server,
-        status, system,
-    };
     match command {
-        Command::Job { command: job::Command::Run(args) } | Command::Run(args) => {
-            cli::run(args.api.clone(), |session| job::run::run(session, args))
-        }
-        Command::Job { command: job::Command::Init(args) } | Command::Init(args) => {
-            cli::run_here(&args.api, |output| job::init::run(output, &args))
-        }
-        Command::Job { command: job::Command::Plan(args) } | Command::Plan(args) => {
-            cli::run(args.api.clone(), |session| job::plan::run(session, args))
-        }
-        Command::Job { command: job::Command::Validate(args) } | Command::Validate(args) => {
-            cli::run(args.api.clone(), |session| job::validate::run(session, args))
-        }
-        Command::Fmt(args) => cli::run_here(&args.api, |output| fmt::run(output, &args)),
-        Command::Job { command: job::Command::Stop(args) } | Command::Stop(args) => {
-            cli::run(args.api.clone(), |session| job::stop::run(session, args))
-        }
-        Command::Job { command: job::Command::Restart(args) } => {
-            cli::run(args.api.clone(), |session| job::restart::run(session, args))
-        }
-        Command::Job { command: job::Command::Eval(args) } => {
-            cli::run(args.api.clone(), |session| job::eval::run(session, args))
-        }
-        Command::Job { command: job::Command::Status(args) } => {
-            cli::run(args.api.clone(), |session| job::status::run(session, args))
-        }
-        Command::Job { command: job::Command::Allocs(args) } => {
-            cli::run(args.api.clone(), |session| job::allocs::run(session, args))
-        }
-        Command::Job { command: job::Command::History(args) } => {
-            cli::run(args.api.clone(), |session| job::history::run(session, args))
-        }
-        Command::Job { command: job::Command::Inspect(args) } | Command::Inspect(args) => {
-            cli::run(args.api.clone(), |session| job::inspect::run(session, args))
-        }
-        Command::Status(args) => cli::run(args.api.clone(), |session| status::run(session, args)),
-        Command::Alloc { command: alloc::Command::Status(args) } | Command::AllocStatus(args) => {
-            cli::run(args.api.clone(), |session| alloc::status::run(session, args))
-        }
-        Command::Alloc { command: alloc::Command::Logs(args) } | Command::Logs(args) => {
-            cli::run(args.api.clone(), |session| alloc::logs::run(session, args))
-        }
-        Command::Alloc { command: alloc::Command::Fs(args) } | Command::Fs(args) => {
-            cli::run(args.api.clone(), |session| alloc::fs::run(session, args))
-        }
-        Command::Alloc { command: alloc::Command::Stop(args) } => {
-            cli::run(args.api.clone(), |session| alloc::stop::run(session, args))
-        }
-        Command::Alloc { command: alloc::Command::Restart(args) } => {
-            cli::run(args.api.clone(), |session| alloc::restart::run(session, args))
-        }
-        Command::Alloc { command: alloc::Command::Signal(args) } => {
-            cli::run(args.api.clone(), |session| alloc::signal::run(session, args))
-        }
-        Command::Eval { command: eval::Command::List(args) } => {
-            cli::run(args.api.clone(), |session| eval::list::run(session, args))
-        }
-        Command::Eval { command: eval::Command::Status(args) } | Command::EvalStatus(args) => {
-            cli::run(args.api.clone(), |session| eval::status::run(session, args))
-        }
-        Command::Node { command: node::Command::Status(args) } | Command::NodeStatus(args) => {
-            cli::run(args.api.clone(), |session| node::run(session, args))
-        }
-        Command::Node { command: node::Command::Eligibility(args) } => {
-            cli::run(args.api.clone(), |session| node::set_eligibility(session, args))
-        }
-        Command::Deployment { command: deployment::Command::List(args) } => {
-            cli::run(args.api.clone(), |session| deployment::list::run(session, args))
-        }
-        Command::Deployment { command: deployment::Command::Status(args) } => {
-            cli::run(args.api.clone(), |session| deployment::status::run(session, args))
-        }
-        Command::Deployment { command: deployment::Command::Fail(args) } => {
-            cli::run(args.api.clone(), |session| deployment::fail(session, args))
-        }
-        Command::Server { command: server::Command::Members(args) } | Command::ServerMembers(args) => {
-            cli::run(args.api.clone(), |session| server::members(session, args))
-        }
-        Command::AgentInfo(args) => cli::run(args.api.clone(), |session| agent_info::run(session, args)),
-        Command::Monitor(args) => cli::run(args.api.clone(), |session| agent_monitor::run(session, args)),
-        Command::System { command: system::Command::Gc(args) } => {
-            cli::run(args.api.clone(), |session| system::collect_garbage(session, args))
-        }
-        Command::Operator { command } => operator::run(command),
-        Command::Health(args) => cli::health::run(&args),
-        Command::Config { command: config::Command::Validate(args) } => config::validate(&args),
+        Command::User(command) => command.run(),
+        Command::Operator(command) => command.run(),
         Command::Completion(args) => completion::run(&args, &mut Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),
         Command::Version => cli::version(),
@@ -216,6 +135,8 @@ mod tests {
             "drover logs -job -c 100 example task",
             "drover status -short -verbose 1a2b",
             "drover agent-info -json",
+            "drover alloc logs -verbose 1a2b",
+            "drover alloc status -json",
             "drover monitor -log-level debug -json -node-id 1a2b",
             "drover server members -detailed",
             "drover server-members",
@@ -240,6 +161,48 @@ mod tests {
             let parsed = Cli::command().try_get_matches_from(arguments);
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }
+    }
+
+    /// The heading in the help of a command above one of its flags.
+    fn heading(command: &str, flag: &str) -> Option<String> {
+        let words = command.split(' ');
+        let command = words.fold(Cli::command(), |tree, name| tree.find_subcommand(name).cloned().unwrap());
+        let flag = command.get_arguments().find(|argument| argument.get_id().as_str() == flag).unwrap();
+        flag.get_help_heading().map(str::to_owned)
+    }
+
+    #[test]
+    fn flags_stand_under_the_heading_that_they_belong_to() {
+        for (command, flag, expected) in [
+            ("job run", "file", None),
+            ("job run", "detach", None),
+            ("job run", "address", Some("API")),
+            ("node status", "per_page", None),
+            ("fmt", "check", None),
+            ("operator api", "path", None),
+            ("api", "database_url", Some("Database")),
+            ("dev", "data_dir", None),
+            ("agent", "config", None),
+            ("sim-nodes", "count", None),
+        ] {
+            assert_eq!(heading(command, flag).as_deref(), expected, "{command}: {flag}");
+        }
+    }
+
+    #[test]
+    fn each_command_has_help_of_its_own() {
+        fn check(command: &clap::Command) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.is_empty() && about.len() <= 120, "{}: {about}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+        let tree = Cli::command();
+        let about = |tree: &clap::Command, name: &str| {
+            tree.find_subcommand(name).unwrap().get_about().unwrap().to_string()
+        };
+        assert_eq!(about(tree.find_subcommand("job").unwrap(), "allocs"), "Lists the allocations of a job");
+        assert_eq!(about(&tree, "plan"), "The same as `job plan`");
     }
 
     #[test]

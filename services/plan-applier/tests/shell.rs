@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Bus, CommandError};
+use bus::Bus;
 use clap::Parser;
 use model::cluster::Singleton;
 use model::job::{JobSpec, Task, TaskGroup};
@@ -15,7 +15,7 @@ use state::{Replica, Scope, State, Table, WatchKey};
 use store::{Database, Tail, Writer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
+use wire::command::{Command, CommandError, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
 use wire::feed::{Changes, GetHead, Head};
 use wire::{RefusalKind, Role, Subject};
 
@@ -79,8 +79,9 @@ impl World {
         let replica = Arc::new(Replica::new(state));
         let stop = CancellationToken::new();
         let process = ProcessId::from_bytes([number; 16]);
-        let (args, store) = (self.args.clone(), self.store.clone());
-        let run = plan_applier::run(args, store, bus, Arc::clone(&replica), process, stop.clone());
+        let prepared = plan_applier::prepare(&self.store).await.unwrap();
+        let run =
+            plan_applier::run(self.args.clone(), prepared, bus, Arc::clone(&replica), process, stop.clone());
         Applier { replica, stop, running: tokio::spawn(run) }
     }
 

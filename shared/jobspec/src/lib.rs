@@ -25,6 +25,7 @@ mod lint;
 mod members;
 mod number;
 mod position;
+mod shown;
 mod source;
 mod suggest;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a parser accepts some tokens and refuses all others")]
@@ -130,6 +131,19 @@ pub fn lint(source: &str, file_name: &str) -> Result<(), Error> {
         lint::file(&body, &faults);
     }
     faults.finish(&sources)
+}
+
+/// The attributes in the text of one or several files with values for variables: their names, and their texts such as
+/// `count = 3`. The value of a name is in the last of its texts. `None` if the text contains anything but attributes in HCL.
+pub fn assignments(text: &str) -> Option<Vec<(String, &str)>> {
+    let attributes = syntax::repeatable_attributes(text).ok()?;
+    let starts = attributes.iter().map(|attribute| attribute.name_at.start);
+    let ends: Vec<usize> = starts.skip(1).chain([text.len()]).collect();
+    let texts = attributes.iter().zip(ends).map(|(attribute, end)| {
+        let text = &text[attribute.name_at.start..end];
+        (attribute.name.clone(), text.trim_end())
+    });
+    Some(texts.collect())
 }
 
 /// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there.

@@ -12,6 +12,7 @@ use crate::trimming::{LOG_KEEP_MIN, Limits};
 /// Settings of the connection to the database and of the log.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
+#[command(next_help_heading = "Database")]
 pub struct Args {
     /// URL of the PostgreSQL database, for instance
     /// postgres://drover_api@db.example.org/drover?sslmode=verify-full&sslrootcert=/run/drover/ca.pem.

@@ -29,6 +29,20 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
         "{stdout}"
     );
     assert_eq!(drover(&address, &["job", "plan", HELLO]).status.code(), Some(0), "nothing would change");
+    // Findings and invalid arguments have different exit codes.
+    for invalid in [&["job", "plan", "-bogus", HELLO][..], &["job", "plan", "-var", "greeting", HELLO]] {
+        assert_eq!(drover(&address, invalid).status.code(), Some(255), "{invalid:?}");
+    }
+    // What the job file sets wins over flags.
+    let placed = dev.dir.path().join("placed.nomad.hcl");
+    let source = std::fs::read_to_string(HELLO).expect("the job file can be read");
+    let source = source.replacen('{', "{\n  region = \"global\"\n  namespace = \"default\"\n", 1);
+    std::fs::write(&placed, source).expect("the job file can be written");
+    let placed = placed.to_str().expect("the path is UTF-8");
+    let flags = ["-region", "nowhere", "-namespace", "nowhere"];
+    let planned = drover(&address, &[&["job", "plan"][..], &flags, &[placed]].concat());
+    assert_eq!(planned.status.code(), Some(0), "{planned:?}");
+    std::fs::remove_file(placed).expect("the job file can be removed");
     let listed = String::from_utf8_lossy(&drover(&address, &["deployment", "list"]).stdout).into_owned();
     assert!(listed.contains("Deployment completed successfully"), "{listed}");
     let api = Api::new(address.strip_prefix("http://").expect("the address is a URL").to_owned());

@@ -11,6 +11,7 @@ mod identities;
 mod input;
 mod metrics;
 mod notify;
+mod other_database;
 mod outage;
 mod restored_database;
 mod rollouts;
@@ -18,6 +19,7 @@ mod secrets;
 mod shutdown;
 mod system_jobs;
 mod tables;
+mod tasks;
 mod trace;
 mod units;
 

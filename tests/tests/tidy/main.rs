@@ -11,6 +11,7 @@ mod manifests;
 mod not_built;
 mod pages;
 mod purity;
+mod small_objects;
 mod sources;
 mod words;
 
@@ -92,6 +93,11 @@ fn files_open_with_what_they_are_for() {
 #[test]
 fn files_can_be_read_in_one_sitting() {
     assert_tidy(sources::too_long(&sources()), "Split the file by responsibility.");
+}
+
+#[test]
+fn a_module_with_a_folder_is_its_mod_rs() {
+    assert_tidy(sources::beside_their_folder(&sources()), "Move `foo.rs` to `foo/mod.rs`.");
 }
 
 #[test]
@@ -207,6 +213,18 @@ fn what_pages_name_exists() {
     assert_tidy(pages::missing_files(&ours, exists), "Name the file where it is now.");
     let makefile = read(&root().join("Makefile"));
     assert_tidy(pages::missing_targets(&ours, &makefile), "Name a target of the Makefile.");
+}
+
+#[test]
+fn a_kind_of_small_object_is_declared_in_few_files() {
+    let folder = root().join("shared/store/migrations");
+    let entries = fs::read_dir(&folder).expect("the directory can be listed");
+    let paths = entries.map(|entry| entry.expect("the directory can be listed").path());
+    let migrations: Vec<_> = paths.map(|path| (path.display().to_string(), read(&path))).collect();
+    assert_tidy(
+        small_objects::costs(&sources(), &migrations),
+        "Let the declaration in shared/model say what differs between kinds, and use `for_each_small_object!`.",
+    );
 }
 
 fn assert_tidy(faults: Vec<String>, advice: &str) {

@@ -35,7 +35,7 @@ fn recorded() -> Vec<Recorded> {
 /// Status and error text of a registration.
 fn outcome(mut job: Job, state: &State) -> (u16, Option<String>) {
     job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
-    job.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.to_owned());
+    job.namespace.get_or_insert_with(|| Namespace::DEFAULT.to_owned());
     if let Err(error) = weights_fit(&job) {
         return (400, Some(error));
     }
@@ -101,6 +101,9 @@ fn what_is_not_built_is_refused_by_name() {
     for named in ["network mode \"bridge\"", "reserved cores"] {
         assert!(nested.contains(named), "{nested}");
     }
+    let alone =
+        r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "none"}], "Tasks": [TASK]}]}"#;
+    assert!(text(alone).contains("network mode \"none\" is not built yet"), "{}", text(alone));
     assert_eq!(status(periodic), 501);
 }
 

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use model::change::{Cause, Change, ChangeSet};
-use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Text};
+use model::change::{
+    AllocChange, Cause, ChangeSet, Concern, DeploymentChange, EvalChange, JobChange, NodeChange, SmallChange,
+};
+use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 use serde::Serialize;
-use state::SingleSet;
+use serde_json::{Value, json};
+use state::{SingleSet, Stored};
 
 use super::topics::Topics;
 use crate::shapes;
@@ -16,7 +19,6 @@ const DEPLOYMENT: &str = "Deployment";
 const EVALUATION: &str = "Evaluation";
 const JOB: &str = "Job";
 const NODE: &str = "Node";
-const NODE_POOL: &str = "NodePool";
 
 /// Event type of an evaluation's outcome.
 const EVALUATION_UPDATED: &str = "EvaluationUpdated";
@@ -39,12 +41,26 @@ pub(super) struct Event {
 #[derive(Debug, Serialize)]
 #[serde(untagged, rename_all_fields = "PascalCase")]
 pub(super) enum Payload {
-    Job { job: Box<api_types::Job>, deleted: bool },
-    Evaluation { evaluation: Box<api_types::Evaluation> },
-    Deployment { deployment: Box<api_types::Deployment> },
-    Allocation { allocation: Box<api_types::Allocation>, timeout: bool, timeout_reason: &'static str },
-    Node { node: Box<api_types::Node> },
-    NodePool { node_pool: Box<api_types::NodePool> },
+    Job {
+        job: Box<api_types::Job>,
+        deleted: bool,
+    },
+    Evaluation {
+        evaluation: Box<api_types::Evaluation>,
+    },
+    Deployment {
+        deployment: Box<api_types::Deployment>,
+    },
+    Allocation {
+        allocation: Box<api_types::Allocation>,
+        timeout: bool,
+        timeout_reason: &'static str,
+    },
+    Node {
+        node: Box<api_types::Node>,
+    },
+    /// A small object under the name of its topic.
+    Small(Value),
 }
 
 /// An object that a change set changed, and the type of its event.
@@ -52,6 +68,8 @@ pub(super) enum Payload {
 pub(super) struct ChangedObject {
     kind: &'static str,
     object: ObjectKey,
+    /// Position, in the set, of the first change of the object.
+    change: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,55 +79,28 @@ enum ObjectKey {
     Deployment(DeploymentId),
     Node(NodeId),
     Alloc(AllocId),
-    NodePool(Text),
+    Small { topic: &'static str, name: String },
 }
 
 /// The objects that a change set changed, in the order of the changes, each once.
 pub(super) fn changed_objects(set: &ChangeSet) -> Vec<ChangedObject> {
     let kind = kind(set.cause);
     let mut changed = ChangedObjects::default();
-    for change in &set.changes {
-        match change {
-            Change::Job(job) => changed.job(kind, &job.key()),
-            Change::JobFields(fields) => changed.job(kind, &fields.key.job),
-            Change::JobDeleted(key) => changed.job(kind, key),
-            Change::Eval(eval) => changed.evals(kind, [eval.id]),
-            Change::EvalOutcome(eval) => changed.evals(EVALUATION_UPDATED, [eval.id]),
-            Change::EvalsChanged(all) => changed.evals(kind, all.ids.iter().copied()),
-            Change::Deployment(deployment) => changed.deployments(kind, [deployment.id]),
-            Change::DeploymentFields(fields) => changed.deployments(kind, [fields.id]),
-            Change::Node(node) => changed.nodes(kind, [node.id]),
-            Change::NodeServerSide { id, .. } => changed.nodes(kind, [*id]),
-            Change::NodesChanged(all) => changed.nodes(kind, all.ids.iter().copied()),
-            Change::NodesDeleted(ids) => changed.nodes(kind, ids.iter().copied()),
-            Change::AllocsPlaced(placed) => changed.allocs(kind, placed.ids.0.iter().copied()),
-            Change::AllocsChanged(all) => changed.allocs(kind, all.ids.0.iter().copied()),
-            Change::Alloc(alloc) => changed.allocs(kind, [alloc.id]),
-            Change::NodePool(pool) => changed.node_pool(kind, &pool.name),
-            Change::NodePoolDeleted(name) => changed.node_pool(kind, name),
-            // There are no events for job sources, for deleted garbage, and for internal objects.
-            Change::JobVersionsDeleted(_)
-            | Change::JobSubmission(_)
-            | Change::JobSubmissionCopied { .. }
-            | Change::JobSubmissionsDeleted(_)
-            | Change::JobSummary(_)
-            | Change::PlanApplied { .. }
-            | Change::EvalsDeleted(_)
-            | Change::DeploymentsDeleted(_)
-            | Change::AllocsDeleted(_)
-            | Change::SchedulerConfig(_)
-            | Change::Namespace(_)
-            | Change::NamespaceDeleted(_)
-            | Change::HostVolume(_)
-            | Change::HostVolumeDeleted(_)
-            | Change::CsiVolume(_)
-            | Change::CsiVolumeDeleted(_)
-            | Change::VolumeClaim(_)
-            | Change::VolumeClaimDeleted(_)
-            | Change::RootKey(_)
-            | Change::Lease(_)
-            | Change::Unblocked(_)
-            | Change::UnblockedForgotten(_) => {}
+    for (position, change) in set.changes.iter().enumerate() {
+        changed.change = position;
+        match change.concern() {
+            Concern::Jobs(change) => changed.job_change(kind, change),
+            Concern::Evals(change) => changed.eval_change(kind, change),
+            Concern::Deployments(change) => changed.deployment_change(kind, change),
+            Concern::Nodes(change) => changed.node_change(kind, change),
+            Concern::Allocs(change) => changed.alloc_change(kind, change),
+            Concern::Small(change) => changed.small_change(kind, change),
+            // There are no events for job sources and for internal objects.
+            Concern::JobSubmissions(_)
+            | Concern::JobSummaries(_)
+            | Concern::SchedulerConfig(_)
+            | Concern::Leases(_)
+            | Concern::Unblocked(_) => {}
         }
     }
     changed.list
@@ -117,24 +108,12 @@ pub(super) fn changed_objects(set: &ChangeSet) -> Vec<ChangedObject> {
 
 /// Event type of a kind of write.
 fn kind(cause: Cause) -> &'static str {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other types are named after the cause")]
     match cause {
         Cause::JobEvaluated => EVALUATION_UPDATED,
         Cause::AllocTransition => "AllocationUpdateDesiredStatus",
         Cause::NodeStatus => "NodeStreamEvent",
-        Cause::JobRegistered
-        | Cause::JobDeregistered
-        | Cause::PlanResult
-        | Cause::EvaluationUpdated
-        | Cause::NodeRegistration
-        | Cause::NodeDeregistration
-        | Cause::AllocationUpdated
-        | Cause::NodeEligibility
-        | Cause::DeploymentStatusUpdate
-        | Cause::Garbage
-        | Cause::NodePoolUpserted
-        | Cause::NodePoolDeleted
-        | Cause::Settings
-        | Cause::Lease => cause.as_str(),
+        _ => cause.as_str(),
     }
 }
 
@@ -142,14 +121,61 @@ fn kind(cause: Cause) -> &'static str {
 struct ChangedObjects {
     list: Vec<ChangedObject>,
     known: BTreeSet<ObjectKey>,
+    /// Position of the change that is looked at.
+    change: usize,
 }
 
 impl ChangedObjects {
     fn add(&mut self, kind: &'static str, objects: impl IntoIterator<Item = ObjectKey>) {
         for object in objects {
             if self.known.insert(object.clone()) {
-                self.list.push(ChangedObject { kind, object });
+                self.list.push(ChangedObject { kind, object, change: self.change });
             }
+        }
+    }
+
+    // There are no events for deleted garbage.
+    fn job_change(&mut self, kind: &'static str, change: JobChange<'_>) {
+        match change {
+            JobChange::Job(job) => self.job(kind, &job.key()),
+            JobChange::JobFields(fields) => self.job(kind, &fields.key.job),
+            JobChange::JobDeleted(key) => self.job(kind, key),
+            JobChange::JobVersionsDeleted(_) => {}
+        }
+    }
+
+    fn eval_change(&mut self, kind: &'static str, change: EvalChange<'_>) {
+        match change {
+            EvalChange::Eval(eval) => self.evals(kind, [eval.id]),
+            EvalChange::EvalOutcome(eval) => self.evals(EVALUATION_UPDATED, [eval.id]),
+            EvalChange::EvalsChanged(changed) => self.evals(kind, changed.ids.iter().copied()),
+            EvalChange::PlanApplied { .. } | EvalChange::EvalsDeleted(_) => {}
+        }
+    }
+
+    fn deployment_change(&mut self, kind: &'static str, change: DeploymentChange<'_>) {
+        match change {
+            DeploymentChange::Deployment(deployment) => self.deployments(kind, [deployment.id]),
+            DeploymentChange::DeploymentFields(fields) => self.deployments(kind, [fields.id]),
+            DeploymentChange::DeploymentsDeleted(_) => {}
+        }
+    }
+
+    fn node_change(&mut self, kind: &'static str, change: NodeChange<'_>) {
+        match change {
+            NodeChange::Node(node) => self.nodes(kind, [node.id]),
+            NodeChange::NodeServerSide { id, .. } => self.nodes(kind, [*id]),
+            NodeChange::NodesChanged(changed) => self.nodes(kind, changed.ids.iter().copied()),
+            NodeChange::NodesDeleted(ids) => self.nodes(kind, ids.iter().copied()),
+        }
+    }
+
+    fn alloc_change(&mut self, kind: &'static str, change: AllocChange<'_>) {
+        match change {
+            AllocChange::AllocsPlaced(placed) => self.allocs(kind, placed.ids.0.iter().copied()),
+            AllocChange::AllocsChanged(changed) => self.allocs(kind, changed.ids.0.iter().copied()),
+            AllocChange::Alloc(alloc) => self.allocs(kind, [alloc.id]),
+            AllocChange::AllocsDeleted(_) => {}
         }
     }
 
@@ -173,8 +199,10 @@ impl ChangedObjects {
         self.add(kind, ids.into_iter().map(ObjectKey::Alloc));
     }
 
-    fn node_pool(&mut self, kind: &'static str, name: &Text) {
-        self.add(kind, [ObjectKey::NodePool(name.clone())]);
+    // Only kinds of small objects with a topic have events.
+    fn small_object<T: Stored>(&mut self, kind: &'static str, key: &T::Key) {
+        let Some(topic) = T::TOPIC else { return };
+        self.add(kind, [ObjectKey::Small { topic, name: T::search_text(key).into_owned() }]);
     }
 }
 
@@ -186,7 +214,7 @@ impl ObjectKey {
             Self::Deployment(_) => DEPLOYMENT,
             Self::Node(_) => NODE,
             Self::Alloc(_) => ALLOCATION,
-            Self::NodePool(_) => NODE_POOL,
+            Self::Small { topic, .. } => topic,
         }
     }
 }
@@ -233,10 +261,10 @@ pub(super) fn event(step: &SingleSet, topics: &Topics, changed: &ChangedObject) 
             };
             builder.event(id.to_string(), &alloc.job_key().namespace, Some(filter_keys), payload)
         }
-        ObjectKey::NodePool(name) => {
-            let pool = after.node_pool(name).or_else(|| before.node_pool(name))?;
-            let payload = || Payload::NodePool { node_pool: shapes::pool(pool).into() };
-            builder.event(name.to_string(), "", None, payload)
+        ObjectKey::Small { name, .. } => {
+            let Concern::Small(change) = step.set.changes.get(changed.change)?.concern() else { return None };
+            let shape = changed_shape(step, change)?;
+            builder.event(name.clone(), "", None, || Payload::Small(json!({ topic: shape })))
         }
     }
 }
@@ -262,6 +290,34 @@ impl EventBuilder<'_> {
         let namespace = namespace.to_owned();
         is_wanted.then(|| Event { topic, kind, key, namespace, filter_keys, index, payload: payload() })
     }
+}
+
+/// Follows the changes of small objects, of every kind alike.
+macro_rules! small_changes {
+    ($( $one:ident, $all:ident: $small:ident { $put:ident, $deleted:ident } of $object:ty; )+) => {
+        impl ChangedObjects {
+            fn small_change(&mut self, kind: &'static str, change: SmallChange<'_>) {
+                match change {
+                    $( SmallChange::$small(write) => self.small_object::<$object>(kind, write.key()), )+
+                }
+            }
+        }
+
+        /// Makes the JSON object of the changed small object; `None` if there is no such object.
+        fn changed_shape(step: &SingleSet, change: SmallChange<'_>) -> Option<Value> {
+            match change {
+                $( SmallChange::$small(write) => shape_of::<$object>(step, write.key()), )+
+            }
+        }
+    };
+}
+
+model::for_each_small_object!(small_changes);
+
+fn shape_of<T: Stored>(step: &SingleSet, key: &T::Key) -> Option<Value> {
+    let (before, after) = (&step.before, &step.after);
+    let object = after.small_object::<T, _>(key).or_else(|| before.small_object::<T, _>(key))?;
+    Some(json!(object.shape()))
 }
 
 /// Additional keys by which a topic finds events of an evaluation or allocation: the job id and the deployment id.

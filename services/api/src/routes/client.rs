@@ -3,11 +3,11 @@
 use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
 use api_types::Time;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _};
 use model::Text;
 use model::text::quoted;
 use serde::{Deserialize, Serialize};
-use wire::files::{FileInfo, FileList, ListFiles, LogPosition, LogStream, Origin, StatFile};
+use wire::files::{FileInfo, LogPosition, LogStream, Origin, StatFile};
 use wire::tasks::{RestartTasks, SignalTasks};
 
 use super::Request;
@@ -45,68 +45,14 @@ impl<'a> AllocFileInfo<'a> {
     }
 }
 
-/// Lists a directory. Tasks may make as many files as they like, so the list is sent as the agent sends it.
+/// Lists a directory.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
     check_path(path)?;
-    let mut listing = Listing { agent, path: path.into(), after: None };
-    let first = listing.next().await?;
-    let mut json = b"[".to_vec();
-    write_entries(&mut json, &first.files, false);
-    if !listing.continues_after(&first) {
-        json.push(b']');
-        return Ok(Response::ok(Body::Json(json)));
-    }
-    let slot = api.slots.take(SlotKind::FileStream)?;
-    let begin = stream::iter([Ok(Bytes::from(json))]);
-    let more = stream::unfold(Some((listing, slot)), |state| async move {
-        let (mut listing, slot) = state?;
-        let page = match listing.next().await {
-            Ok(page) => page,
-            Err(error) => return Some((Err(std::io::Error::other(error.text)), None)),
-        };
-        let mut json = Vec::new();
-        write_entries(&mut json, &page.files, true);
-        if listing.continues_after(&page) {
-            return Some((Ok(Bytes::from(json)), Some((listing, slot))));
-        }
-        json.push(b']');
-        Some((Ok(Bytes::from(json)), None))
-    });
-    Ok(Response::ok(Body::JsonStream(begin.chain(more).boxed_local())))
-}
-
-/// A directory that is being listed, page by page.
-struct Listing {
-    agent: AllocAgent,
-    path: Text,
-    /// Name of the last entry so far.
-    after: Option<Text>,
-}
-
-impl Listing {
-    async fn next(&self) -> Result<FileList, Error> {
-        let (path, after) = (self.path.clone(), self.after.clone());
-        self.agent.request(&ListFiles { alloc: self.agent.alloc(), path, after }).await
-    }
-
-    /// Moves behind a page. Returns whether there is another one.
-    fn continues_after(&mut self, page: &FileList) -> bool {
-        self.after = page.files.last().map(|last| last.name.clone());
-        page.more && self.after.is_some()
-    }
-}
-
-/// Writes entries as JSON, separated by commas. `is_further` tells whether others are written already.
-fn write_entries(json: &mut Vec<u8>, entries: &[FileInfo], is_further: bool) {
-    for (position, info) in entries.iter().enumerate() {
-        if is_further || position > 0 {
-            json.push(b',');
-        }
-        let entry = AllocFileInfo::new(info, "");
-        serde_json::to_writer(&mut *json, &entry).expect("plain data always serializes to JSON");
-    }
+    let entries = agent.list(path).await?;
+    let entries: Vec<_> = entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
+    Ok(Response::json(&entries))
 }
 
 /// Describes a file.

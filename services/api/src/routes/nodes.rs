@@ -1,5 +1,6 @@
 //! Routes of nodes (http-api §17): reading, eligibility, evaluation, purging.
 
+use model::cluster::NodePool;
 use model::node::Eligibility;
 use model::text::quoted;
 use model::{AllocId, NodeId, Text};
@@ -10,7 +11,6 @@ use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility
 use super::Request;
 use super::allocations::{found, ids_by_creation};
 use crate::Api;
-use crate::built_in_pools::ALL_NODES;
 use crate::filter::matches_filter;
 use crate::http::{
     Body, Effort, Error, Piece, Query, Response, Watched, decode, list, ordered, parse_id, piece,
@@ -27,7 +27,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
 
 /// Lists nodes by id, or the nodes of a pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
-    let pool = pool.filter(|pool| **pool != *ALL_NODES);
+    let pool = pool.filter(|pool| **pool != *NodePool::ALL);
     let filter = query.filter::<api_types::Node>(&api.limits)?;
     let effort = Effort::of(filter.as_ref());
     let page = query.page()?;

@@ -6,19 +6,18 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::object::Object;
 use super::page::Page;
-use super::{Session, flags};
+use super::{ApiCommand, Session};
 
 const SELF: &str = "/v1/agent/self";
 
-/// Shows statistics of the server that answers.
+/// Shows statistics of the server that answers the request.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
-    show: flags::Show,
+    object: Object,
 }
 
 /// The part of the response that is shown.
@@ -28,15 +27,17 @@ struct Agent {
     stats: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_requested() {
-        let agent: Value = session.client.get(SELF, &[]).await?;
-        args.show.object.print(session.output, &agent)?;
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        if self.object.is_requested() {
+            let agent: Value = session.client.get(SELF, &[]).await?;
+            self.object.print(session.output, &agent)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let agent: Agent = session.client.get(SELF, &[]).await?;
+        session.output.page(&sections(&agent));
+        Ok(ExitCode::SUCCESS)
     }
-    let agent: Agent = session.client.get(SELF, &[]).await?;
-    session.output.page(&sections(&agent));
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Statistics in sections, sorted by name.

@@ -55,9 +55,28 @@ impl Client {
         Ok(Self { http, address, query: query.into_iter().flatten().collect(), token, basic_auth })
     }
 
-    /// The namespace that the user set.
+    /// The namespace of requests, if it is set.
     pub(crate) fn namespace(&self) -> Option<&str> {
-        self.query.iter().find(|(name, _)| *name == "namespace").map(|(_, value)| value.as_str())
+        self.parameter("namespace")
+    }
+
+    /// The region of requests, if it is set.
+    pub(crate) fn region(&self) -> Option<&str> {
+        self.parameter("region")
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Directs further requests to a namespace and a region, each of them only if it is given.
+    pub(crate) fn select(&mut self, namespace: Option<&str>, region: Option<&str>) {
+        for (name, value) in [("namespace", namespace), ("region", region)] {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                self.query.retain(|(known, _)| *known != name);
+                self.query.push((name, value.to_owned()));
+            }
+        }
     }
 
     /// Reads an object.
@@ -235,6 +254,16 @@ fn has_dot_segment(path: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn client(arguments: &[&str]) -> Client {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            api: Api,
+        }
+        let flags = <Flags as clap::Parser>::parse_from(["drover"].iter().chain(arguments));
+        Client::new(&flags.api).unwrap()
+    }
+
     #[test]
     fn ids_are_escaped() {
         assert_eq!(escaped("/a/b c?d#e%f"), "%2Fa%2Fb%20c%3Fd%23e%25f");
@@ -252,5 +281,20 @@ mod tests {
         for path in ["/v1/job/a%2F..%2Fb", "/v1/job/...", "/v1/job/a..b", "/v1/jobs?prefix=/../x"] {
             assert!(!has_dot_segment(path), "{path}");
         }
+    }
+
+    #[test]
+    fn requests_go_to_the_selected_namespace_and_region() {
+        let mut client = client(&["--address", "http://host:1", "--namespace", "team", "--region", "eu"]);
+        let query = |client: &Client| {
+            let request = client.build_request(Method::GET, "/v1/jobs", &[], HeaderMap::new()).unwrap();
+            request.url().query().unwrap_or_default().to_owned()
+        };
+        assert_eq!(query(&client), "namespace=team&region=eu");
+        client.select(Some("own"), Some(""));
+        assert_eq!(query(&client), "region=eu&namespace=own");
+        assert_eq!((client.namespace(), client.region()), (Some("own"), Some("eu")));
+        client.select(None, Some("us"));
+        assert_eq!(query(&client), "namespace=own&region=us");
     }
 }

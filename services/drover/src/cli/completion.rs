@@ -4,14 +4,15 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Prints a script that completes commands and flags.
+/// Prints a shell script that completes commands and flags.
 ///
-/// Load it with `source <(drover completion bash)`, or install it where the shell finds it: as `drover` in
+/// Load the script with `source <(drover completion bash)`, or install it where the shell finds it: as `drover` in
 /// /usr/share/bash-completion/completions, `_drover` in /usr/share/zsh/vendor-completions, or `drover.fish` in
 /// /usr/share/fish/vendor_completions.d.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
+    /// The shell that reads the script.
     shell: Shell,
 }
 

@@ -6,24 +6,25 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use crate::command::{Run, commands};
 use crate::configuration::{self, Finding, Loaded};
 
-/// The sub-commands.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Checks configuration files of an agent
-    Validate(Validate),
+commands! {
+    /// Checks configuration files.
+    Command {
+        Validate(Validate),
+    }
 }
 
 /// Checks configuration files of an agent.
 ///
-/// The files are checked together, in their order, as `drover agent` reads them; a directory stands for its files that end in
-/// .hcl or .json. Errors are printed with file, line and column, and the exit code is 1. Documented settings that have no
-/// effect here, or are not built yet, are warnings; an agent does not start with the latter.
+/// The files are checked together, in the given order, as `drover agent` reads them. A directory stands for its files that
+/// end in .hcl or .json. Errors are printed with file, line and column; the exit code is then 1. Settings that Nomad documents
+/// and that have no effect here are warnings. So are settings that are not built yet, but an agent does not start with them.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Validate {
-    /// Files and directories.
+    /// The files and directories to check.
     paths: Vec<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
@@ -51,7 +52,13 @@ struct Remark {
     key: Option<String>,
 }
 
-pub(crate) fn validate(args: &Validate) -> ExitCode {
+impl Run for Validate {
+    fn run(self) -> ExitCode {
+        validate(&self)
+    }
+}
+
+fn validate(args: &Validate) -> ExitCode {
     let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
     if args.paths.is_empty() {
         // A failure to write to stderr or stdout is ignored, here and below.
@@ -68,6 +75,13 @@ pub(crate) fn validate(args: &Validate) -> ExitCode {
         }
     }
     if verdict.is_valid() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The problems of a file with this text, as lines and as JSON.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn problems_of_text(text: &[u8]) -> (String, Value) {
+    let verdict = Verdict::of(&configuration::of_text(text));
+    (verdict.problems(), verdict.json())
 }
 
 impl Verdict {

@@ -16,22 +16,22 @@ const ADDRESS: &str = "http://127.0.0.1:4646";
 #[group(skip)]
 #[command(next_help_heading = "API")]
 pub(crate) struct Api {
-    /// Address of the HTTP API.
+    /// The address of the HTTP API.
     #[arg(long, env = "NOMAD_ADDR", default_value = ADDRESS)]
     pub(crate) address: String,
-    /// Namespace of the command's objects; `*` for all namespaces in lists.
+    /// The namespace of jobs and of what belongs to them. In lists, `*` stands for all namespaces.
     #[arg(long, env = "NOMAD_NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Region to send requests to.
+    /// The region to send requests to.
     #[arg(long, env = "NOMAD_REGION")]
     pub(crate) region: Option<String>,
-    /// Token that authenticates the user.
+    /// The token that authenticates the user.
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Do not use colours, even on a terminal.
+    /// Print without colours, even on a terminal.
     #[arg(long, env = "NOMAD_CLI_NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
     no_color: bool,
-    /// Use colours, even if the output is not a terminal.
+    /// Print with colours, even if the output is not a terminal.
     #[arg(
         long,
         env = "NOMAD_CLI_FORCE_COLOR",

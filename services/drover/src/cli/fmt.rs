@@ -6,41 +6,49 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use super::{Output, flags, job};
+use super::{Output, flags, job, run_here};
+use crate::command::Run;
 
 /// Extensions of the files that are formatted in a directory.
 const EXTENSIONS: [&str; 2] = ["nomad", "hcl"];
 /// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 64;
 
-/// Formats job files. Comments stay in place.
+/// Formats job files in the canonical style.
 ///
-/// Without paths, formats the files in the current directory. `-` formats standard input.
+/// Only white space changes. Without paths, formats the files in the current directory; in a directory, only files that end
+/// in .nomad or .hcl. `-` formats standard input, and prints the result.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// Files and directories to format.
+    /// The files and directories to format.
     #[arg(default_value = ".")]
     paths: Vec<PathBuf>,
-    /// Do not write files; exit with 1 if a file would change.
+    /// Do not write files. Exit with 1 if a file would change.
     #[arg(long)]
     check: bool,
-    /// Print the names of the files that change.
+    /// Whether to print the names of the files that change.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     list: bool,
-    /// Write the files that change. If false, print their new text instead.
+    /// Whether to write the files that change. If false, their new text is printed instead.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     write: bool,
-    /// Format files in nested directories, too.
+    /// Also format files in nested directories.
     #[arg(long)]
     recursive: bool,
+    #[command(flatten)]
+    api: flags::Api,
 }
 
-pub(crate) fn run(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
+impl Run for Args {
+    fn run(self) -> ExitCode {
+        run_here(&self.api, |output| format(output, &self))
+    }
+}
+
+fn format(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
     let mut counts = Counts::default();
     for path in &args.paths {
         if path == Path::new("-") {

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::output::{Colours, Output};
 use super::page::{Colour, Page};
+use crate::command::Run;
 use crate::health::report::Report;
 
 /// The default health address.
@@ -26,7 +27,9 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 /// The exit code if the process is not live, or does not answer.
 const EXIT_NOT_LIVE: u8 = 3;
 
-/// Checks at the health address of a service process whether it is live and ready, and prints the reasons if not.
+/// Checks whether a service process is live and ready.
+///
+/// Asks the process at its health address. If it is not live or not ready, prints the checks that failed.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(after_help = "Exit codes:\n  \
@@ -35,14 +38,14 @@ const EXIT_NOT_LIVE: u8 = 3;
     2  the arguments are invalid\n  \
     3  the process is not live, or does not answer within 3 seconds")]
 pub(crate) struct Args {
-    /// Check only whether the process is live, which means that its event loop runs.
+    /// Check only whether the process is live: whether its event loop runs.
     #[arg(long)]
     live: bool,
     /// Check only whether the process is ready.
     #[arg(long)]
     ready: bool,
-    /// The health address of the process: host and port. For 0.0.0.0 and [::], which a process may listen on, the loopback
-    /// address is used.
+    /// The health address of the process. For 0.0.0.0 and [::], which a process may listen on, the loopback address is
+    /// used.
     #[arg(long, env = "DROVER_HEALTH_ADDR", value_name = "HOST:PORT", default_value = ADDRESS)]
     addr: String,
     /// Print the process's response unchanged, as JSON.
@@ -50,8 +53,14 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Run for Args {
+    fn run(self) -> ExitCode {
+        check_and_print(&self)
+    }
+}
+
 /// Checks the process, and returns the exit code for its health.
-pub(crate) fn run(args: &Args) -> ExitCode {
+fn check_and_print(args: &Args) -> ExitCode {
     let output = Output::new(Colours::OnTerminals);
     let base = match base(&args.addr) {
         Ok(base) => base,

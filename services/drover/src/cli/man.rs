@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use crate::process;
 
-/// Writes the manual pages, one per command, as drover.1, drover-job.1, drover-job-run.1 and so on.
+/// Writes the manual pages, one for each command: drover.1, drover-job.1, drover-job-run.1 and so on.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {

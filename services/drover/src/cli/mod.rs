@@ -1,34 +1,35 @@
-//! The command line for users and their scripts: commands that use a cluster's HTTP API only (`docs/rules/cli.md`). Scripts depend
-//! on their names, flags, columns and exit codes.
+//! The command line for users and their scripts: commands that use a cluster's HTTP API or files only (`docs/rules/cli.md`).
+//! Scripts depend on their names, flags, columns and exit codes.
 
-pub(crate) mod agent_info;
-pub(crate) mod agent_monitor;
-pub(crate) mod alloc;
+mod agent_info;
+mod agent_monitor;
+mod alloc;
 mod client;
 pub(crate) mod completion;
 pub(crate) mod config;
 mod confirm;
-pub(crate) mod deployment;
-pub(crate) mod eval;
+mod deployment;
+mod eval;
 pub(crate) mod flags;
-pub(crate) mod fmt;
+mod fmt;
 mod follow;
 mod format;
-pub(crate) mod health;
+mod health;
 pub(crate) mod job;
 pub(crate) mod man;
+mod mistakes;
 mod monitor;
 pub(crate) mod node;
-mod object;
+pub(crate) mod object;
 pub(crate) mod operator;
 mod output;
 mod page;
 mod paging;
 mod prefix;
 mod reasons;
-pub(crate) mod server;
-pub(crate) mod status;
-pub(crate) mod system;
+mod server;
+mod status;
+mod system;
 mod tables;
 pub(crate) mod usage;
 
@@ -36,42 +37,125 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use client::Client;
-pub(crate) use output::Output;
+use output::Output;
 
-/// The client of the API and the output, which every command needs.
+use crate::command::{Run, commands};
+
+commands! {
+    /// The commands for users.
+    Command {
+        #[command(subcommand)]
+        Job(job::Command),
+        #[command(subcommand)]
+        Alloc(alloc::Command),
+        #[command(subcommand)]
+        Eval(eval::Command),
+        #[command(subcommand)]
+        Deployment(deployment::Command),
+        #[command(subcommand)]
+        Node(node::Command),
+        #[command(subcommand)]
+        Server(server::Command),
+        Status(WithApi<status::Args>),
+        AgentInfo(WithApi<agent_info::Args>),
+        Monitor(WithApi<agent_monitor::Args>),
+        Fmt(fmt::Args),
+        #[command(subcommand)]
+        System(system::Command),
+        #[command(subcommand)]
+        Config(config::Command),
+        Health(health::Args),
+        /// The same as `job init`
+        #[command(hide = true)]
+        Init(job::init::Args),
+        /// The same as `job plan`
+        #[command(hide = true)]
+        Plan(WithApi<job::plan::Args>),
+        /// The same as `job validate`
+        #[command(hide = true)]
+        Validate(WithApi<job::validate::Args>),
+        /// The same as `job run`
+        #[command(hide = true)]
+        Run(WithApi<job::run::Args>),
+        /// The same as `job stop`
+        #[command(hide = true)]
+        Stop(WithApi<job::stop::Args>),
+        /// The same as `job inspect`
+        #[command(hide = true)]
+        Inspect(WithApi<job::inspect::Args>),
+        /// The same as `alloc logs`
+        #[command(hide = true)]
+        Logs(WithApi<alloc::logs::Args>),
+        /// The same as `alloc fs`
+        #[command(hide = true)]
+        Fs(WithApi<alloc::fs::Args>),
+        /// The same as `alloc status`
+        #[command(hide = true)]
+        AllocStatus(WithApi<alloc::status::Args>),
+        /// The same as `eval status`
+        #[command(hide = true)]
+        EvalStatus(WithApi<eval::status::Args>),
+        /// The same as `node status`
+        #[command(hide = true)]
+        NodeStatus(WithApi<node::status::Args>),
+        /// The same as `server members`
+        #[command(hide = true)]
+        ServerMembers(WithApi<server::Members>),
+    }
+}
+
+/// The client of the API and the output, for commands that use the API.
 pub(crate) struct Session {
     client: Client,
     output: Output,
 }
 
-/// Runs a command to completion. An error is printed to standard error, with exit code 1.
-pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
-    flags: flags::Api,
-    command: impl FnOnce(Session) -> F,
-) -> ExitCode {
-    let output = Output::new(flags.colours());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("the runtime starts");
-    let result = runtime.block_on(async {
-        let client = Client::new(&flags)?;
-        command(Session { client, output }).await
-    });
-    ended(output, result)
+/// The arguments of a command that uses the API.
+pub(crate) trait ApiCommand {
+    /// The exit code if the command fails.
+    const EXIT_ERROR: u8 = 1;
+
+    /// Runs the command, and returns its exit code. The caller prints the error.
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode>;
+}
+
+// The arguments of a command that uses the API: its own, and those that say how to reach the API. This is no doc comment,
+// because the parser would print it as the help of every command.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct WithApi<A: clap::Args> {
+    #[command(flatten)]
+    api: flags::Api,
+    // The command's own flags do not stand under the heading of the flags above.
+    #[command(flatten, next_help_heading = None)]
+    own: A,
+}
+
+impl<A: clap::Args + ApiCommand> Run for WithApi<A> {
+    fn run(self) -> ExitCode {
+        let Self { api, own } = self;
+        let output = Output::new(api.colours());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("the runtime starts");
+        let result = runtime.block_on(async {
+            let client = Client::new(&api)?;
+            own.run(Session { client, output }).await
+        });
+        finish(output, result, ExitCode::from(A::EXIT_ERROR))
+    }
 }
 
 /// Runs a command that does not use the API.
-pub(crate) fn run_here(
-    flags: &flags::Api,
-    command: impl FnOnce(Output) -> anyhow::Result<ExitCode>,
-) -> ExitCode {
+fn run_here(flags: &flags::Api, command: impl FnOnce(Output) -> anyhow::Result<ExitCode>) -> ExitCode {
     let output = Output::new(flags.colours());
-    ended(output, command(output))
+    finish(output, command(output), ExitCode::FAILURE)
 }
 
-fn ended(output: Output, result: anyhow::Result<ExitCode>) -> ExitCode {
+/// The exit code of a command. Prints its error to standard error.
+fn finish(output: Output, result: anyhow::Result<ExitCode>, exit_error: ExitCode) -> ExitCode {
     result.unwrap_or_else(|error| {
         output.error(&format!("{error:#}"));
-        ExitCode::FAILURE
+        exit_error
     })
 }
 

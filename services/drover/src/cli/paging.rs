@@ -9,13 +9,13 @@ const TOKEN: &str = "-page-token";
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Paging {
-    /// Maximum number of items.
+    /// Show at most this many items.
     #[arg(long, value_name = "COUNT")]
     per_page: Option<u32>,
-    /// Start at this token, which an earlier list printed.
+    /// Continue a list at this token, which the page before it printed.
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
-    /// Show only the items that match this expression.
+    /// Show only items that match this filter expression, such as `Status == ready`.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 }

@@ -17,18 +17,19 @@ pub(crate) struct Kind<T> {
     /// The message if there is no match; `{}` stands for the prefix.
     pub(crate) not_found: &'static str,
     pub(crate) id: fn(&T) -> Option<&String>,
-    /// Shows several matches.
-    pub(crate) table: fn(&[T]) -> Page,
+    /// Shows several matches, with their whole ids if the second argument is true.
+    pub(crate) table: fn(&[T], bool) -> Page,
 }
 
-/// Finds the id with this prefix.
+/// Finds the id with this prefix. With `verbose`, an error about several matches shows their whole ids.
 pub(crate) async fn resolve_id<T: DeserializeOwned>(
     client: &Client,
     kind: &Kind<T>,
     prefix: &str,
+    verbose: bool,
 ) -> anyhow::Result<String> {
     let matches = client.get(kind.list, &[("prefix", server_prefix(prefix)?)]).await?;
-    choose(kind, prefix, matches)
+    choose(kind, prefix, matches, verbose)
 }
 
 /// The prefix for the server. It has an even number of digits, because the server compares bytes.
@@ -46,7 +47,7 @@ fn server_prefix(prefix: &str) -> anyhow::Result<&str> {
 }
 
 /// The only match with this prefix. The server may also find objects that match only the shortened prefix; they are ignored.
-fn choose<T>(kind: &Kind<T>, prefix: &str, mut matches: Vec<T>) -> anyhow::Result<String> {
+fn choose<T>(kind: &Kind<T>, prefix: &str, mut matches: Vec<T>, verbose: bool) -> anyhow::Result<String> {
     let has_prefix = |id: &String| id.starts_with(&prefix.to_lowercase());
     matches.retain(|one| (kind.id)(one).is_some_and(has_prefix));
     match matches.as_slice() {
@@ -56,7 +57,7 @@ fn choose<T>(kind: &Kind<T>, prefix: &str, mut matches: Vec<T>) -> anyhow::Resul
             anyhow::bail!(
                 "Prefix matched multiple {}\n\n{}",
                 kind.plural,
-                (kind.table)(several).to_string().trim_end()
+                (kind.table)(several, verbose).to_string().trim_end()
             )
         }
     }
@@ -65,6 +66,7 @@ fn choose<T>(kind: &Kind<T>, prefix: &str, mut matches: Vec<T>) -> anyhow::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::format;
 
     #[test]
     fn the_server_is_asked_for_whole_bytes() {
@@ -78,22 +80,25 @@ mod tests {
     }
 
     #[test]
-    fn one_that_begins_so_is_it_and_several_are_named() {
+    fn the_only_match_is_chosen_and_several_are_listed() {
         let kind = Kind::<String> {
             list: "",
             plural: "things",
             not_found: "No thing(s) with prefix or id \"{}\" found",
             id: |id| Some(id),
-            table: |ids| {
+            table: |ids, verbose| {
                 let mut page = Page::default();
-                page.table(&["ID"], ids.iter().map(|id| [id.clone()]));
+                page.table(&["ID"], ids.iter().map(|id| [format::id(Some(id), verbose)]));
                 page
             },
         };
-        let matches = || vec!["abc1".to_owned(), "abc2".to_owned(), "abd1".to_owned()];
-        let choose = |prefix| choose(&kind, prefix, matches()).map_err(|error| error.to_string());
-        assert_eq!(choose("ABD"), Ok("abd1".to_owned()));
-        assert_eq!(choose("abe"), Err("No thing(s) with prefix or id \"abe\" found".to_owned()));
-        assert_eq!(choose("abc"), Err("Prefix matched multiple things\n\nID\nabc1\nabc2".to_owned()));
+        let matches = || vec!["abc1-00000001".to_owned(), "abc2-00000002".to_owned(), "abd1".to_owned()];
+        let choose =
+            |prefix, verbose| choose(&kind, prefix, matches(), verbose).map_err(|error| error.to_string());
+        assert_eq!(choose("ABD", false), Ok("abd1".to_owned()));
+        assert_eq!(choose("abe", false), Err("No thing(s) with prefix or id \"abe\" found".to_owned()));
+        let several = |ids: &str| Err(format!("Prefix matched multiple things\n\nID\n{ids}"));
+        assert_eq!(choose("abc", false), several("abc1-000\nabc2-000"));
+        assert_eq!(choose("abc", true), several("abc1-00000001\nabc2-00000002"));
     }
 }

@@ -7,24 +7,23 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::page::Page;
-use super::{Session, flags, format};
+use super::{ApiCommand, Session, WithApi, flags, format};
+use crate::command::commands;
 
-/// Shows the servers.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Shows the servers
-    Members(Members),
+commands! {
+    /// Shows the servers.
+    Command {
+        Members(WithApi<Members>),
+    }
 }
 
-/// Shows the servers.
+/// Lists the servers.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Members {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     show: flags::Show,
-    /// Show all tags of the servers; the same as -verbose.
+    /// Show all tags of the servers. The same as -verbose.
     #[arg(long)]
     detailed: bool,
 }
@@ -46,22 +45,24 @@ struct Member {
     status: Option<String>,
 }
 
-pub(crate) async fn members(session: Session, args: Members) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_requested() {
-        let answer: Value = session.client.get("/v1/agent/members", &[]).await?;
-        args.show.object.print(session.output, &answer["Members"])?;
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Members {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        if self.show.object.is_requested() {
+            let answer: Value = session.client.get("/v1/agent/members", &[]).await?;
+            self.show.object.print(session.output, &answer["Members"])?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Answer { members } = session.client.get("/v1/agent/members", &[]).await?;
+        let mut page = Page::default();
+        if self.detailed || self.show.verbose {
+            detailed(&mut page, &members);
+        } else {
+            let leader: String = session.client.get("/v1/status/leader", &[]).await?;
+            table(&mut page, &members, &leader);
+        }
+        session.output.page(&page);
+        Ok(ExitCode::SUCCESS)
     }
-    let Answer { members } = session.client.get("/v1/agent/members", &[]).await?;
-    let mut page = Page::default();
-    if args.detailed || args.show.verbose {
-        detailed(&mut page, &members);
-    } else {
-        let leader: String = session.client.get("/v1/status/leader", &[]).await?;
-        table(&mut page, &members, &leader);
-    }
-    session.output.page(&page);
-    Ok(ExitCode::SUCCESS)
 }
 
 fn table(page: &mut Page, members: &[Member], leader: &str) {

@@ -8,25 +8,24 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::page::Page;
-use super::{Session, alloc, deployment, eval, flags, format, job, node};
+use super::{ApiCommand, Session, alloc, deployment, eval, flags, format, job, node};
 
-/// Shows the object with this id, of any kind; without an id, all jobs.
+/// Shows the object with a given id, of any kind, or lists all jobs.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     show: flags::Show,
-    /// The id of a job, an allocation, a node, a deployment or an evaluation, or a prefix of one.
+    /// The id of a job, an allocation, a node, a deployment or an evaluation, or a prefix of it. Without it, all jobs are
+    /// listed.
     id: Option<String>,
     /// Leave out related objects and details.
     #[arg(long)]
     short: bool,
-    /// Of a job: show its evaluations, too.
+    /// Of a job: also show its evaluations.
     #[arg(long)]
     evals: bool,
-    /// Of a job: show allocations of earlier jobs with the same id, too.
+    /// Of a job: also show allocations of earlier jobs with the same id.
     #[arg(long)]
     all_allocs: bool,
 }
@@ -73,12 +72,14 @@ struct SearchResponse {
     matches: BTreeMap<String, Option<Vec<String>>>,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Some(id) = args.id.clone() else { return show(session, args, Kind::Job, None).await };
-    let body = json!({ "Prefix": id, "Context": "all" });
-    let found: SearchResponse = session.client.put("/v1/search", &body).await?;
-    let (kind, id) = choose(&id, &found)?;
-    show(session, args, kind, Some(id)).await
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let Some(id) = self.id.clone() else { return show(session, self, Kind::Job, None).await };
+        let body = json!({ "Prefix": id, "Context": "all" });
+        let found: SearchResponse = session.client.put("/v1/search", &body).await?;
+        let (kind, id) = choose(&id, &found)?;
+        show(session, self, kind, Some(id)).await
+    }
 }
 
 /// The only object with this id or prefix. A job with exactly this id takes precedence over all others.
@@ -125,21 +126,17 @@ fn list(matches: &[(Kind, &String)]) -> Page {
 }
 
 async fn show(session: Session, args: Args, kind: Kind, id: Option<String>) -> anyhow::Result<ExitCode> {
-    let Args { api, show, short, evals, all_allocs, .. } = args;
+    let Args { show, short, evals, all_allocs, .. } = args;
     match kind {
-        Kind::Job => {
-            job::status::run(session, job::status::Args { api, show, job: id, short, evals, all_allocs })
-                .await
-        }
-        Kind::Alloc => alloc::status::run(session, alloc::status::Args { api, show, alloc: id, short }).await,
-        Kind::Node => node::run(session, node::Args::one(api, show, id, short)).await,
+        Kind::Job => job::status::Args { show, job: id, short, evals, all_allocs }.run(session).await,
+        Kind::Alloc => alloc::status::Args { show, alloc: id, short }.run(session).await,
+        Kind::Node => node::status::Args::one(show, id, short).run(session).await,
         Kind::Deployment => {
-            let args = deployment::status::Args { api, show, deployment: id, monitor: false };
-            deployment::status::run(session, args).await
+            deployment::status::Args { show, deployment: id, monitor: false }.run(session).await
         }
         Kind::Eval => {
             let eval = id.unwrap_or_default();
-            eval::status::run(session, eval::status::Args { api, show, eval, monitor: false }).await
+            eval::status::Args { show, eval, monitor: false }.run(session).await
         }
     }
 }

@@ -2,24 +2,26 @@
 
 use std::process::ExitCode;
 
-use super::{Session, flags};
+use super::{ApiCommand, Session, WithApi};
+use crate::command::commands;
 
-/// Maintains the state of the cluster.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Collects garbage: deletes jobs, evaluations, deployments and nodes that are not needed any more
-    Gc(Args),
+commands! {
+    /// Maintains the state of the cluster.
+    Command {
+        Gc(WithApi<Gc>),
+    }
 }
 
-/// Collects garbage: deletes jobs, evaluations, deployments and nodes that are not needed any more, whatever their age.
+/// Collects garbage: deletes objects that are no longer needed.
+///
+/// Deletes jobs, evaluations and deployments that have ended, and nodes that are down, whatever their age.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-}
+pub(crate) struct Gc {}
 
-pub(crate) async fn collect_garbage(session: Session, _: Args) -> anyhow::Result<ExitCode> {
-    session.client.put_empty("/v1/system/gc").await?;
-    Ok(ExitCode::SUCCESS)
+impl ApiCommand for Gc {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        session.client.put_empty("/v1/system/gc").await?;
+        Ok(ExitCode::SUCCESS)
+    }
 }

@@ -1,5 +1,5 @@
 //! Messages and exit codes for invalid arguments (`docs/rules/cli.md` §3): help if a command is missing or unknown, and *not built
-//! yet* if Nomad has the command and Drover does not.
+//! yet* if Nomad has the command and Drover does not. [`super::mistakes`] has the texts about other mistakes.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -9,7 +9,9 @@ use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use model::features::Feature;
 
+use super::{health, job, mistakes};
 use crate::args::Cli;
+use crate::operator::postgres;
 
 /// The exit code for unknown commands.
 const EXIT_UNKNOWN_COMMAND: u8 = 127;
@@ -87,7 +89,7 @@ const NOT_BUILT: &[(&str, Feature)] = &[
 ];
 
 /// Prints the error in the arguments, or the help or version if that was requested.
-pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+pub(crate) fn explain(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     let kind = error.kind();
     if kind == ErrorKind::DisplayVersion {
         return super::version();
@@ -99,7 +101,15 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "{}", feature.finding_of(command));
         return ExitCode::FAILURE;
     }
-    let _ = error.print();
+    let mut tree = Cli::command();
+    tree.build();
+    let command = mistakes::named(&mut tree, &words);
+    if let Some(text) = mistakes::text(&error, command) {
+        let _ = writeln!(std::io::stderr(), "{text}");
+    } else {
+        mistakes::simplify_usage(&mut error, command);
+        let _ = error.print();
+    }
     if is_unknown {
         let _ = writeln!(std::io::stderr(), "\n{}", Cli::command().render_help());
     }
@@ -108,10 +118,18 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         ExitCode::from(EXIT_UNKNOWN_COMMAND)
     } else if kind == ErrorKind::DisplayHelp {
         ExitCode::SUCCESS
-    } else if words.first() == Some(&"health") {
-        ExitCode::from(super::health::EXIT_USAGE)
     } else {
-        ExitCode::FAILURE
+        ExitCode::from(exit_invalid(&words))
+    }
+}
+
+/// The exit code of a command for invalid arguments. It is not 1 where 1 says something about what the command found.
+fn exit_invalid(words: &[&str]) -> u8 {
+    match words {
+        ["health", ..] => health::EXIT_USAGE,
+        ["job", "plan", ..] | ["plan", ..] => job::plan::EXIT_ERROR,
+        ["operator", "postgres", "check", ..] => postgres::EXIT_UNKNOWN,
+        _ => 1,
     }
 }
 
@@ -157,6 +175,15 @@ mod tests {
         assert_eq!(found("acl token frobnicate"), None);
         assert_eq!(found("frobnicate"), None);
         assert_eq!(found(""), None);
+    }
+
+    #[test]
+    fn invalid_arguments_are_not_taken_for_findings() {
+        assert_eq!(exit_invalid(&["job", "plan"]), 255);
+        assert_eq!(exit_invalid(&["plan", "web.nomad.hcl"]), 255);
+        assert_eq!(exit_invalid(&["health"]), 2);
+        assert_eq!(exit_invalid(&["operator", "postgres", "check"]), 2);
+        assert_eq!(exit_invalid(&["job", "run"]), 1);
     }
 
     #[test]

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use hcl1::{Position, Syntax};
 
 use block::Block;
-pub(crate) use checks::{addresses_missing, conflicts, dynamic_ports, missing};
+pub(crate) use checks::{
+    addresses_missing, conflicts, dynamic_ports, missing, option_names, raw_exec_option,
+};
 pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
 /// The settings of configuration files, and the report on them.
@@ -118,10 +120,10 @@ fn parse(file: &Path, text: &[u8], report: &mut Report) -> Block {
 }
 
 /// Parses a text as the file `a.hcl`, for tests.
-#[cfg(test)]
-pub(crate) fn of_text(text: &str) -> Loaded {
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn of_text(text: impl AsRef<[u8]>) -> Loaded {
     let mut report = Report::default();
-    let block = parse(Path::new("a.hcl"), text.as_bytes(), &mut report);
+    let block = parse(Path::new("a.hcl"), text.as_ref(), &mut report);
     Loaded { settings: Settings::of(&block), report }
 }
 

@@ -72,11 +72,8 @@ pub(super) fn server(
     now_secs: i64,
 ) -> anyhow::Result<String> {
     let first = hosts.first().context("a server's certificate needs at least one host name")?;
-    let mut names = hosts.to_vec();
-    names.extend(OWN_NAMES.map(str::to_owned));
-    names.dedup();
-    let params =
-        CertificateParams::new(names).with_context(|| format!("cannot use the host names {hosts:?}"))?;
+    let params = CertificateParams::new(names(hosts))
+        .with_context(|| format!("cannot use the host names {hosts:?}"))?;
     let mut params = valid_for(SERVER_DAYS, now_secs, params);
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, first.as_str());
@@ -89,6 +86,17 @@ pub(super) fn server(
     let issuer = issuer.context("cannot use the authority's certificate")?;
     let certificate = params.signed_by(&key_pair(key)?, &issuer);
     Ok(certificate.context("cannot sign a server's certificate")?.pem())
+}
+
+/// The names in the certificate of a server: its hosts and [`OWN_NAMES`], each once.
+fn names(hosts: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in hosts.iter().map(String::as_str).chain(OWN_NAMES) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 /// Parses the first certificate of a PEM file.
@@ -162,6 +170,17 @@ mod tests {
         check_pair(&certificate, &key).unwrap();
         let error = check_pair(&certificate, &ca_key).unwrap_err().to_string();
         assert_eq!(error, "the certificate is for another key");
+    }
+
+    #[test]
+    fn a_renewed_certificate_has_each_name_once() {
+        let (ca_key, key) = (new_key().unwrap(), new_key().unwrap());
+        let ca = authority(&ca_key, NOW).unwrap();
+        let hosts_of =
+            |hosts: &[String]| parse(&server(&ca, &ca_key, &key, hosts, NOW).unwrap()).unwrap().hosts;
+        let first = hosts_of(&hosts(&["nats", "10.1.2.3", "nats"]));
+        assert_eq!(first, ["nats", "10.1.2.3", "localhost", "127.0.0.1", "::1"]);
+        assert_eq!(hosts_of(&first), first);
     }
 
     #[test]

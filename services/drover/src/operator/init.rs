@@ -14,17 +14,18 @@ use store::roles::{self, Passwords, Role};
 use super::directory::{Directory, Mode, Owner};
 use super::report::{self, Report};
 use super::tls::{self, Hosts, Owners};
+use crate::command::Run;
 
 /// The password of PostgreSQL's superuser, and the script that creates the roles.
 const SUPERUSER_PASSWORD: &str = "postgres/password";
 const ROLES: &str = "postgres/roles.sql";
 const DATABASE: &str = "drover";
 
-/// Creates all secrets of a cluster in a directory: certificates, identities for NATS, passwords and roles for PostgreSQL.
+/// Creates all secrets of a cluster in a directory: certificates, credentials and passwords.
 ///
-/// It keeps existing files and creates missing ones, so it can run before every start. Each sub-directory belongs to one part
-/// of the cluster and can be a volume of its own: DIR/operator for the operator alone, DIR/nats, DIR/postgres, DIR/agent,
-/// DIR/reader, and one with the name of each service.
+/// Keeps files that exist, and creates those that are missing, so it can run before every start. Each sub-directory belongs to
+/// one part of the cluster, and can be a volume of its own: DIR/operator for the operator alone, DIR/nats, DIR/postgres,
+/// DIR/agent, DIR/reader, and one for each service, with its name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The secrets directory.
@@ -39,8 +40,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> ExitCode {
-    report::print(args.json, init(args))
+impl Run for Args {
+    fn run(self) -> ExitCode {
+        report::print(self.json, init(&self))
+    }
 }
 
 fn init(args: &Args) -> anyhow::Result<Report> {

@@ -6,7 +6,7 @@ mod certificates;
 mod directory;
 mod init;
 mod nats;
-mod postgres;
+pub(crate) mod postgres;
 mod report;
 mod tls;
 
@@ -15,43 +15,22 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+use crate::command::commands;
 use crate::process::fail;
 
-/// The sub-commands.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Accepts the current state of a database that lost acknowledged writes, or was moved
-    AcceptDatabase(accept_database::Args),
-    /// Creates all secrets of a cluster in a directory: certificates, credentials, passwords
-    Init(init::Args),
-    /// Creates the servers' certificates, and renews them
-    Tls {
+commands! {
+    /// Manages the cluster's settings, database and certificates.
+    Command {
+        AcceptDatabase(accept_database::Args),
+        Init(init::Args),
         #[command(subcommand)]
-        command: tls::Command,
-    },
-    /// Creates identities for NATS, which decide who may send and receive which messages
-    Nats {
+        Tls(tls::Command),
         #[command(subcommand)]
-        command: nats::Command,
-    },
-    /// Prints and checks the roles of the database
-    Postgres {
+        Nats(nats::Command),
         #[command(subcommand)]
-        command: postgres::Command,
-    },
-    #[command(flatten)]
-    OverApi(Box<crate::cli::operator::Command>),
-}
-
-/// Runs the command.
-pub(crate) fn run(command: Command) -> ExitCode {
-    match command {
-        Command::AcceptDatabase(args) => run_async(accept_database::run(&args)),
-        Command::Init(args) => init::run(&args),
-        Command::Tls { command } => tls::run(command),
-        Command::Nats { command } => nats::run(&command),
-        Command::Postgres { command } => postgres::run(&command),
-        Command::OverApi(command) => crate::cli::operator::run(*command),
+        Postgres(postgres::Command),
+        #[command(flatten)]
+        WithApi(Box<crate::cli::operator::Command>),
     }
 }
 

@@ -15,27 +15,27 @@ use wire::Role;
 use super::directory::{Directory, Mode};
 use super::report::{self, Report};
 use super::tls::Owners;
+use crate::command::{Run, commands};
 use crate::process::fail;
 
 /// The mode of files with credentials.
 const SECRET_MODE: u32 = 0o600;
 
-/// The sub-commands.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Creates missing keys, the servers' configuration and the services' credentials
-    Init(Init),
-    /// Creates the credentials of a node
-    Node(Node),
-    /// Creates new credentials of a service
-    Service(Service),
-    /// Makes the NATS servers refuse credentials
-    Revoke(Revoke),
+commands! {
+    /// Creates and revokes identities for NATS, which decide who may send and receive which messages.
+    Command {
+        Init(Init),
+        Node(Node),
+        Service(Service),
+        Revoke(Revoke),
+    }
 }
 
-/// Creates the identities of a cluster: the keys of the operator and its accounts (operator/), the file that nats-server
-/// includes in its configuration (nats/auth.conf), credentials for each service (ROLE/nats.creds), and the key with which
-/// agents sign their own credentials (agent/node.key). Existing files are kept, missing ones are created.
+/// Creates the identities of a cluster: keys, the configuration of NATS, and credentials.
+///
+/// Creates the keys of the operator and its accounts (operator/), the file that nats-server includes in its configuration
+/// (nats/auth.conf), credentials for each service (ROLE/nats.creds), and the key with which agents sign their own credentials
+/// (agent/node.key). Keeps files that exist.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
     #[command(flatten)]
@@ -45,12 +45,14 @@ pub(crate) struct Init {
     json: bool,
 }
 
-/// Creates the credentials of one node. An agent that uses them gets its node id from them.
+/// Creates the credentials of a node.
+///
+/// An agent that uses them takes its node id from them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Node {
-    /// A name for people to read, such as the machine's.
+    /// A name for people to read, such as that of the machine.
     name: String,
-    /// The node's id. By default, a new one.
+    /// The id of the node. By default, a new one.
     #[arg(long, value_name = "ID")]
     id: Option<NodeId>,
     #[command(flatten)]
@@ -59,10 +61,11 @@ pub(crate) struct Node {
     dir: Dir,
 }
 
-/// Creates new credentials for a service. Its existing credentials stay valid. `servers` is all services in one process.
+/// Creates new credentials for a service. Its existing credentials stay valid.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Service {
-    /// The role of the service: api, eval-broker, scheduler, plan-applier, node-tracker, deployment-watcher or servers.
+    /// The role of the service: api, eval-broker, scheduler, plan-applier, node-tracker, deployment-watcher, or servers for
+    /// all services in one process.
     role: Role,
     #[command(flatten)]
     out: Out,
@@ -70,11 +73,13 @@ pub(crate) struct Service {
     dir: Dir,
 }
 
-/// Adds a user to those that nats-server refuses, and writes its configuration again (nats/auth.conf). This takes effect when
-/// the servers reload it: `nats-server --signal reload`.
+/// Makes the NATS servers refuse credentials.
+///
+/// Adds a user to those that nats-server refuses, and writes its configuration (nats/auth.conf). The change takes effect when
+/// the servers reload the configuration: `nats-server --signal reload`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
-    /// The user's public key (U…), as in the logs of nats-server and services, or a file with its credentials.
+    /// The public key of the user (U…), as in the logs of nats-server and of services, or a file with its credentials.
     user: String,
     #[command(flatten)]
     dir: Dir,
@@ -91,19 +96,37 @@ struct Dir {
 /// The destination of credentials.
 #[derive(Debug, clap::Args)]
 struct Out {
-    /// Write to this new file, which only its owner may read, instead of the standard output.
+    /// Write the credentials to this new file, which only its owner may read, instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Runs the command and prints its result.
-pub(crate) fn run(command: &Command) -> ExitCode {
-    let result = match command {
-        Command::Init(args) => return report::print(args.json, init(args)),
-        Command::Node(args) => node(args),
-        Command::Service(args) => service(args),
-        Command::Revoke(args) => revoke(args),
-    };
+impl Run for Init {
+    fn run(self) -> ExitCode {
+        report::print(self.json, init(&self))
+    }
+}
+
+impl Run for Node {
+    fn run(self) -> ExitCode {
+        print(node(&self))
+    }
+}
+
+impl Run for Service {
+    fn run(self) -> ExitCode {
+        print(service(&self))
+    }
+}
+
+impl Run for Revoke {
+    fn run(self) -> ExitCode {
+        print(revoke(&self))
+    }
+}
+
+/// Prints the result or the error of a command.
+fn print(result: anyhow::Result<String>) -> ExitCode {
     match result {
         Ok(text) => {
             let _ = std::io::stdout().write_all(text.as_bytes());

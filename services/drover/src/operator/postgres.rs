@@ -8,61 +8,76 @@ use anyhow::Context as _;
 use serde_json::json;
 use store::roles::{self, Passwords};
 
+use crate::command::{Run, commands};
 use crate::process::fail;
 
-/// The exit code if the database differs from what it should be, and the one if it cannot be checked.
+/// The exit code if the database differs from what it should be.
 const EXIT_DIFFERS: u8 = 1;
-const EXIT_UNKNOWN: u8 = 2;
+/// The exit code if the database cannot be checked, for instance because the arguments are invalid.
+pub(crate) const EXIT_UNKNOWN: u8 = 2;
 
-/// The sub-commands.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Prints the SQL that creates the roles and the database
-    Grants(Grants),
-    /// Checks the roles and rights in a database
-    Check(Check),
+commands! {
+    /// Prints and checks the roles of the database.
+    Command {
+        Grants(Grants),
+        Check(Check),
+    }
 }
 
-/// Prints the SQL that creates the database, a login role for each service and one for people, and revokes the rights that
-/// PostgreSQL grants to everybody. Execute it with psql, as a superuser or a role that may create roles and databases:
+/// Prints the SQL that creates the database and its roles.
 ///
-///   drover operator postgres grants -secrets-dir DIR | psql postgres://postgres@host/postgres
+/// The SQL creates the database, a login role for each service, and one for people. It revokes the rights that PostgreSQL
+/// grants to everybody. Execute it with psql, as a superuser or as a role that may create roles and databases:
 ///
-/// It may be executed again at any time. It contains passwords as SCRAM verifiers only. The plan applier also updates the
-/// rights on tables whenever it starts.
+/// drover operator postgres grants -secrets-dir DIR | psql postgres://postgres@host/postgres
+///
+/// The SQL may be executed again at any time. It contains passwords as SCRAM verifiers only. The plan applier also updates
+/// the rights on tables whenever it starts.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub(crate) struct Grants {
     /// The name of the database.
     #[arg(long, default_value = "drover", value_parser = database)]
     database: String,
-    /// Directory with the passwords, in the files `<role>/postgres-password` that `drover operator init` creates. A role
-    /// without such a file keeps its password, if it has one; `\password` in psql sets another.
+    /// The directory with the passwords, in the files `<role>/postgres-password` that `drover operator init` creates. A role
+    /// without such a file keeps the password that it has.
     #[arg(long, value_name = "DIR")]
     secrets_dir: Option<PathBuf>,
 }
 
-/// Checks whether the roles of a database, and their rights on everything in it, are as they should be. Any role may run the
-/// check. The exit code is 0 if they are, 1 if they are not, and 2 if they cannot be checked.
+/// Checks whether the roles of a database and their rights are as they should be.
+///
+/// Any role may check them. Exits with 0 if the roles and rights are as they should be, with 1 if they are not, and with 2 if
+/// they cannot be checked.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("database_wait_secs", |arg| arg.default_value("5")),
+    mut_arg("applier_lease_ms", |arg| arg.hide(true)),
+    mut_arg("log_keep_secs", |arg| arg.hide(true)),
+    mut_arg("log_max_mb", |arg| arg.hide(true))
+)]
 pub(crate) struct Check {
-    /// Print JSON.
+    /// Print the differences as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: store::Args,
 }
 
-pub(super) fn run(command: &Command) -> ExitCode {
-    match command {
-        Command::Grants(args) => match grants(args) {
+impl Run for Grants {
+    fn run(self) -> ExitCode {
+        match grants(&self) {
             Ok(script) => {
                 let _ = std::io::stdout().write_all(script.as_bytes());
                 ExitCode::SUCCESS
             }
             Err(error) => fail(&error),
-        },
-        Command::Check(args) => check(args),
+        }
+    }
+}
+
+impl Run for Check {
+    fn run(self) -> ExitCode {
+        check(&self)
     }
 }
 

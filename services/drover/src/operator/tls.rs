@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use super::certificates::{self, RENEW_WITHIN_DAYS};
 use super::directory::{Directory, Mode, Owner};
 use super::report::{self, Report};
+use crate::command::{Run, commands};
 
 /// Certificate and key of the authority. Only the operator has access to the key.
 const AUTHORITY: &str = "operator/ca.pem";
@@ -18,17 +19,19 @@ const CERTIFICATE: &str = "server.pem";
 const KEY: &str = "server.key";
 const TRUSTED: &str = "ca.pem";
 
-/// The sub-commands.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Creates an authority, and certificates for NATS and PostgreSQL
-    Init(Init),
-    /// Renews the servers' certificates before they expire
-    Renew(Renew),
+commands! {
+    /// Creates the certificates of NATS and PostgreSQL, and renews them.
+    Command {
+        Init(Init),
+        Renew(Renew),
+    }
 }
 
-/// Creates a certificate authority in DIR/operator, unless there is one, and certificates signed by it in DIR/nats and
-/// DIR/postgres. The authority is valid for ten years, a certificate for 825 days; `drover operator tls renew` renews it.
+/// Creates a certificate authority, and certificates for NATS and PostgreSQL.
+///
+/// The authority is created in DIR/operator, unless there is one, and the certificates that it signs in DIR/nats and
+/// DIR/postgres. The authority is valid for ten years. The certificates are valid for 825 days; `drover operator tls renew`
+/// renews them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
     /// The secrets directory.
@@ -38,29 +41,31 @@ pub(crate) struct Init {
     hosts: Hosts,
     #[command(flatten)]
     owners: Owners,
-    /// Print JSON.
+    /// Print JSON: the names of the files that were made and kept, and notes for the operator.
     #[arg(long)]
     json: bool,
 }
 
-/// Renews the certificates of NATS and PostgreSQL in DIR, with the same keys, if they are valid for less than 275 days or do
-/// not contain all given hosts. The servers read them when they are reloaded: NATS on SIGHUP, PostgreSQL by
-/// `select pg_reload_conf()`.
+/// Renews the certificates of NATS and PostgreSQL before they expire.
+///
+/// Renews a certificate, for the same key, if it is valid for less than 275 days, or not for all given hosts. The servers use
+/// the new certificates once they are reloaded: NATS by SIGHUP, PostgreSQL by `select pg_reload_conf()`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Renew {
     /// The secrets directory.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// A name or address of NATS. May be given several times. By default, those of the old certificate.
+    /// A name or address under which NATS is reached. May be given several times. By default, those in its certificate.
     #[arg(long, value_name = "HOST")]
     nats_host: Vec<String>,
-    /// A name or address of PostgreSQL. May be given several times. By default, those of the old certificate.
+    /// A name or address under which PostgreSQL is reached. May be given several times. By default, those in its
+    /// certificate.
     #[arg(long, value_name = "HOST")]
     postgres_host: Vec<String>,
-    /// Renew all certificates, whatever their validity.
+    /// Renew both certificates, however long they are valid.
     #[arg(long)]
     force: bool,
-    /// Print JSON.
+    /// Print JSON: the names of the files that were made and kept, and notes for the operator.
     #[arg(long)]
     json: bool,
 }
@@ -81,21 +86,26 @@ pub(crate) struct Hosts {
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Owners {
-    /// Owner of the services' files, as numeric ids such as 65532:65532.
+    /// The owner of the services' files, as numeric ids such as 65532:65532.
     #[arg(long = "owner", value_name = "UID:GID")]
     pub(super) services: Option<Owner>,
-    /// Owner of the files of NATS, as numeric ids.
+    /// The owner of the files of NATS, as numeric ids.
     #[arg(id = "nats_owner", long = "nats-owner", value_name = "UID:GID")]
     pub(super) nats: Option<Owner>,
-    /// Owner of the files of PostgreSQL, as numeric ids; 999:999 in its official image.
+    /// The owner of the files of PostgreSQL, as numeric ids. In the official image of PostgreSQL it is 999:999.
     #[arg(id = "postgres_owner", long = "postgres-owner", value_name = "UID:GID")]
     pub(super) postgres: Option<Owner>,
 }
 
-pub(super) fn run(command: Command) -> ExitCode {
-    match command {
-        Command::Init(args) => report::print(args.json, init(&args)),
-        Command::Renew(args) => report::print(args.json, renew(&args)),
+impl Run for Init {
+    fn run(self) -> ExitCode {
+        report::print(self.json, init(&self))
+    }
+}
+
+impl Run for Renew {
+    fn run(self) -> ExitCode {
+        report::print(self.json, renew(&self))
     }
 }
 

@@ -45,17 +45,13 @@ const QUEUED_WAKES_MAX: usize = 16;
 /// How many nodes may register at once.
 const REGISTERING_MAX: usize = 256;
 
-/// Simulates many nodes in one process.
+/// Simulates many nodes in one process, for benchmarks.
 ///
-/// Lines on the standard input are commands. `fail 5%` makes healthy nodes lose power, `disconnect 500` disconnects them,
+/// Lines on standard input are commands. `fail 5%` makes healthy nodes lose power, `disconnect 500` disconnects them,
 /// `flap 5% 3000` disconnects them for half of every three seconds, and `recover` makes all nodes healthy.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) telemetry: telemetry::Args,
-    #[command(flatten)]
-    pub(crate) bus: bus::Args,
     /// The number of nodes.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub(crate) count: u32,
@@ -71,15 +67,19 @@ pub(crate) struct Args {
     /// How long an allocation is pending before it runs, in milliseconds.
     #[arg(long, default_value_t = 1_000, value_name = "MS")]
     pub(crate) start_ms: u32,
-    /// Percentage of reports that arrive late, after newer ones.
+    /// The percentage of reports that arrive late, after newer ones.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT")]
     pub(crate) late_reports: u8,
-    /// Percentage of reports that arrive twice.
+    /// The percentage of reports that arrive twice.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT")]
     pub(crate) doubled_reports: u8,
-    /// Distinguishes these nodes from those of other sim-nodes processes. The same seed gives the same nodes.
+    /// A number that distinguishes these nodes from those of other sim-nodes processes. The same seed gives the same nodes.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u32,
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    pub(crate) bus: bus::Args,
 }
 
 impl Args {
@@ -91,8 +91,10 @@ impl Args {
 }
 
 /// Simulates nodes until the process is stopped.
-pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
-    let bus = Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS")?;
+pub(crate) async fn run(mut process: Process, args: Args) -> anyhow::Result<()> {
+    let connecting =
+        async { Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS") };
+    let bus = process.unless_stopped(connecting).await?;
     let heartbeat_thread = HeartbeatThread::start(&args.bus).await?;
     let mut nodes = JoinSet::new();
     let mut wakes = HashMap::new();

@@ -23,6 +23,28 @@ pub(crate) fn literal_body(text: &str) -> Parsed<NativeBody> {
     body(&mut Cursor::new(text, tokens), None)
 }
 
+/// Parses a text of attributes only, in which a name may occur several times: the texts of several files, one after another.
+pub(crate) fn repeatable_attributes(text: &str) -> Parsed<Vec<Attribute>> {
+    let tokens = scan(text);
+    invalid_tokens(text, &tokens)?;
+    let cursor = &mut Cursor::new(text, tokens);
+    let mut attributes = Vec::new();
+    loop {
+        let token = cursor.read();
+        match token.kind {
+            Kind::Newline => {}
+            Kind::End => return Ok(attributes),
+            Kind::Name => match item(cursor, token, false)? {
+                Item::Attribute(attribute) => attributes.push(attribute),
+                Item::Block(block) => {
+                    return fail(block.kind_at, "Unsupported block type", "only arguments are expected here");
+                }
+            },
+            _ => return fail(token.at(), "Argument definition required", expected(cursor, token)),
+        }
+    }
+}
+
 /// Parses the contents of a file, or of a block up to its closing brace. `opened` is the block's opening brace.
 fn body(cursor: &mut Cursor<'_>, opened: Option<Token>) -> Parsed<NativeBody> {
     let mut body = NativeBody::default();

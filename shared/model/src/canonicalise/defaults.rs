@@ -1,6 +1,7 @@
 //! The default values, with the rules that define them.
 
 use crate::Nanos;
+use crate::cluster::Namespace;
 use crate::job::{
     DelayFunction, EphemeralDisk, HealthCheck, JobType, LogConfig, MigrateStrategy, ReschedulePolicy,
     RestartMode, RestartPolicy, UpdateStrategy,
@@ -9,7 +10,7 @@ use crate::job::{
 /// A job's region (N-18.1).
 pub(super) const REGION: &str = "global";
 /// A job's namespace (N-18.1).
-pub(super) const NAMESPACE: &str = "default";
+pub(super) const NAMESPACE: &str = Namespace::DEFAULT;
 /// A job's priority, unless the server is configured otherwise (N-18.1).
 pub(super) const PRIORITY: i64 = 50;
 /// Any datacenter (N-18.1).
@@ -58,8 +59,6 @@ pub(super) const CSI_STAGE_DIR: &str = "/local/csi";
 /// Time within which a CSI plugin must respond (`docs/rules/jobspec.md` §9.2).
 pub(super) const CSI_HEALTH_TIMEOUT: Nanos = Nanos::from_secs(30);
 
-/// Operand of a constraint or an affinity (N-18.13).
-pub(super) const OPERAND: &str = "=";
 /// Weight of an affinity or a spread (N-18.13).
 pub(super) const WEIGHT: i64 = 50;
 /// Which allocation is kept when a node reconnects (N-18.13).

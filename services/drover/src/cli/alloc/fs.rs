@@ -10,28 +10,26 @@ use super::frames::Frames;
 use super::selection::Selection;
 use super::tail::Tail;
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, format};
 
-/// Shows a directory of an allocation, or a file in it.
+/// Lists a directory of an allocation, or prints a file in it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     selection: Selection,
-    /// The directory or file, relative to the allocation's directory.
+    /// The path of the directory or file, relative to the allocation's directory.
     #[arg(default_value = "/")]
     path: String,
-    /// Print information about the file instead of its content.
+    /// Print information about the file or directory instead of its content.
     #[arg(long)]
     stat: bool,
-    /// Print sizes in bytes, for programs.
+    /// Print sizes in bytes.
     #[arg(short = 'H')]
     machine: bool,
     #[command(flatten)]
     tail: Tail,
-    /// Print whole ids.
+    /// Print whole ids in errors.
     #[arg(long)]
     verbose: bool,
 }
@@ -48,26 +46,28 @@ struct FileInfo {
     content_type: String,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = args.selection.find(&session.client).await?;
-    let path = [("path", args.path.as_str())];
-    let info: FileInfo = session.client.get(&format!("/v1/client/fs/stat/{id}"), &path).await?;
-    if args.stat {
-        session.output.page(&described(&info, args.machine));
-    } else if info.is_dir {
-        let files: Vec<FileInfo> = session.client.get(&format!("/v1/client/fs/ls/{id}"), &path).await?;
-        session.output.page(&listed(&files, args.machine));
-    } else if args.tail.is_whole() {
-        let mut pieces = session.client.stream(&format!("/v1/client/fs/cat/{id}"), &path).await?;
-        while let Some(piece) =
-            pieces.chunk().await.context("the connection was lost before the end of the file")?
-        {
-            session.output.raw(&piece);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let id = self.selection.find(&session.client, self.verbose).await?;
+        let path = [("path", self.path.as_str())];
+        let info: FileInfo = session.client.get(&format!("/v1/client/fs/stat/{id}"), &path).await?;
+        if self.stat {
+            session.output.page(&described(&info, self.machine));
+        } else if info.is_dir {
+            let files: Vec<FileInfo> = session.client.get(&format!("/v1/client/fs/ls/{id}"), &path).await?;
+            session.output.page(&listed(&files, self.machine));
+        } else if self.tail.is_whole() {
+            let mut pieces = session.client.stream(&format!("/v1/client/fs/cat/{id}"), &path).await?;
+            while let Some(piece) =
+                pieces.chunk().await.context("the connection was lost before the end of the file")?
+            {
+                session.output.raw(&piece);
+            }
+        } else {
+            stream(&session, &id, &self).await?;
         }
-    } else {
-        stream(&session, &id, &args).await?;
+        Ok(ExitCode::SUCCESS)
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the end of a file, and new content if the file is followed.

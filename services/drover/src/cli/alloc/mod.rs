@@ -15,37 +15,33 @@ use api_types::AllocListStub;
 use super::client::Client;
 use super::page::Page;
 use super::prefix::{Kind, resolve_id};
-use super::{format, tables};
+use super::{WithApi, format, tables};
+use crate::command::commands;
 
-/// Shows allocations, their logs and their files, and stops or restarts them.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Shows an allocation with its tasks and their events
-    Status(status::Args),
-    /// Shows an allocation's files
-    Fs(fs::Args),
-    /// Prints the output of a task
-    Logs(logs::Args),
-    /// Stops an allocation; a new one replaces it
-    Stop(stop::Args),
-    /// Restarts running tasks of an allocation
-    Restart(restart::Args),
-    /// Sends a signal to running tasks of an allocation
-    Signal(signal::Args),
+commands! {
+    /// Shows allocations, their logs and their files, and stops or restarts them.
+    Command {
+        Status(WithApi<status::Args>),
+        Fs(WithApi<fs::Args>),
+        Logs(WithApi<logs::Args>),
+        Stop(WithApi<stop::Args>),
+        Restart(WithApi<restart::Args>),
+        Signal(WithApi<signal::Args>),
+    }
 }
 
-/// Finds the id of the allocation with this prefix.
-async fn resolve(client: &Client, prefix: &str) -> anyhow::Result<String> {
+/// Finds the id of the allocation with this prefix. With `verbose`, an error about several matches shows their whole ids.
+async fn resolve(client: &Client, prefix: &str, verbose: bool) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/allocations",
         plural: "allocations",
         not_found: "No allocation(s) with prefix or id \"{}\" found",
         id: |alloc: &AllocListStub| alloc.id.as_ref(),
-        table: |allocs| {
+        table: |allocs, verbose| {
             let mut page = Page::default();
-            tables::allocs(&mut page, allocs, format::now(), false);
+            tables::allocs(&mut page, allocs, format::now(), verbose);
             page
         },
     };
-    resolve_id(client, &kind, prefix).await
+    resolve_id(client, &kind, prefix, verbose).await
 }

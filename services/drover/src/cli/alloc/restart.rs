@@ -5,32 +5,32 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::resolve;
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
 /// Restarts all running tasks of an allocation, or one task.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// An allocation id or a prefix of one.
+    /// The id of an allocation, or a prefix of it.
     alloc: String,
-    /// Restart only this task.
+    /// Restart only the task with this name.
     task: Option<String>,
-    /// Restart only this task, as a flag.
+    /// The same as the argument TASK.
     #[arg(long = "task", value_name = "TASK", conflicts_with = "task")]
     task_flag: Option<String>,
-    /// Restart tasks that have ended, too.
+    /// Also restart tasks that have ended.
     #[arg(long, conflicts_with_all = ["task", "task_flag"])]
     all_tasks: bool,
-    /// Print whole ids.
+    /// Print whole ids in errors.
     #[arg(long)]
     verbose: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = resolve(&session.client, &args.alloc).await?;
-    let body = json!({ "TaskName": args.task.or(args.task_flag), "AllTasks": args.all_tasks });
-    let _: Value = session.client.put(&format!("/v1/client/allocation/{id}/restart"), &body).await?;
-    Ok(ExitCode::SUCCESS)
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let id = resolve(&session.client, &self.alloc, self.verbose).await?;
+        let body = json!({ "TaskName": self.task.or(self.task_flag), "AllTasks": self.all_tasks });
+        let _: Value = session.client.put(&format!("/v1/client/allocation/{id}/restart"), &body).await?;
+        Ok(ExitCode::SUCCESS)
+    }
 }

@@ -12,21 +12,21 @@ use crate::cli::{format, job};
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Selection {
-    /// An allocation id or a prefix of one. With -job, a job id.
+    /// The id of an allocation, or a prefix of it. With -job, the id of a job.
     alloc: String,
-    /// Use any allocation of the job, preferably a running one.
+    /// Choose an allocation of a job: a random running one, or the newest if none is running.
     #[arg(long)]
     job: bool,
-    /// Use an allocation of this task group.
+    /// With -job: choose an allocation of this task group.
     #[arg(long, value_name = "GROUP", requires = "job")]
     group: Option<String>,
 }
 
 impl Selection {
-    /// Finds the id of the allocation.
-    pub(super) async fn find(&self, client: &Client) -> anyhow::Result<String> {
+    /// Finds the id of the allocation. With `verbose`, an error about several matches shows their whole ids.
+    pub(super) async fn find(&self, client: &Client, verbose: bool) -> anyhow::Result<String> {
         if !self.job {
-            return resolve(client, &self.alloc).await;
+            return resolve(client, &self.alloc, verbose).await;
         }
         let job = job::resolve(client, &self.alloc).await?;
         let path = format!("/v1/job/{}/allocations", escaped(&job.id));
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_runs_is_taken_by_chance_and_else_the_newest() {
+    fn a_random_running_allocation_is_chosen_or_else_the_newest() {
         let alloc = |id: &str, group: &str, status: &str, index: u64| AllocListStub {
             id: Some(id.to_owned()),
             task_group: Some(group.to_owned()),

@@ -5,32 +5,32 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::resolve;
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
 /// Sends a signal to all running tasks of an allocation, or to one task.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// An allocation id or a prefix of one.
+    /// The id of an allocation, or a prefix of it.
     alloc: String,
-    /// Signal only this task.
+    /// Signal only the task with this name.
     task: Option<String>,
-    /// Signal only this task, as a flag.
+    /// The same as the argument TASK.
     #[arg(long = "task", value_name = "TASK", conflicts_with = "task")]
     task_flag: Option<String>,
-    /// The name of the signal.
+    /// The name of the signal, such as `SIGHUP`.
     #[arg(short = 's', value_name = "SIGNAL", default_value = "SIGKILL")]
     signal: String,
-    /// Print whole ids.
+    /// Print whole ids in errors.
     #[arg(long)]
     verbose: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = resolve(&session.client, &args.alloc).await?;
-    let body = json!({ "Task": args.task.or(args.task_flag), "Signal": args.signal });
-    let _: Value = session.client.put(&format!("/v1/client/allocation/{id}/signal"), &body).await?;
-    Ok(ExitCode::SUCCESS)
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let id = resolve(&session.client, &self.alloc, self.verbose).await?;
+        let body = json!({ "Task": self.task.or(self.task_flag), "Signal": self.signal });
+        let _: Value = session.client.put(&format!("/v1/client/allocation/{id}/signal"), &body).await?;
+        Ok(ExitCode::SUCCESS)
+    }
 }

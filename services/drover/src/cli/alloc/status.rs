@@ -7,42 +7,39 @@ use serde_json::Value;
 
 use super::resolve;
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, flags, format};
 
 /// Shows an allocation with its tasks and their events.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// An allocation id or a prefix of one.
+    /// The id of an allocation, or a prefix of it. It may be left out with -json or -t, which then print all allocations.
+    #[arg(required_unless_present_any = ["json", "template"])]
     pub(in crate::cli) alloc: Option<String>,
-    /// Print one line per task, with its last event only.
+    /// Print only one line for each task, with its last event.
     #[arg(long)]
     pub(in crate::cli) short: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Some(prefix) = &args.alloc else {
-        anyhow::ensure!(
-            args.show.object.is_requested(),
-            "expected an allocation id; to list all allocations use -json or -t"
-        );
-        let all: Value = session.client.get("/v1/allocations", &[]).await?;
-        args.show.object.print(session.output, &all)?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let path = format!("/v1/allocation/{}", resolve(&session.client, prefix).await?);
-    if args.show.object.is_requested() {
-        let alloc: Value = session.client.get(&path, &[]).await?;
-        args.show.object.print(session.output, &alloc)?;
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let Some(prefix) = &self.alloc else {
+            let all: Value = session.client.get("/v1/allocations", &[]).await?;
+            self.show.object.print(session.output, &all)?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        let path = format!("/v1/allocation/{}", resolve(&session.client, prefix, self.show.verbose).await?);
+        if self.show.object.is_requested() {
+            let alloc: Value = session.client.get(&path, &[]).await?;
+            self.show.object.print(session.output, &alloc)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let alloc: Allocation = session.client.get(&path, &[]).await?;
+        session.output.page(&page(&alloc, &self, format::now()));
+        Ok(ExitCode::SUCCESS)
     }
-    let alloc: Allocation = session.client.get(&path, &[]).await?;
-    session.output.page(&page(&alloc, &args, format::now()));
-    Ok(ExitCode::SUCCESS)
 }
 
 fn page(alloc: &Allocation, args: &Args, now: i64) -> Page {

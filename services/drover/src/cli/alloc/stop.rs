@@ -7,20 +7,18 @@ use serde_json::json;
 
 use super::resolve;
 use crate::cli::monitor::Until;
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
-/// Stops an allocation; a new one replaces it.
+/// Stops an allocation, so that a new one replaces it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// An allocation id or a prefix of one.
+    /// The id of an allocation, or a prefix of it.
     alloc: String,
-    /// Return once the stop is requested, without following it.
+    /// Print the id of the evaluation, and do not follow it.
     #[arg(long)]
     detach: bool,
-    /// Stop without the tasks' shutdown delay.
+    /// Stop the tasks without their shutdown delay.
     #[arg(long)]
     no_shutdown_delay: bool,
     /// Print whole ids.
@@ -34,13 +32,15 @@ struct Stopped {
     eval_id: String,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = resolve(&session.client, &args.alloc).await?;
-    let path = format!("/v1/allocation/{id}/stop?no_shutdown_delay={}", args.no_shutdown_delay);
-    let stopped: Stopped = session.client.put(&path, &json!({})).await?;
-    if args.detach {
-        session.output.line(&stopped.eval_id);
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let id = resolve(&session.client, &self.alloc, self.verbose).await?;
+        let path = format!("/v1/allocation/{id}/stop?no_shutdown_delay={}", self.no_shutdown_delay);
+        let stopped: Stopped = session.client.put(&path, &json!({})).await?;
+        if self.detach {
+            session.output.line(&stopped.eval_id);
+            return Ok(ExitCode::SUCCESS);
+        }
+        session.follow(&stopped.eval_id, Until::Scheduled, self.verbose).await
     }
-    session.follow(&stopped.eval_id, Until::Scheduled, args.verbose).await
 }

@@ -13,16 +13,16 @@ const BACK_BYTES_MAX: u64 = i64::MAX as u64;
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 pub(super) struct Tail {
-    /// Print new content as it is written.
+    /// Keep printing new content as it is written.
     #[arg(short = 'f')]
     pub(super) follow: bool,
-    /// Start near the end.
+    /// Print only the end: the last 10 lines, unless -n or -c is given.
     #[arg(long)]
     tail: bool,
-    /// Start this many lines before the end.
+    /// Print only this many lines at the end.
     #[arg(short = 'n', value_name = "LINES")]
     lines: Option<usize>,
-    /// Start this many bytes before the end.
+    /// Print only this many bytes at the end.
     #[arg(short = 'c', value_name = "BYTES", conflicts_with = "lines")]
     bytes: Option<u64>,
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_as_far_before_the_end_as_was_asked() {
+    fn the_flags_say_how_far_before_the_end_to_start() {
         let whole = Tail::default();
         assert!(whole.is_whole());
         assert_eq!(whole.origin(), ("start", "0".to_owned()));

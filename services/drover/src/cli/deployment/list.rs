@@ -1,4 +1,4 @@
-//! `drover deployment list`: lists all deployments.
+//! `drover deployment list`: lists deployments.
 
 use std::process::ExitCode;
 
@@ -6,37 +6,37 @@ use api_types::Deployment;
 use serde_json::Value;
 
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, flags, format};
 
-/// Lists all deployments.
+/// Lists deployments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     show: flags::Show,
-    /// Show only the deployments that match this expression.
+    /// Show only deployments that match this filter expression, such as `Status == running`.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
-    if args.show.object.is_requested() {
-        let deployments: Value = session.client.get("/v1/deployments", &query).await?;
-        args.show.object.print(session.output, &deployments)?;
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let query: Vec<_> = self.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
+        if self.show.object.is_requested() {
+            let deployments: Value = session.client.get("/v1/deployments", &query).await?;
+            self.show.object.print(session.output, &deployments)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &query).await?;
+        let mut page = Page::default();
+        if deployments.is_empty() {
+            page.line("No deployments found");
+        } else {
+            table(&mut page, &deployments, self.show.verbose);
+        }
+        session.output.page(&page);
+        Ok(ExitCode::SUCCESS)
     }
-    let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &query).await?;
-    let mut page = Page::default();
-    if deployments.is_empty() {
-        page.line("No deployments found");
-    } else {
-        table(&mut page, &deployments, args.show.verbose);
-    }
-    session.output.page(&page);
-    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn table(page: &mut Page, deployments: &[Deployment], verbose: bool) {

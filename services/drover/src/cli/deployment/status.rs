@@ -7,46 +7,46 @@ use serde_json::Value;
 
 use super::{list, resolve};
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format, tables};
+use crate::cli::{ApiCommand, Session, flags, format, tables};
 
-/// Shows a deployment, or follows it to its end.
+/// Shows a deployment, or lists all deployments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// A deployment id or a prefix of one. Without it, all deployments are listed.
+    /// The id of a deployment, or a prefix of it. Without it, all deployments are listed.
     pub(in crate::cli) deployment: Option<String>,
-    /// Follow the deployment to its end; exits with 0 if it succeeds.
+    /// Follow the deployment to its end. Exits with 0 if it succeeds, and with 1 if it does not.
     #[arg(long, conflicts_with = "json", requires = "deployment")]
     pub(in crate::cli) monitor: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Some(prefix) = &args.deployment else {
-        let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let Some(prefix) = &self.deployment else {
+            let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
+            let mut page = Page::default();
+            list::table(&mut page, &deployments, self.show.verbose);
+            session.output.page(&page);
+            return Ok(ExitCode::SUCCESS);
+        };
+        let id = resolve(&session.client, prefix, self.show.verbose).await?;
+        if self.monitor {
+            return session.follow_deployment(&id, self.show.verbose).await;
+        }
+        let path = format!("/v1/deployment/{id}");
+        if self.show.object.is_requested() {
+            let deployment: Value = session.client.get(&path, &[]).await?;
+            self.show.object.print(session.output, &deployment)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let deployment: Deployment = session.client.get(&path, &[]).await?;
         let mut page = Page::default();
-        list::table(&mut page, &deployments, args.show.verbose);
+        show(&mut page, &deployment, self.show.verbose);
         session.output.page(&page);
-        return Ok(ExitCode::SUCCESS);
-    };
-    let id = resolve(&session.client, prefix).await?;
-    if args.monitor {
-        return session.follow_deployment(&id, args.show.verbose).await;
+        Ok(ExitCode::SUCCESS)
     }
-    let path = format!("/v1/deployment/{id}");
-    if args.show.object.is_requested() {
-        let deployment: Value = session.client.get(&path, &[]).await?;
-        args.show.object.print(session.output, &deployment)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let deployment: Deployment = session.client.get(&path, &[]).await?;
-    let mut page = Page::default();
-    show(&mut page, &deployment, args.show.verbose);
-    session.output.page(&page);
-    Ok(ExitCode::SUCCESS)
 }
 
 fn show(page: &mut Page, deployment: &Deployment, verbose: bool) {

@@ -1,4 +1,4 @@
-//! `drover eval list`: lists all evaluations.
+//! `drover eval list`: lists evaluations.
 
 use std::process::ExitCode;
 
@@ -8,50 +8,50 @@ use serde_json::Value;
 use crate::cli::page::Page;
 use crate::cli::paging::{self, Paging};
 use crate::cli::reasons::has_failures;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, flags, format};
 
 const LIST: &str = "/v1/evaluations";
 
-/// Lists all evaluations, in the order of their creation.
+/// Lists evaluations, in the order of their creation.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     show: flags::Show,
     #[command(flatten)]
     paging: Paging,
-    /// Show only evaluations of this job; not with -filter.
+    /// Show only evaluations of the job with this id. Cannot be combined with -filter.
     #[arg(long, value_name = "JOB", conflicts_with = "filter")]
     job: Option<String>,
-    /// Show only evaluations with this status, such as `pending`; not with -filter.
+    /// Show only evaluations with this status, such as `pending`. Cannot be combined with -filter.
     #[arg(long, value_name = "STATUS", conflicts_with = "filter")]
     status: Option<String>,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let paging = args.paging.query();
-    let mut query: Vec<_> = paging.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    query.extend(args.job.as_deref().map(|job| ("job", job)));
-    query.extend(args.status.as_deref().map(|status| ("status", status)));
-    if args.show.object.is_requested() {
-        let evals: Value = session.client.get(LIST, &query).await?;
-        args.show.object.print(session.output, &evals)?;
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let paging = self.paging.query();
+        let mut query: Vec<_> = paging.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        query.extend(self.job.as_deref().map(|job| ("job", job)));
+        query.extend(self.status.as_deref().map(|status| ("status", status)));
+        if self.show.object.is_requested() {
+            let evals: Value = session.client.get(LIST, &query).await?;
+            self.show.object.print(session.output, &evals)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (evals, next): (Vec<Evaluation>, _) = session.client.get_page(LIST, &query).await?;
+        let mut page = Page::default();
+        if evals.is_empty() {
+            page.line("No evaluations found");
+        } else {
+            table(&mut page, &evals, self.show.verbose);
+        }
+        if let Some(token) = next {
+            paging::print_next(&mut page, &token);
+        }
+        session.output.page(&page);
+        Ok(ExitCode::SUCCESS)
     }
-    let (evals, next): (Vec<Evaluation>, _) = session.client.get_page(LIST, &query).await?;
-    let mut page = Page::default();
-    if evals.is_empty() {
-        page.line("No evaluations found");
-    } else {
-        table(&mut page, &evals, args.show.verbose);
-    }
-    if let Some(token) = next {
-        paging::print_next(&mut page, &token);
-    }
-    session.output.page(&page);
-    Ok(ExitCode::SUCCESS)
 }
 
 fn table(page: &mut Page, evals: &[Evaluation], verbose: bool) {

@@ -1,13 +1,15 @@
 //! `drover eval …`: commands for evaluations.
 
-pub(crate) mod list;
+mod list;
 pub(crate) mod status;
 
-/// Shows evaluations.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Lists all evaluations
-    List(list::Args),
-    /// Shows an evaluation, and why allocations could not be placed
-    Status(status::Args),
+use super::WithApi;
+use crate::command::commands;
+
+commands! {
+    /// Shows evaluations.
+    Command {
+        List(WithApi<list::Args>),
+        Status(WithApi<status::Args>),
+    }
 }

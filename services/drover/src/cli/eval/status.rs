@@ -9,49 +9,49 @@ use crate::cli::monitor::Until;
 use crate::cli::page::Page;
 use crate::cli::prefix::{Kind, resolve_id};
 use crate::cli::reasons::{has_failures, reasons};
-use crate::cli::{Session, flags, format, tables};
+use crate::cli::{ApiCommand, Session, flags, format, tables};
 
 /// Shows an evaluation, and why allocations could not be placed.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// An evaluation id or a prefix of one.
+    /// The id of an evaluation, or a prefix of it.
     pub(in crate::cli) eval: String,
-    /// Follow the evaluation to its end.
+    /// Follow the evaluation until it is complete.
     #[arg(long)]
     pub(in crate::cli) monitor: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let kind = Kind {
-        list: "/v1/evaluations",
-        plural: "evaluations",
-        not_found: "No evaluation(s) with prefix or id \"{}\" found",
-        id: |eval: &Evaluation| eval.id.as_ref(),
-        table: |evals| {
-            let mut page = Page::default();
-            tables::evals(&mut page, evals, false);
-            page
-        },
-    };
-    let id = resolve_id(&session.client, &kind, &args.eval).await?;
-    if args.monitor {
-        return session.follow(&id, Until::Running, args.show.verbose).await;
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let kind = Kind {
+            list: "/v1/evaluations",
+            plural: "evaluations",
+            not_found: "No evaluation(s) with prefix or id \"{}\" found",
+            id: |eval: &Evaluation| eval.id.as_ref(),
+            table: |evals, verbose| {
+                let mut page = Page::default();
+                tables::evals(&mut page, evals, verbose);
+                page
+            },
+        };
+        let id = resolve_id(&session.client, &kind, &self.eval, self.show.verbose).await?;
+        if self.monitor {
+            return session.follow(&id, Until::Running, self.show.verbose).await;
+        }
+        let path = format!("/v1/evaluation/{id}");
+        if self.show.object.is_requested() {
+            let eval: Value = session.client.get(&path, &[]).await?;
+            self.show.object.print(session.output, &eval)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let eval: Evaluation = session.client.get(&path, &[]).await?;
+        let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &[]).await?;
+        session.output.page(&page(&eval, &allocs, format::now(), self.show.verbose));
+        Ok(ExitCode::SUCCESS)
     }
-    let path = format!("/v1/evaluation/{id}");
-    if args.show.object.is_requested() {
-        let eval: Value = session.client.get(&path, &[]).await?;
-        args.show.object.print(session.output, &eval)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let eval: Evaluation = session.client.get(&path, &[]).await?;
-    let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &[]).await?;
-    session.output.page(&page(&eval, &allocs, format::now(), args.show.verbose));
-    Ok(ExitCode::SUCCESS)
 }
 
 fn page(eval: &Evaluation, allocs: &[AllocListStub], now: i64, verbose: bool) -> Page {

@@ -8,20 +8,18 @@ use serde_json::json;
 use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::monitor::Until;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, format};
 
-/// Creates an evaluation of a job, and follows it.
+/// Creates an evaluation of a job, and follows it until it is complete.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// A job id or a prefix of one.
+    /// The id of a job, or a prefix of it.
     job: String,
     /// Reschedule failed allocations at once, even if their reschedule policy forbids or delays it.
     #[arg(long)]
     force_reschedule: bool,
-    /// Return once the evaluation is created.
+    /// Print the id of the evaluation, and do not follow it.
     #[arg(long)]
     detach: bool,
     /// Print whole ids.
@@ -29,20 +27,22 @@ pub(crate) struct Args {
     verbose: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = resolve(&session.client, &args.job).await?;
-    let body = json!({
-        "JobID": job.id,
-        "Namespace": job.namespace,
-        "EvalOptions": { "ForceReschedule": args.force_reschedule },
-    });
-    let path = format!("/v1/job/{}/evaluate", escaped(&job.id));
-    let namespace = [("namespace", job.namespace.as_str())];
-    let made: JobRegisterResponse = session.client.put_with(&path, &namespace, &body).await?;
-    let eval = made.eval_id.unwrap_or_default();
-    if args.detach {
-        session.output.line(&format!("Created eval ID: \"{}\"", format::id(Some(&eval), args.verbose)));
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let job = resolve(&session.client, &self.job).await?;
+        let body = json!({
+            "JobID": job.id,
+            "Namespace": job.namespace,
+            "EvalOptions": { "ForceReschedule": self.force_reschedule },
+        });
+        let path = format!("/v1/job/{}/evaluate", escaped(&job.id));
+        let namespace = [("namespace", job.namespace.as_str())];
+        let made: JobRegisterResponse = session.client.put_with(&path, &namespace, &body).await?;
+        let eval = made.eval_id.unwrap_or_default();
+        if self.detach {
+            session.output.line(&format!("Created eval ID: \"{}\"", format::id(Some(&eval), self.verbose)));
+            return Ok(ExitCode::SUCCESS);
+        }
+        session.follow(&eval, Until::Running, self.verbose).await
     }
-    session.follow(&eval, Until::Running, args.verbose).await
 }

@@ -13,29 +13,27 @@ use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::object::{Object, indented};
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, format};
 
-/// Shows the versions of a job, the newest first.
+/// Shows the versions of a job, the newest first, and their differences.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// A job id or a prefix of one.
+    /// The id of a job, or a prefix of it.
     job: String,
-    /// Show the difference from the previous version, or from the version in -diff-version or -diff-tag.
+    /// Show how each version differs from the one before it, or from the version of -diff-version or -diff-tag.
     #[arg(short = 'p', conflicts_with = "json")]
     diffs: bool,
-    /// The number of the version to compare with.
+    /// With -p: compare with the version that has this number.
     #[arg(long, value_name = "VERSION", requires = "diffs")]
     diff_version: Option<u64>,
-    /// The tag of the version to compare with.
+    /// With -p: compare with the version that has this tag.
     #[arg(long, value_name = "TAG", requires = "diffs", conflicts_with = "diff_version")]
     diff_tag: Option<String>,
-    /// Print the whole job of each version.
+    /// Print the whole job of each version as JSON.
     #[arg(long, conflicts_with = "json")]
     full: bool,
-    /// Show only this version.
+    /// Show only the version with this number.
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
     #[command(flatten)]
@@ -59,40 +57,42 @@ struct Version {
     diff: Option<Diff>,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = resolve(&session.client, &args.job).await?;
-    let against = args.diff_version.map(|version| version.to_string());
-    let mut query = vec![("namespace", job.namespace.as_str())];
-    query.extend(args.diffs.then_some(("diffs", "true")));
-    query.extend(against.as_deref().map(|version| ("diff_version", version)));
-    query.extend(args.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));
-    let path = format!("/v1/job/{}/versions", escaped(&job.id));
-    let mut history: History = session.client.get(&path, &query).await?;
-    if args.object.is_requested() {
-        let shown = match args.version {
-            None => Value::from(history.versions),
-            Some(version) => {
-                let found = history.versions.iter().position(|job| job["Version"] == version);
-                history.versions.swap_remove(found.with_context(|| missing(&job.id, version))?)
-            }
-        };
-        args.object.print(session.output, &shown)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut versions = versions(history)?;
-    if let Some(version) = args.version {
-        versions.retain(|one| one.job.version == Some(version));
-        ensure!(!versions.is_empty(), missing(&job.id, version));
-    }
-    let mut page = Page::default();
-    for (at, version) in versions.iter().enumerate() {
-        if at > 0 {
-            page.line("");
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let job = resolve(&session.client, &self.job).await?;
+        let against = self.diff_version.map(|version| version.to_string());
+        let mut query = vec![("namespace", job.namespace.as_str())];
+        query.extend(self.diffs.then_some(("diffs", "true")));
+        query.extend(against.as_deref().map(|version| ("diff_version", version)));
+        query.extend(self.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));
+        let path = format!("/v1/job/{}/versions", escaped(&job.id));
+        let mut history: History = session.client.get(&path, &query).await?;
+        if self.object.is_requested() {
+            let shown = match self.version {
+                None => Value::from(history.versions),
+                Some(version) => {
+                    let found = history.versions.iter().position(|job| job["Version"] == version);
+                    history.versions.swap_remove(found.with_context(|| missing(&job.id, version))?)
+                }
+            };
+            self.object.print(session.output, &shown)?;
+            return Ok(ExitCode::SUCCESS);
         }
-        show(&mut page, version, args.full);
+        let mut versions = versions(history)?;
+        if let Some(version) = self.version {
+            versions.retain(|one| one.job.version == Some(version));
+            ensure!(!versions.is_empty(), missing(&job.id, version));
+        }
+        let mut page = Page::default();
+        for (at, version) in versions.iter().enumerate() {
+            if at > 0 {
+                page.line("");
+            }
+            show(&mut page, version, self.full);
+        }
+        session.output.page(&page);
+        Ok(ExitCode::SUCCESS)
     }
-    session.output.page(&page);
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The versions with their differences. The oldest has none.

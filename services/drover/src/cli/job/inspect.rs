@@ -5,22 +5,20 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use api_types::JobSubmission;
 use percent_encoding::percent_decode_str;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{ResolvedJob, resolve};
 use crate::cli::client::{Client, escaped};
 use crate::cli::object::{Object, indented};
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
-/// Prints a job as JSON, in the form in which it can be registered again; or prints its job file.
+/// Prints a job as JSON, in a form that `drover job run -json` accepts, or its job file.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// A job id or a prefix of one.
+    /// The id of a job, or a prefix of it.
     job: String,
-    /// Print this version of the job instead of the current one.
+    /// Print the version with this number instead of the current one.
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
     // With -json, the output is the API's object, without `Job` around it.
@@ -29,34 +27,36 @@ pub(crate) struct Args {
     /// Print the job file that the job was registered from.
     #[arg(long, conflicts_with_all = ["json", "template"])]
     hcl: bool,
-    /// Print the values of its variables, too.
+    /// With -hcl: also print the values of the job file's variables, as comments.
     #[arg(long, requires = "hcl")]
     with_vars: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = resolve(&session.client, &args.job).await?;
-    let namespace = [("namespace", job.namespace.as_str())];
-    let path = format!("/v1/job/{}", escaped(&job.id));
-    let current = async || session.client.get::<Value>(&path, &namespace).await;
-    if args.hcl {
-        let version = match args.version {
-            Some(version) => version,
-            None => current().await?["Version"].as_u64().unwrap_or_default(),
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let job = resolve(&session.client, &self.job).await?;
+        let namespace = [("namespace", job.namespace.as_str())];
+        let path = format!("/v1/job/{}", escaped(&job.id));
+        let current = async || session.client.get::<Value>(&path, &namespace).await;
+        if self.hcl {
+            let version = match self.version {
+                Some(version) => version,
+                None => current().await?["Version"].as_u64().unwrap_or_default(),
+            };
+            let submission = submitted(&session.client, &job, version).await?;
+            session.output.raw(source(&submission, self.with_vars).as_bytes());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let found = match self.version {
+            None => current().await?,
+            Some(version) => one_version(&session.client, &job, version).await?,
         };
-        let submission = submitted(&session.client, &job, version).await?;
-        session.output.raw(source(&submission, args.with_vars).as_bytes());
-        return Ok(ExitCode::SUCCESS);
+        match self.object.is_requested() {
+            true => self.object.print(session.output, &found)?,
+            false => session.output.line(&indented(&json!({ "Job": found }))),
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    let found = match args.version {
-        None => current().await?,
-        Some(version) => one_version(&session.client, &job, version).await?,
-    };
-    match args.object.is_requested() {
-        true => args.object.print(session.output, &found)?,
-        false => session.output.line(&indented(&json!({ "Job": found }))),
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The source that a version was registered from.
@@ -75,10 +75,7 @@ fn source(submission: &JobSubmission, with_variables: bool) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    let flags = submission.variable_flags.iter().flatten();
-    let flags =
-        flags.map(|(name, value)| format!("{name} = {}", percent_decode_str(value).decode_utf8_lossy()));
-    let values: Vec<String> = flags.chain(submission.variables.clone()).collect();
+    let values = values(submission);
     // A value may have several lines. Each of them must become a comment.
     let mut lines =
         values.iter().flat_map(|value| value.lines()).filter(|line| !line.trim().is_empty()).peekable();
@@ -87,6 +84,42 @@ fn source(submission: &JobSubmission, with_variables: bool) -> String {
         lines.for_each(|line| text.extend(["# ", line, "\n"]));
     }
     text
+}
+
+/// The values of the job file's variables, such as `count = 3`. Flags override files, and later files override earlier ones.
+fn values(submission: &JobSubmission) -> Vec<String> {
+    let flags = submission.variable_flags.clone().unwrap_or_default();
+    let decoded = |value: &str| percent_decode_str(value).decode_utf8_lossy().into_owned();
+    let mut values: Vec<String> =
+        flags.iter().map(|(name, value)| format!("{name} = {}", decoded(value))).collect();
+    let files = submission.variables.as_deref().unwrap_or_default();
+    match json_values(files).or_else(|| hcl_values(files)) {
+        Some(assigned) => {
+            for (at, (name, text)) in assigned.iter().enumerate() {
+                let is_set_later = assigned[at + 1..].iter().any(|(later, _)| later == name);
+                if !is_set_later && !flags.contains_key(name) {
+                    values.push(text.clone());
+                }
+            }
+        }
+        // Files in HCL and in JSON together.
+        None => values.push(files.to_owned()),
+    }
+    values
+}
+
+/// The values in files in HCL, with their names.
+fn hcl_values(text: &str) -> Option<Vec<(String, String)>> {
+    let values = jobspec::assignments(text)?;
+    Some(values.into_iter().map(|(name, text)| (name, text.to_owned())).collect())
+}
+
+/// The values in files in JSON, with their names.
+fn json_values(text: &str) -> Option<Vec<(String, String)>> {
+    let objects = serde_json::Deserializer::from_str(text).into_iter::<Map<String, Value>>();
+    let objects: Vec<_> = objects.collect::<Result<_, _>>().ok()?;
+    let members = objects.into_iter().flatten();
+    Some(members.map(|(name, value)| (name.clone(), format!("{name} = {value}"))).collect())
 }
 
 async fn one_version(client: &Client, job: &ResolvedJob, version: u64) -> anyhow::Result<Value> {
@@ -131,5 +164,26 @@ mod tests {
             source(&submission, true),
             "job \"web\" {}\n\n# Values of its variables:\n# image = a\"b\n# c\n# count = 3\n"
         );
+    }
+
+    #[test]
+    fn each_variable_is_printed_once_with_the_value_that_counts() {
+        let values_of = |flags: &[(&str, &str)], files: &str| {
+            let flags = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            values(&JobSubmission {
+                variable_flags: Some(flags.collect()),
+                variables: Some(files.to_owned()),
+                ..JobSubmission::default()
+            })
+        };
+        let files = "count = 3\nimage = \"old\"\n\ntags = [\n  \"a\",\n]\ncount = 4\n";
+        assert_eq!(
+            values_of(&[("image", "new")], files),
+            ["image = new", "tags = [\n  \"a\",\n]", "count = 4"]
+        );
+        let json = "{\"count\": 3, \"image\": \"old\"}\n{\"count\": 4}\n";
+        assert_eq!(values_of(&[("image", "new")], json), ["image = new", "count = 4"]);
+        assert_eq!(values_of(&[], "count = 3\n{\"count\": 4}\n"), ["count = 3\n{\"count\": 4}\n"]);
+        assert_eq!(values_of(&[("count", "5")], ""), ["count = 5"]);
     }
 }

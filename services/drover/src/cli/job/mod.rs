@@ -1,14 +1,14 @@
 //! `drover job …`: commands for jobs.
 
-pub(crate) mod allocs;
+mod allocs;
 mod diff;
-pub(crate) mod eval;
+mod eval;
 pub(crate) mod file;
-pub(crate) mod history;
+mod history;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod plan;
-pub(crate) mod restart;
+mod restart;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -16,34 +16,26 @@ pub(crate) mod validate;
 
 use api_types::JobListStub;
 
+use super::WithApi;
 use super::client::Client;
 use super::page::Page;
+use crate::command::commands;
 
-/// Registers, shows and stops jobs.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Lists the allocations of a job
-    Allocs(allocs::Args),
-    /// Creates an evaluation of a job
-    Eval(eval::Args),
-    /// Shows the versions of a job and their differences
-    History(history::Args),
-    /// Writes an example job file
-    Init(init::Args),
-    /// Prints a job as JSON
-    Inspect(inspect::Args),
-    /// Shows what registering a job would change
-    Plan(plan::Args),
-    /// Restarts a job's allocations in batches
-    Restart(restart::Args),
-    /// Registers a job and follows it until its tasks run
-    Run(run::Args),
-    /// Shows jobs, or one job with its allocations
-    Status(status::Args),
-    /// Stops jobs and follows them until the scheduler is done
-    Stop(stop::Args),
-    /// Checks a job file and the job in it
-    Validate(validate::Args),
+commands! {
+    /// Registers, shows and stops jobs.
+    Command {
+        Allocs(WithApi<allocs::Args>),
+        Eval(WithApi<eval::Args>),
+        History(WithApi<history::Args>),
+        Init(init::Args),
+        Inspect(WithApi<inspect::Args>),
+        Plan(WithApi<plan::Args>),
+        Restart(WithApi<restart::Args>),
+        Run(WithApi<run::Args>),
+        Status(WithApi<status::Args>),
+        Stop(WithApi<stop::Args>),
+        Validate(WithApi<validate::Args>),
+    }
 }
 
 /// Finds the job with this id, or the only job with this prefix (`docs/rules/cli.md` 1.4).

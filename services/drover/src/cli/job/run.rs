@@ -9,38 +9,36 @@ use crate::cli::client::Error;
 use crate::cli::monitor::Until;
 use crate::cli::object::indented;
 use crate::cli::page::Page;
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
-/// Registers a job, and follows it until its tasks run; a service job, until its deployment has ended.
+/// Registers a job, and follows it until its tasks run or its deployment ends.
 ///
-/// Exits with 0 if everything runs, 2 if some allocations could not be placed, and 1 on failure. For a service job, exits
-/// with 0 if its deployment succeeded, and 1 if it did not.
+/// Exits with 0 if everything runs, with 2 if some allocations could not be placed, and with 1 for errors. If the job has a
+/// deployment, exits with 0 if the deployment succeeds, and with 1 if it does not.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     file: JobFile,
-    /// Return once the job is registered.
+    /// Print the id of the evaluation, and do not follow it.
     #[arg(long)]
     detach: bool,
     /// Print whole ids.
     #[arg(long)]
     verbose: bool,
-    /// Print the job as JSON, without registering it.
+    /// Print the job as JSON, and do not register it.
     #[arg(long)]
     output: bool,
-    /// Register only if the job has this modify index; 0 if the job must not exist.
+    /// Register the job only if its modify index is this. 0 stands for a job that does not exist.
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
-    /// Priority of the evaluation, from 1 to 100. By default, that of the job.
+    /// The priority of the evaluation, from 1 to 100. 0 stands for the priority of the job.
     #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
     eval_priority: i64,
-    /// Keep the counts of registered groups.
+    /// Keep the counts of the task groups that are registered.
     #[arg(long)]
     preserve_counts: bool,
-    /// Keep the resources of registered tasks.
+    /// Keep the resources of the tasks that are registered.
     #[arg(long)]
     preserve_resources: bool,
     /// Overrides policies, which are not built.
@@ -48,55 +46,57 @@ pub(crate) struct Args {
     policy_override: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Loaded { job, submission } = match args.file.load(&args.api).await {
-        Ok(loaded) => loaded,
-        Err(failure) => return session.refuse(failure),
-    };
-    if args.output {
-        let job = serde_json::json!({ "Job": job });
-        session.output.line(&indented(&job));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let request = JobRegisterRequest {
-        submission: Some(submission),
-        job: Some(job),
-        enforce_index: args.check_index.map(|_| true),
-        job_modify_index: args.check_index,
-        preserve_counts: Some(args.preserve_counts),
-        preserve_resources: Some(args.preserve_resources),
-        eval_priority: Some(args.eval_priority),
-        policy_override: Some(args.policy_override),
-        ..JobRegisterRequest::default()
-    };
-    let registered = session.client.put("/v1/jobs", &request).await;
-    let registered: JobRegisterResponse = registered.map_err(|error| {
-        let is_conflict =
-            matches!(&error, Error::Refused { text, .. } if text.contains("Enforcing job modify index"));
-        let error = anyhow::Error::from(error);
-        if is_conflict { error.context("Job not updated") } else { error.context("Error submitting job") }
-    })?;
-    if let Some(warnings) = registered.warnings.filter(|warnings| !warnings.is_empty()) {
-        let mut page = Page::default();
-        page.bold("Job Warnings:");
-        page.line(format!("{warnings}\n"));
-        session.output.page(&page);
-    }
-    let eval = registered.eval_id.unwrap_or_default();
-    if eval.is_empty() {
-        session.output.line("Job registration successful");
-        return Ok(ExitCode::SUCCESS);
-    }
-    if args.detach {
-        session.output.line("Job registration successful");
-        session.output.line(&format!("Evaluation ID: {eval}"));
-        if args.verbose {
-            let eval: Evaluation = session.client.get(&format!("/v1/evaluation/{eval}"), &[]).await?;
-            if let Some(trace) = eval.trace_id {
-                session.output.line(&format!("Trace ID = {trace}"));
-            }
+impl ApiCommand for Args {
+    async fn run(self, mut session: Session) -> anyhow::Result<ExitCode> {
+        let Loaded { job, submission } = match self.file.load(&mut session.client).await {
+            Ok(loaded) => loaded,
+            Err(failure) => return session.refuse(failure),
+        };
+        if self.output {
+            let job = serde_json::json!({ "Job": job });
+            session.output.line(&indented(&job));
+            return Ok(ExitCode::SUCCESS);
         }
-        return Ok(ExitCode::SUCCESS);
+        let request = JobRegisterRequest {
+            submission: Some(submission),
+            job: Some(job),
+            enforce_index: self.check_index.map(|_| true),
+            job_modify_index: self.check_index,
+            preserve_counts: Some(self.preserve_counts),
+            preserve_resources: Some(self.preserve_resources),
+            eval_priority: Some(self.eval_priority),
+            policy_override: Some(self.policy_override),
+            ..JobRegisterRequest::default()
+        };
+        let registered = session.client.put("/v1/jobs", &request).await;
+        let registered: JobRegisterResponse = registered.map_err(|error| {
+            let is_conflict =
+                matches!(&error, Error::Refused { text, .. } if text.contains("Enforcing job modify index"));
+            let error = anyhow::Error::from(error);
+            if is_conflict { error.context("Job not updated") } else { error.context("Error submitting job") }
+        })?;
+        if let Some(warnings) = registered.warnings.filter(|warnings| !warnings.is_empty()) {
+            let mut page = Page::default();
+            page.bold("Job Warnings:");
+            page.line(format!("{warnings}\n"));
+            session.output.page(&page);
+        }
+        let eval = registered.eval_id.unwrap_or_default();
+        if eval.is_empty() {
+            session.output.line("Job registration successful");
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.detach {
+            session.output.line("Job registration successful");
+            session.output.line(&format!("Evaluation ID: {eval}"));
+            if self.verbose {
+                let eval: Evaluation = session.client.get(&format!("/v1/evaluation/{eval}"), &[]).await?;
+                if let Some(trace) = eval.trace_id {
+                    session.output.line(&format!("Trace ID = {trace}"));
+                }
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        session.follow(&eval, Until::Running, self.verbose).await
     }
-    session.follow(&eval, Until::Running, args.verbose).await
 }

@@ -9,38 +9,38 @@ use super::{ResolvedJob, resolve};
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::reasons::reasons;
-use crate::cli::{Session, flags, format, tables};
+use crate::cli::{ApiCommand, Session, flags, format, tables};
 
 /// Shows jobs, or one job with its allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// A job id or a prefix of one. Without it, all jobs are listed.
+    /// The id of a job, or a prefix of it. Without it, all jobs are listed.
     pub(in crate::cli) job: Option<String>,
-    /// Leave out allocations, summary and deployment.
+    /// Of one job: leave out its summary, deployment and allocations.
     #[arg(long)]
     pub(in crate::cli) short: bool,
-    /// Show the job's evaluations, too.
+    /// Of one job: also show its evaluations.
     #[arg(long)]
     pub(in crate::cli) evals: bool,
-    /// Show allocations of earlier jobs with the same id, too.
+    /// Of one job: also show allocations of earlier jobs with the same id.
     #[arg(long)]
     pub(in crate::cli) all_allocs: bool,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    match &args.job {
-        None => list(&session, &args).await?,
-        Some(name) => {
-            let job = resolve(&session.client, name).await?;
-            one(&session, &args, &job).await?;
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        match &self.job {
+            None => list(&session, &self).await?,
+            Some(name) => {
+                let job = resolve(&session.client, name).await?;
+                one(&session, &self, &job).await?;
+            }
         }
+        Ok(ExitCode::SUCCESS)
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response};
 
 use crate::cli::paging::quote;
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
 /// Maximum size of a request body, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
@@ -21,30 +21,29 @@ const STDIN: &str = "/dev/stdin";
 
 /// Sends a request to the API, and prints the response.
 ///
-/// Standard input is the request body if it is a pipe or a file. The method is then POST by default.
+/// If standard input is a pipe or a file, it is the body of the request, and the default method is POST. Prints the response
+/// whatever its status, and exits with 0 if there is one.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// The path, such as `/v1/jobs`, optionally with a query.
+    /// The path of the request, such as `/v1/jobs`, optionally with a query.
     path: String,
-    /// The method, such as `PUT`.
+    /// The method of the request, such as `PUT`. By default, GET, or POST if there is a body.
     #[arg(short = 'X', value_name = "METHOD", value_parser = method)]
     method: Option<Method>,
-    /// A header, as `Name: value`. May be given several times.
+    /// A header of the request, as in `-H "Accept: text/plain"`. May be given several times.
     #[arg(short = 'H', value_name = "HEADER", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// The request body, instead of standard input.
+    /// The body of the request, instead of standard input.
     #[arg(short = 'd', value_name = "BODY")]
     data: Option<String>,
-    /// Show only the items that match this expression, if the response is a list.
+    /// Show only items that match this filter expression, such as `Status == running`. For responses that are lists.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
-    /// Do not send the request; print a curl command for it.
+    /// Do not send the request, but print a curl command that sends it.
     #[arg(long)]
     dryrun: bool,
-    /// Print the heads of the request and of the response to standard error.
+    /// Print the headers of the request and of the response to standard error.
     #[arg(long)]
     verbose: bool,
 }
@@ -57,33 +56,35 @@ enum Body<'a> {
     Stdin,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let (method, body) = method_and_body(args.method.clone(), args.data.as_deref(), is_piped());
-    let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
-    let headers = HeaderMap::from_iter(args.headers.clone());
-    let mut request = session.client.build_request(method, &path(&args.path)?, &query, headers)?;
-    if args.dryrun {
-        session.output.line(&curl(&request, body));
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let (method, body) = method_and_body(self.method.clone(), self.data.as_deref(), is_piped());
+        let query: Vec<_> = self.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
+        let headers = HeaderMap::from_iter(self.headers.clone());
+        let mut request = session.client.build_request(method, &path(&self.path)?, &query, headers)?;
+        if self.dryrun {
+            session.output.line(&curl(&request, body));
+            return Ok(ExitCode::SUCCESS);
+        }
+        *request.body_mut() = match body {
+            Body::None => None,
+            Body::Inline(text) => Some(text.to_owned().into()),
+            Body::Stdin => Some(read_stdin()?.into()),
+        };
+        if self.verbose {
+            session.output.report(|_| request_head(&request));
+        }
+        let mut response = session.client.execute(request).await?;
+        if self.verbose {
+            session.output.report(|_| response_head(&response));
+        }
+        while let Some(piece) =
+            response.chunk().await.context("the connection was lost before the end of the response")?
+        {
+            session.output.raw(&piece);
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    *request.body_mut() = match body {
-        Body::None => None,
-        Body::Inline(text) => Some(text.to_owned().into()),
-        Body::Stdin => Some(read_stdin()?.into()),
-    };
-    if args.verbose {
-        session.output.report(|_| request_head(&request));
-    }
-    let mut response = session.client.execute(request).await?;
-    if args.verbose {
-        session.output.report(|_| response_head(&response));
-    }
-    while let Some(piece) =
-        response.chunk().await.context("the connection was lost before the end of the response")?
-    {
-        session.output.raw(&piece);
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The method and the body of a request. Standard input is not read for methods without a body.

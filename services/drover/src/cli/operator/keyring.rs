@@ -6,33 +6,30 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, WithApi, flags, format};
+use crate::command::commands;
 
 const KEYS: &str = "/v1/operator/keyring/keys";
 
-/// Commands for the root keyring.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Root {
-    /// Shows the keys that the cluster signs with
-    Keyring {
+commands! {
+    /// Shows the keys that the cluster signs with.
+    Root {
         #[command(subcommand)]
-        command: Command,
-    },
+        Keyring(Keyring),
+    }
 }
 
-/// Shows the keys that the cluster signs with.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Shows all keys
-    List(Args),
+commands! {
+    /// Shows the keys that the cluster signs with.
+    Keyring {
+        List(WithApi<Args>),
+    }
 }
 
-/// Shows the keys that the cluster signs with.
+/// Lists the keys that the cluster signs with.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
 }
@@ -48,15 +45,17 @@ struct Key {
     publish_time: i64,
 }
 
-pub(crate) async fn list(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_requested() {
-        let keys: Value = session.client.get(KEYS, &[]).await?;
-        args.show.object.print(session.output, &keys)?;
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        if self.show.object.is_requested() {
+            let keys: Value = session.client.get(KEYS, &[]).await?;
+            self.show.object.print(session.output, &keys)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let keys: Vec<Key> = session.client.get(KEYS, &[]).await?;
+        session.output.page(&table(&keys, self.show.verbose));
+        Ok(ExitCode::SUCCESS)
     }
-    let keys: Vec<Key> = session.client.get(KEYS, &[]).await?;
-    session.output.page(&table(&keys, args.show.verbose));
-    Ok(ExitCode::SUCCESS)
 }
 
 fn table(keys: &[Key], verbose: bool) -> Page {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::cli::object::Object;
-use crate::cli::{Session, flags};
+use crate::cli::{ApiCommand, Session};
 
 const METRICS: &str = "/v1/metrics";
 
@@ -14,32 +14,32 @@ const METRICS: &str = "/v1/metrics";
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// Print this format instead of JSON.
+    /// Print the metrics in this format instead of JSON.
     #[arg(long, value_name = "FORMAT", value_parser = ["prometheus"], conflicts_with_all = ["pretty", "json", "template"])]
     format: Option<String>,
-    /// Indent the JSON.
+    /// Print indented JSON.
     #[arg(long)]
     pretty: bool,
     #[command(flatten)]
     object: Object,
 }
 
-pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(format) = &args.format {
-        let mut pieces = session.client.stream(METRICS, &[("format", format.as_str())]).await?;
-        while let Some(piece) =
-            pieces.chunk().await.context("the connection was lost before the end of the metrics")?
-        {
-            session.output.raw(&piece);
+impl ApiCommand for Args {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        if let Some(format) = &self.format {
+            let mut pieces = session.client.stream(METRICS, &[("format", format.as_str())]).await?;
+            while let Some(piece) =
+                pieces.chunk().await.context("the connection was lost before the end of the metrics")?
+            {
+                session.output.raw(&piece);
+            }
+            return Ok(ExitCode::SUCCESS);
         }
-        return Ok(ExitCode::SUCCESS);
+        let metrics: Value = session.client.get(METRICS, &[]).await?;
+        match self.pretty || self.object.is_requested() {
+            true => self.object.print(session.output, &metrics)?,
+            false => session.output.line(&metrics.to_string()),
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    let metrics: Value = session.client.get(METRICS, &[]).await?;
-    match args.pretty || args.object.is_requested() {
-        true => args.object.print(session.output, &metrics)?,
-        false => session.output.line(&metrics.to_string()),
-    }
-    Ok(ExitCode::SUCCESS)
 }

@@ -2,42 +2,39 @@
 
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use api_types::{PreemptionConfig, SchedulerConfiguration};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::cli::object::Object;
 use crate::cli::page::Page;
-use crate::cli::{Session, flags, format};
+use crate::cli::{ApiCommand, Session, WithApi, flags, format};
+use crate::command::commands;
 
 const CONFIGURATION: &str = "/v1/operator/scheduler/configuration";
 
-/// Shows and changes the scheduler's settings.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Shows the scheduler's settings
-    GetConfig(Get),
-    /// Changes settings of the scheduler; settings without a flag stay unchanged
-    SetConfig(Set),
+commands! {
+    /// Shows and changes the settings of the schedulers.
+    Command {
+        GetConfig(WithApi<Get>),
+        SetConfig(WithApi<Set>),
+    }
 }
 
-/// Shows the scheduler's settings.
+/// Shows the settings of the schedulers.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Get {
     #[command(flatten)]
-    pub(crate) api: flags::Api,
-    #[command(flatten)]
-    show: flags::Show,
+    object: Object,
 }
 
-/// Changes settings of the scheduler. Settings without a flag stay unchanged.
+/// Changes settings of the schedulers. Settings without a flag stay unchanged.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Set {
-    #[command(flatten)]
-    pub(crate) api: flags::Api,
-    /// Change the settings only if their modify index is this; 0 stands for the current index.
+    /// Change the settings only if their modify index is this.
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
     #[command(flatten)]
@@ -48,38 +45,38 @@ pub(crate) struct Set {
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 struct Settings {
-    /// How nodes are chosen: `binpack`, `spread` or `align`.
+    /// The algorithm that chooses nodes: `binpack`, `spread` or `align`.
     #[arg(long, value_name = "ALGORITHM")]
     scheduler_algorithm: Option<String>,
-    /// Whether tasks may use more memory than they reserve, up to `memory_max`.
+    /// Whether tasks may use more memory than they reserve, up to their `memory_max`.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     memory_oversubscription: Option<bool>,
-    /// Whether only users with management rights may register jobs.
+    /// Whether jobs may be registered only with a management token.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     reject_job_registration: Option<bool>,
-    /// Whether the broker stops handing evaluations to schedulers.
+    /// Whether the evaluation broker pauses: schedulers then get no evaluations.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     pause_eval_broker: Option<bool>,
-    /// Whether batch jobs may preempt others.
+    /// Whether batch jobs may preempt other jobs.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     preempt_batch_scheduler: Option<bool>,
-    /// Whether service jobs may preempt others.
+    /// Whether service jobs may preempt other jobs.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     preempt_service_scheduler: Option<bool>,
-    /// Whether sysbatch jobs may preempt others.
+    /// Whether sysbatch jobs may preempt other jobs.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     preempt_sysbatch_scheduler: Option<bool>,
-    /// Whether system jobs may preempt others.
+    /// Whether system jobs may preempt other jobs.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     preempt_system_scheduler: Option<bool>,
-    /// Number of nodes that a sampling scheduler examines; 0 is its default.
+    /// How many nodes a scheduler that samples nodes examines. 0 stands for its default.
     #[arg(long, value_name = "COUNT")]
     node_limit_for_feasibility_checks: Option<u64>,
 }
@@ -98,35 +95,46 @@ struct Updated {
     updated: bool,
 }
 
-pub(crate) async fn get(session: Session, args: Get) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_requested() {
-        let answer: Value = session.client.get(CONFIGURATION, &[]).await?;
-        args.show.object.print(session.output, &answer)?;
-        return Ok(ExitCode::SUCCESS);
+impl ApiCommand for Get {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        if self.object.is_requested() {
+            let answer: Value = session.client.get(CONFIGURATION, &[]).await?;
+            self.object.print(session.output, &answer)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let answer: Answer = session.client.get(CONFIGURATION, &[]).await?;
+        let mut page = Page::default();
+        show(&mut page, &answer.scheduler_config);
+        session.output.page(&page);
+        Ok(ExitCode::SUCCESS)
     }
-    let answer: Answer = session.client.get(CONFIGURATION, &[]).await?;
-    let mut page = Page::default();
-    show(&mut page, &answer.scheduler_config);
-    session.output.page(&page);
-    Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn set(session: Session, args: Set) -> anyhow::Result<ExitCode> {
-    let answer: Answer = session.client.get(CONFIGURATION, &[]).await?;
-    let mut config = answer.scheduler_config;
-    // A change replaces all settings. The index protects changes that somebody else has made since they were read.
-    let index = args.check_index.filter(|index| *index > 0).or(config.modify_index).unwrap_or_default();
-    args.settings.apply(&mut config);
-    let index = index.to_string();
-    let updated: Updated =
-        session.client.put_with(CONFIGURATION, &[("cas", index.as_str())], &config).await?;
-    ensure!(
-        updated.updated,
-        "The scheduler configuration has a modify index other than {index}: it was not changed. See drover operator \
-         scheduler get-config, and try again"
-    );
-    session.output.line("Scheduler configuration updated!");
-    Ok(ExitCode::SUCCESS)
+impl ApiCommand for Set {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        let answer: Answer = session.client.get(CONFIGURATION, &[]).await?;
+        let mut config = answer.scheduler_config;
+        // A change replaces all settings. The index protects changes that somebody else has made since they were read.
+        let current = config.modify_index.unwrap_or_default();
+        self.settings.apply(&mut config);
+        let index = self.check_index.unwrap_or(current).to_string();
+        let updated = session.client.put_with(CONFIGURATION, &[("cas", index.as_str())], &config).await;
+        let updated: Updated = updated.context("Error setting scheduler configuration")?;
+        ensure!(updated.updated, conflict(self.check_index, current));
+        session.output.line("Scheduler configuration updated!");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The message if the settings have another modify index than the change expects (`docs/rules/cli.md` §12).
+fn conflict(check_index: Option<u64>, current: u64) -> String {
+    match check_index {
+        Some(index) => format!(
+            "Error performing check index set: check-index {index} does not match does not match current state value \
+             {current}"
+        ),
+        None => "Somebody else has just changed the settings. Nothing was changed: try again".to_owned(),
+    }
 }
 
 impl Settings {
@@ -180,6 +188,15 @@ fn show(page: &mut Page, config: &SchedulerConfiguration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_index_that_is_given_counts_even_if_it_is_0() {
+        assert_eq!(
+            conflict(Some(0), 1404),
+            "Error performing check index set: check-index 0 does not match does not match current state value 1404"
+        );
+        assert!(conflict(None, 1404).ends_with("try again"));
+    }
 
     #[test]
     fn what_is_not_named_stays() {

@@ -1,0 +1,36 @@
+//! `drover node …`: commands for nodes.
+
+mod eligibility;
+pub(crate) mod status;
+
+use api_types::NodeListStub;
+
+use super::WithApi;
+use super::client::Client;
+use super::page::Page;
+use super::prefix::{Kind, resolve_id};
+use crate::command::commands;
+
+commands! {
+    /// Shows nodes, and sets whether they may get new work.
+    Command {
+        Status(WithApi<status::Args>),
+        Eligibility(WithApi<eligibility::Args>),
+    }
+}
+
+/// Finds the id of the node with this prefix. With `verbose`, an error about several matches shows their whole ids.
+pub(super) async fn resolve(client: &Client, prefix: &str, verbose: bool) -> anyhow::Result<String> {
+    let kind = Kind {
+        list: "/v1/nodes",
+        plural: "nodes",
+        not_found: "No node(s) with prefix \"{}\" found",
+        id: |node: &NodeListStub| node.id.as_ref(),
+        table: |nodes, verbose| {
+            let mut page = Page::default();
+            status::table(&mut page, nodes, &status::Extras::default(), verbose);
+            page
+        },
+    };
+    resolve_id(client, &kind, prefix, verbose).await
+}

@@ -51,8 +51,8 @@ use wire::{Refusal, RefusalKind};
 use self::cluster_metrics::Metrics;
 use self::events::RecentChanges;
 use self::http::{
-    Background, Error, FailureLog, HeadClient, Memory, Origins, REQUEST_MEMORY_MAX, RESPONSE_MEMORY_MAX,
-    ResponseCache, Slots, Spans, head_client,
+    Background, Error, FailureLog, HeadClient, Memory, Origins, Permits, REQUEST_MEMORY_MAX,
+    RESPONSE_MEMORY_MAX, ResponseCache, Spans, head_client,
 };
 pub use self::settings::Args;
 use self::settings::Limits;
@@ -206,7 +206,7 @@ impl Parts {
             rules: args.rules(),
             origins: Origins::new(&args.http_allowed_hosts, &args.http_allowed_origins, addr),
             background: Arc::default(),
-            slots: Slots::default(),
+            permits: Permits::default(),
             request_memory: Memory::new(REQUEST_MEMORY_MAX),
             head_client,
             response_cache: Arc::new(ResponseCache::new(response_memory.clone())),
@@ -295,7 +295,7 @@ struct Api {
     rules: admission::Rules,
     origins: Origins,
     background: Arc<Background>,
-    slots: Slots,
+    permits: Permits,
     request_memory: Memory,
     response_memory: Memory,
     bus: Bus,

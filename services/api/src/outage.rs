@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::Api;
-use crate::http::{Error, NO_LEADER};
+use crate::http::{Error, NO_LEADER, OTHER_DATABASE};
 
 /// What this process knows about the parts that it depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,6 +13,10 @@ struct Facts {
     nats_lost: Option<Duration>,
     /// What NATS does not permit to this process.
     nats_refuses: Option<String>,
+    /// Whether the plan applier writes another database.
+    is_other_database: bool,
+    /// How long this process has not been able to read the log in the database, and why.
+    database_fails: Option<(Duration, String)>,
     /// Time since the last message of the plan applier.
     applier_heard: Option<Duration>,
     /// Whether that was recently.
@@ -29,7 +33,13 @@ impl Facts {
         if let Some(refusal) = &self.nats_refuses {
             outages.push(format!("nats: {refusal}"));
         }
-        if !self.is_applier_known {
+        if self.is_other_database {
+            outages.push(format!("database: {OTHER_DATABASE}"));
+        }
+        if let Some((failing, error)) = &self.database_fails {
+            outages.push(format!("database: not read for {} s: {error}", failing.as_secs()));
+        }
+        if !self.is_applier_known && !self.is_other_database {
             let since = match self.applier_heard {
                 Some(ago) => format!("for {} s", ago.as_secs()),
                 None => "since this server started".to_owned(),
@@ -53,9 +63,13 @@ impl Api {
 
     /// What is down, a text for each part.
     pub(crate) fn outages(&self) -> Vec<String> {
+        let database_fails =
+            self.contact.log_failure().map(|failure| (failure.since.elapsed(), failure.error));
         let facts = Facts {
             nats_lost: self.bus.outage(),
             nats_refuses: self.bus.refused(),
+            is_other_database: self.contact.database().is_other(),
+            database_fails,
             applier_heard: self.contact.heard_ago(),
             is_applier_known: self.contact(true).1,
         };
@@ -83,7 +97,12 @@ mod tests {
             ["nats: the connection was lost 11 s ago", "plan-applier: not heard of for 12 s"]
         );
         let refusal = "NATS does not permit to publish on applier.head".to_owned();
-        let refused = Facts { nats_refuses: Some(refusal), ..healthy };
+        let refused = Facts { nats_refuses: Some(refusal), ..healthy.clone() };
         assert_eq!(refused.outages(), ["nats: NATS does not permit to publish on applier.head"]);
+        let database_fails = Some((Duration::from_secs(9), "connection refused".to_owned()));
+        let unread = Facts { database_fails, ..healthy.clone() };
+        assert_eq!(unread.outages(), ["database: not read for 9 s: connection refused"]);
+        let other = Facts { is_other_database: true, is_applier_known: false, ..healthy };
+        assert_eq!(other.outages(), [format!("database: {OTHER_DATABASE}")]);
     }
 }

@@ -13,7 +13,7 @@ use wire::files::{
 
 use super::AllocAgent;
 use crate::Api;
-use crate::http::{BodyStream, Error, Framing, Slot, SlotKind, StreamItem};
+use crate::http::{BodyStream, Error, Framing, Permit, PermitKind, StreamItem};
 
 /// Maximum size of one piece, in bytes (http-api §13.1).
 const CHUNK_BYTES_MAX: u32 = 64 << 10;
@@ -56,7 +56,7 @@ pub(crate) struct StreamReader {
     failures: u32,
     has_started: bool,
     is_finished: bool,
-    _slot: Slot,
+    _permit: Permit,
 }
 
 impl StreamReader {
@@ -80,7 +80,7 @@ impl StreamReader {
             failures: 0,
             has_started: false,
             is_finished: false,
-            _slot: api.slots.take(SlotKind::FileStream)?,
+            _permit: api.permits.take(PermitKind::FileStream)?,
         };
         let first = reader.request(Duration::ZERO).await.map_err(|error| reader.agent.agent_error(&error))?;
         let first = Some(reader.accept(first)).filter(|_| !reader.is_finished);

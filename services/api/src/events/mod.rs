@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::Api;
-use crate::http::{BodyStream, Error, Slot, SlotKind};
+use crate::http::{BodyStream, Error, Permit, PermitKind};
 
 use self::line::Line;
 pub(crate) use self::recent::RecentChanges;
@@ -40,7 +40,7 @@ const EMPTY: &[u8] = b"{}\n";
 /// # Errors
 /// If there are too many streams.
 pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> Result<BodyStream, Error> {
-    let slot = api.slots.take(SlotKind::EventStream)?;
+    let permit = api.permits.take(PermitKind::EventStream)?;
     let now = api.replica.snapshot().index();
     let reader = api.recent_changes.reader(from, now).await;
     let event_stream = EventStream {
@@ -50,7 +50,7 @@ pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> Result<Bod
         next_heartbeat: Instant::now() + HEARTBEAT,
         stop: api.stop.clone(),
         has_ended: false,
-        _slot: slot,
+        _permit: permit,
     };
     let begin = stream::iter([Ok(Bytes::from_static(EMPTY))]);
     let more = stream::unfold(event_stream, |mut event_stream| async move {
@@ -68,7 +68,7 @@ struct EventStream {
     next_heartbeat: Instant,
     stop: CancellationToken,
     has_ended: bool,
-    _slot: Slot,
+    _permit: Permit,
 }
 
 impl EventStream {

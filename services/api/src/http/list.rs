@@ -15,7 +15,7 @@ use serde::Serialize;
 use state::{Snapshot, State};
 
 use super::background::{Background, Work};
-use super::slots::{Slot, SlotKind, Slots};
+use super::permits::{Permit, PermitKind, Permits};
 use super::{Body, BodyStream, Content, Error, Page};
 use crate::filter::LimitExceeded;
 
@@ -197,7 +197,7 @@ fn read_creation_token<T: std::str::FromStr>(token: &str) -> Option<(Index, T)> 
 /// # Errors
 /// Those of `render`, or if this server has no threads for the list.
 pub(crate) async fn body(
-    (background, slots): (&Arc<Background>, &Slots),
+    (background, permits): (&Arc<Background>, &Permits),
     snapshot: Snapshot,
     page: Page<'_>,
     effort: Effort,
@@ -234,8 +234,8 @@ pub(crate) async fn body(
     };
     match (page.limit, next_token) {
         (None, Some(from)) => {
-            let (background, slot) = (Arc::clone(background), slots.take(SlotKind::ListStream)?);
-            let rest = Rest { list, from, has_items: items > 0, background, slot };
+            let (background, permit) = (Arc::clone(background), permits.take(PermitKind::ListStream)?);
+            let rest = Rest { list, from, has_items: items > 0, background, permit };
             Ok(Body::JsonStream(streamed(&text, rest)).into())
         }
         (_, next_token) => {
@@ -284,14 +284,14 @@ struct Rest<F> {
     /// Whether an item is sent already.
     has_items: bool,
     background: Arc<Background>,
-    slot: Slot,
+    permit: Permit,
 }
 
 /// A list whose first items are rendered already. The others are rendered as the client takes them.
 fn streamed<F: Render>(first: &[u8], rest: Rest<F>) -> BodyStream {
     let begin = stream::iter([Ok(Bytes::from([&b"["[..], first].concat()))]);
     let more = stream::unfold(Some(rest), |rest| async move {
-        let Rest { list, from, has_items, background, slot } = rest?;
+        let Rest { list, from, has_items, background, permit } = rest?;
         let turn = background.run_further(Work::List, move || list.turn(Some(from), PIECE_ITEMS_MAX)).await;
         let (list, Piece { text, items, next }) = match turn {
             Ok((list, Ok(piece))) => (list, piece),
@@ -309,7 +309,7 @@ fn streamed<F: Render>(first: &[u8], rest: Rest<F>) -> BodyStream {
                 None
             }
             Next::Item(from) | Next::Continue(from) => {
-                Some(Rest { list, from, has_items: has_items || items > 0, background, slot })
+                Some(Rest { list, from, has_items: has_items || items > 0, background, permit })
             }
         };
         Some((Ok(Bytes::from(bytes)), rest))
@@ -330,8 +330,8 @@ mod tests {
     }
 
     async fn content(page: Page<'_>, effort: Effort, render: impl Render) -> Result<Content, Error> {
-        let (background, slots) = (Arc::default(), Slots::default());
-        body((&background, &slots), Snapshot::default(), page, effort, render).await
+        let (background, permits) = (Arc::default(), Permits::default());
+        body((&background, &permits), Snapshot::default(), page, effort, render).await
     }
 
     async fn read(content: Content) -> (Vec<u64>, Option<String>) {

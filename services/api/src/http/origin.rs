@@ -1,4 +1,4 @@
-//! Which requests of web browsers are refused (`docs/decisions/0042-requests-of-browsers.md`).
+//! Which requests of web browsers are refused (`docs/decisions/0044-requests-of-browsers.md`).
 //!
 //! A browser sends requests to this server on behalf of any page that its user visits. It names the page's site in `Origin`,
 //! and the host under which the page reached this server in `Host`. Pages of other sites may change nothing. A page that has

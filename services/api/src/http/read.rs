@@ -17,7 +17,7 @@ use wire::feed::{GetHead, Head};
 
 use super::list::{self, Effort, Render};
 use super::{
-    Body, CacheKey, Content, Error, Meta, Page, Query, ReadOptions, Response, SlotKind, Work, piece,
+    Body, CacheKey, Content, Error, Meta, Page, PermitKind, Query, ReadOptions, Response, Work, piece,
 };
 use crate::Api;
 
@@ -30,7 +30,7 @@ const HEAD_RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How often a replica that has another history than the head is looked at again.
 const HISTORY_RECHECK: Duration = Duration::from_millis(50);
 /// The error of reads while this server's database is not that of the applier.
-const OTHER_DATABASE: &str =
+pub(crate) const OTHER_DATABASE: &str =
     "this server reads another database than the plan applier writes; its log names both";
 /// An applier counts as known if its last message is no older than this.
 const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
@@ -238,7 +238,7 @@ impl Api {
         let content = match self.response_cache.get(&key) {
             Some(content) => content,
             None => {
-                let services = (&self.background, &self.slots);
+                let services = (&self.background, &self.permits);
                 let content = list::body(services, snapshot, page, effort, render).await?;
                 self.response_cache.insert(key, content)
             }
@@ -289,7 +289,7 @@ impl Api {
             piece(rest, limit, |_| Ok(true), token, |(_, object)| shape(state, object))
         };
         let page = Page { limit: None, from: None, reverse: false };
-        list::body((&self.background, &self.slots), snapshot, page, effort, render).await
+        list::body((&self.background, &self.permits), snapshot, page, effort, render).await
     }
 
     /// The snapshot to answer a query from, with the response headers. It is fresh enough, and changed if the query blocks.
@@ -299,7 +299,7 @@ impl Api {
         let is_blocking = options.after.is_set() && watched.index_in(&snapshot) <= options.after;
         if is_blocking {
             drop(snapshot);
-            let _slot = self.slots.take(SlotKind::BlockingQuery)?;
+            let _permit = self.permits.take(PermitKind::BlockingQuery)?;
             snapshot = self.wait_for_change(watched, &options).await;
         }
         let meta = self.meta(watched.index_in(&snapshot), options.stale || is_blocking);
@@ -323,7 +323,7 @@ impl Api {
             return Ok((snapshot, selection, meta));
         }
         drop(snapshot);
-        let _slot = self.slots.take(SlotKind::BlockingQuery)?;
+        let _permit = self.permits.take(PermitKind::BlockingQuery)?;
         let (snapshot, newer) = self.wait_for_other_selection(&selection, &options, &evaluate).await?;
         // An object that was removed no longer counts towards the selection's index, but the reported index must never
         // fall. So the index of the whole state is reported then.

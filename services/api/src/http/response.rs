@@ -204,11 +204,15 @@ fn indented(json: &[u8]) -> Vec<u8> {
 }
 
 fn out_of_memory(memory: &Memory) -> HttpResponse {
-    let error = Error::overloaded(format!(
+    Response::error(no_response_memory()).into_http(false, false, memory)
+}
+
+/// 503: the memory for responses is taken.
+pub(crate) fn no_response_memory() -> Error {
+    Error::overloaded(format!(
         "this server is busy: its memory for responses, {} MiB, is taken; try again later",
         RESPONSE_MEMORY_MAX >> 20
-    ));
-    Response::error(error).into_http(false, false, memory)
+    ))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use wire::tasks::{RestartTasks, SignalTasks};
 use super::Request;
 use crate::Api;
 use crate::agent_client::{AllocAgent, Source, StreamReader, check_path};
-use crate::http::{Body, BodyStream, Error, Framing, Query, Response, SlotKind, decode};
+use crate::http::{Body, BodyStream, Error, Framing, PermitKind, Query, Response, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Content type of files whose type is unknown.
@@ -50,8 +50,8 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     let agent = AllocAgent::find(api, request.id()).await?;
     let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
     check_path(path)?;
-    let entries = agent.list(path).await?;
-    let entries: Vec<_> = entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
+    let listing = agent.list(path, &api.response_memory).await?;
+    let entries: Vec<_> = listing.entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
     Ok(Response::json(&entries))
 }
 
@@ -238,7 +238,7 @@ pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Response, Er
         task: task_name(body.task_name),
         all: body.all_tasks.unwrap_or_default(),
     };
-    let _slot = api.slots.take(SlotKind::TaskCommand)?;
+    let _permit = api.permits.take(PermitKind::TaskCommand)?;
     agent.send_task_command(&command).await?;
     Ok(Response::json(&TaskCommandDone { index: 0 }))
 }
@@ -250,7 +250,7 @@ pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Response, Err
         .map_err(|error| Error::bad_request(format!("Failed to decode body: {}", error.text)))?;
     let signal = body.signal.unwrap_or_default().into();
     let command = SignalTasks { alloc: agent.alloc(), task: task_name(body.task), signal };
-    let _slot = api.slots.take(SlotKind::TaskCommand)?;
+    let _permit = api.permits.take(PermitKind::TaskCommand)?;
     agent.send_task_command(&command).await?;
     Ok(Response::json(&TaskCommandDone { index: 0 }))
 }

@@ -1,5 +1,6 @@
-//! Slots: how many requests of each kind may last at the same time. Each kind has slots of its own, so that many requests of
-//! one kind never keep out those of another. A slot is free again as soon as its request ends, or its client leaves.
+//! Permits: how many requests of each kind may last at the same time. Each kind has permits of its own, so that many
+//! requests of one kind never keep out those of another. A permit is free again as soon as its request ends, or its client
+//! leaves.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ const TASK_COMMANDS_MAX: usize = 256;
 
 /// A kind of request that may last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SlotKind {
+pub(crate) enum PermitKind {
     BlockingQuery,
     ListStream,
     EventStream,
@@ -31,7 +32,7 @@ pub(crate) enum SlotKind {
     TaskCommand,
 }
 
-impl SlotKind {
+impl PermitKind {
     const ALL: [Self; 6] = [
         Self::BlockingQuery,
         Self::ListStream,
@@ -41,7 +42,7 @@ impl SlotKind {
         Self::TaskCommand,
     ];
 
-    /// Number of slots, and the name of the kind in error texts.
+    /// Number of permits, and the name of the kind in error texts.
     fn limit(self) -> (usize, &'static str) {
         match self {
             Self::BlockingQuery => (BLOCKING_QUERIES_MAX, "blocking queries"),
@@ -54,30 +55,30 @@ impl SlotKind {
     }
 }
 
-/// A slot, which is taken until this is dropped.
+/// A permit, which is taken until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Permit {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The slots of a server.
+/// The permits of a server.
 #[derive(Debug)]
-pub(crate) struct Slots([Arc<Semaphore>; SlotKind::ALL.len()]);
+pub(crate) struct Permits([Arc<Semaphore>; PermitKind::ALL.len()]);
 
-impl Default for Slots {
+impl Default for Permits {
     fn default() -> Self {
-        Self(SlotKind::ALL.map(|kind| Arc::new(Semaphore::new(kind.limit().0))))
+        Self(PermitKind::ALL.map(|kind| Arc::new(Semaphore::new(kind.limit().0))))
     }
 }
 
-impl Slots {
-    /// Takes a slot.
+impl Permits {
+    /// Takes a permit.
     ///
     /// # Errors
-    /// A 429 if all slots of the kind are taken.
-    pub(crate) fn take(&self, kind: SlotKind) -> Result<Slot, Error> {
-        let slots = Arc::clone(&self.0[kind as usize]);
-        slots.try_acquire_owned().map(|permit| Slot { _permit: permit }).map_err(|_| {
+    /// A 429 if all permits of the kind are taken.
+    pub(crate) fn take(&self, kind: PermitKind) -> Result<Permit, Error> {
+        let permits = Arc::clone(&self.0[kind as usize]);
+        permits.try_acquire_owned().map(|permit| Permit { _permit: permit }).map_err(|_| {
             let (max, name) = kind.limit();
             Error::too_many(format!(
                 "this server serves at most {max} {name} at the same time, and has as many: end one, or use another server"
@@ -92,26 +93,27 @@ mod tests {
 
     #[test]
     fn each_kind_has_slots_of_its_own() {
-        let slots = Slots::default();
-        for (at, kind) in SlotKind::ALL.into_iter().enumerate() {
+        let permits = Permits::default();
+        for (at, kind) in PermitKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, at);
             let (max, name) = kind.limit();
-            let taken: Vec<Slot> = (0..max).map(|_| slots.take(kind).unwrap()).collect();
-            let error = slots.take(kind).unwrap_err();
+            let taken: Vec<Permit> = (0..max).map(|_| permits.take(kind).unwrap()).collect();
+            let error = permits.take(kind).unwrap_err();
             assert_eq!(error.status.as_u16(), 429);
             assert!(error.text.contains(&format!("at most {max} {name}")), "{}", error.text);
             drop(taken);
-            assert!(slots.take(kind).is_ok());
+            assert!(permits.take(kind).is_ok());
         }
     }
 
     #[test]
     fn a_full_kind_keeps_out_no_other() {
-        let slots = Slots::default();
-        let monitors: Vec<Slot> = (0..MONITORS_MAX).map(|_| slots.take(SlotKind::Monitor).unwrap()).collect();
-        assert!(slots.take(SlotKind::Monitor).is_err());
-        for kind in SlotKind::ALL.into_iter().filter(|kind| *kind != SlotKind::Monitor) {
-            assert!(slots.take(kind).is_ok(), "{kind:?}");
+        let permits = Permits::default();
+        let monitors: Vec<Permit> =
+            (0..MONITORS_MAX).map(|_| permits.take(PermitKind::Monitor).unwrap()).collect();
+        assert!(permits.take(PermitKind::Monitor).is_err());
+        for kind in PermitKind::ALL.into_iter().filter(|kind| *kind != PermitKind::Monitor) {
+            assert!(permits.take(kind).is_ok(), "{kind:?}");
         }
         drop(monitors);
     }

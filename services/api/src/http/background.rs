@@ -127,7 +127,7 @@ async fn run_with<T: Send + 'static>(
         drop(thread);
         result
     });
-    computed.await.map_err(|error| Error::failed(format!("a computation failed: {error}")))
+    computed.await.map_err(|error| Error::unavailable(format!("a computation failed: {error}")))
 }
 
 #[cfg(test)]

@@ -261,6 +261,23 @@ impl Writer {
         work.await
     }
 
+    /// Removes the private keys whose ids are not in `kept`, which are those of all public keys at the head of the log. A
+    /// private key remains without a public one if an applier ended before it had committed the public half. Returns how many
+    /// were removed; none if `kept` is empty or another applier has taken over.
+    ///
+    /// # Errors
+    /// If the database fails; call it again.
+    pub async fn remove_other_root_keys(&self, kept: &[RootKeyId]) -> Result<u64, Error> {
+        if kept.is_empty() {
+            return Ok(0);
+        }
+        let (epoch, kept) = (self.epoch.get()?, kept.iter().map(|id| id.0).collect::<Vec<Uuid>>());
+        let work = self.maintenance.run("remove private halves of root keys", move |connection| {
+            async move { secrets::remove_other_root_keys(connection, epoch, &kept).await }.boxed()
+        });
+        work.await
+    }
+
     /// Records the head that another applier announced.
     pub fn observe_head(&self, head: &Head) {
         self.observe(head);

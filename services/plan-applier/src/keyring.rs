@@ -55,7 +55,11 @@ async fn ensure_key_with_retries(context: Context) {
 async fn ensure_key(context: &Context, generated: &mut Generated) -> anyhow::Result<()> {
     if context.replica.snapshot().root_keys().next().is_none() {
         let NewKey { key, secret } = generated.key().await?;
-        context.writer.store_root_key(key.id, secret.as_ref()).await.context("cannot store the private key")?;
+        context
+            .writer
+            .store_root_key(key.id, secret.as_ref())
+            .await
+            .context("cannot store the private key")?;
         let command = Command::AddRootKey(AddRootKey { key: key.clone() });
         let done = context.bus.command(&command, COMMAND_TIMEOUT).await?;
         context.replica.wait_for(done.index).await;

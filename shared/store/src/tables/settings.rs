@@ -161,25 +161,25 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
         let config = sqlx::query_scalar!("select body from scheduler_config");
         let config = config.fetch_optional(&mut *transaction).await;
         if let Some(body) = config.map_err(database("read the scheduler configuration"))? {
-            into.push(Change::SchedulerConfig(decode("scheduler configuration", &body)?))?;
+            into.push(Change::SchedulerConfig(decode("scheduler configuration", &body)?)).await?;
         }
     }
     if into.wants(Table::NodePools) {
         let mut bodies = sqlx::query_scalar!("select body from node_pools").fetch(&mut *transaction);
         while let Some(body) = bodies.try_next().await.map_err(database("read node pools"))? {
-            into.push(Change::NodePool(decode("node pool", &body)?))?;
+            into.push(Change::NodePool(decode("node pool", &body)?)).await?;
         }
     }
     if into.wants(Table::Namespaces) {
         let mut bodies = sqlx::query_scalar!("select body from namespaces").fetch(&mut *transaction);
         while let Some(body) = bodies.try_next().await.map_err(database("read namespaces"))? {
-            into.push(Change::Namespace(decode("namespace", &body)?))?;
+            into.push(Change::Namespace(decode("namespace", &body)?)).await?;
         }
     }
     if into.wants(Table::RootKeys) {
         let mut bodies = sqlx::query_scalar!("select body from root_keys").fetch(&mut *transaction);
         while let Some(body) = bodies.try_next().await.map_err(database("read root keys"))? {
-            into.push(Change::RootKey(decode("root key", &body)?))?;
+            into.push(Change::RootKey(decode("root key", &body)?)).await?;
         }
     }
     if into.wants(Table::Leases) {
@@ -197,7 +197,8 @@ async fn load_leases(transaction: &mut PgConnection, into: &mut Loading) -> Resu
             holder: ProcessId(row.holder),
             epoch: Epoch(row.epoch.cast_unsigned()),
             modify_index: head::index(row.modify_index),
-        }))?;
+        }))
+        .await?;
     }
     Ok(())
 }

@@ -161,19 +161,19 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
     if into.wants(Table::HostVolumes) {
         let mut bodies = sqlx::query_scalar!("select body from host_volumes").fetch(&mut *transaction);
         while let Some(body) = bodies.try_next().await.map_err(database("read host volumes"))? {
-            into.push(Change::HostVolume(decode("host volume", &body)?))?;
+            into.push(Change::HostVolume(decode("host volume", &body)?)).await?;
         }
     }
     if into.wants(Table::CsiVolumes) {
         let mut bodies = sqlx::query_scalar!("select body from csi_volumes").fetch(&mut *transaction);
         while let Some(body) = bodies.try_next().await.map_err(database("read CSI volumes"))? {
-            into.push(Change::CsiVolume(decode("CSI volume", &body)?))?;
+            into.push(Change::CsiVolume(decode("CSI volume", &body)?)).await?;
         }
     }
     if into.wants(Table::VolumeClaims) {
         let mut bodies = sqlx::query_scalar!("select body from volume_claims").fetch(transaction);
         while let Some(body) = bodies.try_next().await.map_err(database("read volume claims"))? {
-            into.push(Change::VolumeClaim(decode("volume claim", &body)?))?;
+            into.push(Change::VolumeClaim(decode("volume claim", &body)?)).await?;
         }
     }
     Ok(())

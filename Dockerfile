@@ -5,6 +5,7 @@
 #   docker buildx build --platform linux/amd64,linux/arm64 .        both architectures; the other one is cross-compiled
 #   docker build --build-arg BINARY=prebuilt -f Dockerfile DIR      with the binary DIR/drover and its list of parts
 #                                                                   DIR/sbom.cdx.json (.ci/sbom), without compiling
+#   docker build --target debug-info --output DIR .                 DIR/drover.debug, for lines in backtraces of this build
 #
 # The list of parts (SBOM, CycloneDX) is in the image: /usr/share/drover/sbom.cdx.json. `docker buildx build --sbom=true`
 # attaches the builder's own list to the image as well.
@@ -16,8 +17,8 @@ ARG BINARY=build
 FROM --platform=$BUILDPLATFORM rust:1.95-bookworm AS build
 ARG BUILDARCH
 ARG TARGETARCH
-# A profile of Cargo.toml: release, or dev for a quick look.
-ARG PROFILE=release
+# A profile of Cargo.toml: dist, or demo for a quick look.
+ARG PROFILE=dist
 WORKDIR /src
 COPY . .
 # Certificates of the builder's network can be given as the secret `ca`, where it has some of its own.
@@ -28,7 +29,11 @@ RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     .ci/image-build "${BUILDARCH:-$TARGETARCH}" "${TARGETARCH:-$BUILDARCH}" "$PROFILE" /out
 
 FROM scratch AS binary-build
-COPY --from=build /out/ /
+COPY --from=build /out/drover /out/sbom.cdx.json /
+
+# The debug information, which no image has.
+FROM scratch AS debug-info
+COPY --from=build /out/drover.debug /
 
 FROM scratch AS binary-prebuilt
 COPY drover sbom.cdx.json /

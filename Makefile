@@ -13,14 +13,15 @@ help: ## Lists these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: toolchain servers ## Starts a whole cluster and runs a job on it
-	cargo build --release $(LOCKED) --package drover
+	cargo build --profile demo $(LOCKED) --package drover
 	@.ci/demo
 
 test: toolchain servers engine promtool ## Checks format and lints, and runs every test
+	@.ci/skipped forget
 	cargo fmt --all --check
+	@.ci/checks
 	@.ci/kubernetes
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
-	@.ci/skipped forget
 	@# Documentation first: what ends the output should be the tests.
 	cargo test --workspace $(LOCKED) --doc
 	cargo test --workspace $(LOCKED) --lib --bins --tests

@@ -10,7 +10,6 @@
 
 mod admission;
 mod agent_client;
-mod built_in_pools;
 mod cluster_metrics;
 mod events;
 mod filter;

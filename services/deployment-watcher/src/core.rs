@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use bus::WriteGate;
 use model::alloc::ClientStatus;
-use model::change::{AllocsChanged, Change};
+use model::change::{AllocChange, AllocsChanged, Change, Concern, DeploymentChange, EvalChange};
 use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp, TraceContext};
 use state::{Snapshot, Step};
 use wire::command::{DeploymentFinding, UpdateDeployments};
@@ -141,54 +141,39 @@ fn add_affected(step: &Step, change: &Change, affected: &mut BTreeSet<Deployment
         let of_job = state.deployments_of_job(job).filter(|deployment| !deployment.status.is_terminal());
         of_job.map(|deployment| deployment.id).collect::<Vec<_>>()
     };
-    match change {
-        Change::Deployment(deployment) => affected.extend([deployment.id]),
-        Change::DeploymentFields(fields) => affected.extend([fields.id]),
-        Change::DeploymentsDeleted(ids) => affected.extend(ids),
-        Change::AllocsPlaced(placements) => affected.extend(placements.common.deployment_id),
-        Change::AllocsChanged(change) if is_progress_only(change) => {}
-        Change::AllocsChanged(change) => {
-            let ids = change.ids.0.iter();
-            let allocs = ids.filter_map(|id| state.alloc(*id).or_else(|| before.alloc(*id)));
-            affected.extend(allocs.filter_map(|alloc| alloc.deployment_id()));
-        }
-        Change::Alloc(alloc) => affected.extend(alloc.common.deployment_id),
-        // These change which index the scheduler has seen of a job.
-        Change::EvalOutcome(eval) => affected.extend(of_job(&eval.job)),
-        Change::EvalsChanged(change) => {
-            let evals = change.ids.iter().filter_map(|id| state.eval(*id).or_else(|| before.eval(*id)));
-            affected.extend(evals.flat_map(|eval| of_job(&eval.job)));
-        }
-        Change::Eval(_)
-        | Change::EvalsDeleted(_)
-        | Change::PlanApplied { .. }
-        | Change::Job(_)
-        | Change::JobFields(_)
-        | Change::JobDeleted(_)
-        | Change::JobVersionsDeleted(_)
-        | Change::JobSubmission(_)
-        | Change::JobSubmissionCopied { .. }
-        | Change::JobSubmissionsDeleted(_)
-        | Change::JobSummary(_)
-        | Change::Node(_)
-        | Change::NodeServerSide { .. }
-        | Change::NodesChanged(_)
-        | Change::NodesDeleted(_)
-        | Change::AllocsDeleted(_)
-        | Change::SchedulerConfig(_)
-        | Change::NodePool(_)
-        | Change::NodePoolDeleted(_)
-        | Change::Namespace(_)
-        | Change::NamespaceDeleted(_)
-        | Change::HostVolume(_)
-        | Change::HostVolumeDeleted(_)
-        | Change::CsiVolume(_)
-        | Change::CsiVolumeDeleted(_)
-        | Change::VolumeClaim(_)
-        | Change::VolumeClaimDeleted(_)
-        | Change::RootKey(_)
-        | Change::Lease(_)
-        | Change::Unblocked(_)
-        | Change::UnblockedForgotten(_) => {}
+    match change.concern() {
+        Concern::Deployments(change) => match change {
+            DeploymentChange::Deployment(deployment) => affected.extend([deployment.id]),
+            DeploymentChange::DeploymentFields(fields) => affected.extend([fields.id]),
+            DeploymentChange::DeploymentsDeleted(ids) => affected.extend(ids),
+        },
+        Concern::Allocs(change) => match change {
+            AllocChange::AllocsPlaced(placements) => affected.extend(placements.common.deployment_id),
+            AllocChange::AllocsChanged(changed) if is_progress_only(changed) => {}
+            AllocChange::AllocsChanged(changed) => {
+                let ids = changed.ids.0.iter();
+                let allocs = ids.filter_map(|id| state.alloc(*id).or_else(|| before.alloc(*id)));
+                affected.extend(allocs.filter_map(|alloc| alloc.deployment_id()));
+            }
+            AllocChange::Alloc(alloc) => affected.extend(alloc.common.deployment_id),
+            AllocChange::AllocsDeleted(_) => {}
+        },
+        Concern::Evals(change) => match change {
+            // These change which index the scheduler has seen of a job.
+            EvalChange::EvalOutcome(eval) => affected.extend(of_job(&eval.job)),
+            EvalChange::EvalsChanged(changed) => {
+                let evals = changed.ids.iter().filter_map(|id| state.eval(*id).or_else(|| before.eval(*id)));
+                affected.extend(evals.flat_map(|eval| of_job(&eval.job)));
+            }
+            EvalChange::Eval(_) | EvalChange::EvalsDeleted(_) | EvalChange::PlanApplied { .. } => {}
+        },
+        Concern::Jobs(_)
+        | Concern::JobSubmissions(_)
+        | Concern::JobSummaries(_)
+        | Concern::Nodes(_)
+        | Concern::SchedulerConfig(_)
+        | Concern::Leases(_)
+        | Concern::Unblocked(_)
+        | Concern::Small(_) => {}
     }
 }

@@ -177,10 +177,19 @@ async fn run_services(
     let cluster = process.connect(&nats, Role::Servers, Scope::ALL).await?;
     let (id, stop, end) = (process.id, process.stop.clone(), CancellationToken::new());
     let (bus, replica) = (|| cluster.bus.clone(), || cluster.replica.clone());
-    let applier =
-        plan_applier::run(servers.plan_applier, database.applier, bus(), replica(), id, end.clone());
+    let prepared = process.unless_stopped(services::prepared_database(&database.applier)).await?;
+    let applier = plan_applier::run(servers.plan_applier, prepared, bus(), replica(), id, end.clone());
     process.start("plan-applier", applier);
+    // While the state is loaded, nothing else has to end before the applier.
+    let ending = tokio::spawn({
+        let (stop, end) = (stop.clone(), end.clone());
+        async move {
+            stop.cancelled().await;
+            end.cancel();
+        }
+    });
     process.follow(&cluster, &database.others, Duration::ZERO).await?;
+    ending.abort();
 
     let broker = eval_broker::run(servers.eval_broker, bus(), replica(), id, end.clone());
     process.start("eval-broker", broker);

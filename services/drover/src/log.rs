@@ -3,7 +3,7 @@
 use bus::feed::{Log, LogError, LogPage};
 use model::Index;
 use state::{Scope, State};
-use store::{Database, Tail};
+use store::{Database, Head, Tail};
 
 /// Maximum bytes of change sets per read.
 const PAGE_BYTES: usize = 8 << 20;
@@ -28,5 +28,13 @@ impl Log for DatabaseLog {
             }
             Tail::Trimmed => Ok(LogPage::Trimmed),
         }
+    }
+
+    async fn head(&self) -> Result<Head, LogError> {
+        Ok(self.database.head().await?)
+    }
+
+    fn address(&self) -> String {
+        self.database.address()
     }
 }

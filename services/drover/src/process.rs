@@ -31,7 +31,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(700);
 /// everything waits for.
 const FORCED_EXIT_AFTER: Duration = Duration::from_millis(4_800);
 
-/// The process was stopped before it had started, which is no failure.
+/// The process was stopped while it waited for NATS, the database or the state, which is no failure.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped before the state was loaded")]
 struct StoppedEarly;
@@ -111,7 +111,8 @@ impl Process {
         role: Role,
         scope: Scope,
     ) -> anyhow::Result<Cluster> {
-        let bus = Bus::connect(args, role).await.context("cannot connect to NATS")?;
+        let connecting = async { Bus::connect(args, role).await.context("cannot connect to NATS") };
+        let bus = self.unless_stopped(connecting).await?;
         telemetry::metrics::identify(role.as_str(), &self.id.to_string());
         let publish = bus::metrics::publish(bus.clone(), role, self.id, self.stop.clone());
         self.start("metrics", async {
@@ -131,10 +132,8 @@ impl Process {
         args: &store::Args,
         batch_window: Duration,
     ) -> anyhow::Result<()> {
-        let database = tokio::select! {
-            database = Database::connect(args) => database.context("cannot use the database")?,
-            ended = self.ended() => return ended.and(Err(StoppedEarly.into())),
-        };
+        let connecting = async { Database::connect(args).await.context("cannot use the database") };
+        let database = self.unless_stopped(connecting).await?;
         if self.health.parts().applier {
             tokio::spawn(probe::database(self.health.clone(), database.clone()));
         }
@@ -146,10 +145,25 @@ impl Process {
             follow.await;
             Ok(())
         });
-        tokio::select! {
-            () = contact.loaded() => Ok(()),
-            ended = self.ended() => ended.and(Err(StoppedEarly.into())),
-        }
+        let loading = async {
+            contact.loaded().await;
+            Ok(())
+        };
+        self.unless_stopped(loading).await
+    }
+
+    /// Performs a step of the start. If the process is told to stop meanwhile, or one of its services ends, the step is
+    /// given up, and all services have ended when this returns an error.
+    pub(crate) async fn unless_stopped<T>(
+        &mut self,
+        step: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let ended = tokio::select! {
+            result = step => return result,
+            ended = self.ended() => ended,
+        };
+        self.end().await;
+        ended.and(Err(StoppedEarly.into()))
     }
 
     /// Starts a service. The process stops when any of its services ends.
@@ -173,21 +187,24 @@ impl Process {
     /// Waits until the process is told to stop or a service ends, and then until all services have ended.
     pub(crate) async fn wait(mut self) -> anyhow::Result<()> {
         let result = self.ended().await;
-        self.stop.cancel();
+        self.end().await;
+        result
+    }
+
+    /// Stops all services, and waits until they have ended or their time to shut down is over.
+    async fn end(&mut self) {
+        let Self { stop, services, shutdown_timeout, .. } = self;
+        stop.cancel();
         let ending = async {
-            while let Some(ended) = self.services.join_next().await {
+            while let Some(ended) = services.join_next().await {
                 if let Err(error) = outcome(ended) {
                     tracing::warn!(error = format!("{error:#}"), "a service did not shut down cleanly");
                 }
             }
         };
-        if tokio::time::timeout(self.shutdown_timeout, ending).await.is_err() {
-            tracing::warn!(
-                within_ms = self.shutdown_timeout.as_millis(),
-                "services did not shut down in time"
-            );
+        if tokio::time::timeout(*shutdown_timeout, ending).await.is_err() {
+            tracing::warn!(within_ms = shutdown_timeout.as_millis(), "services did not shut down in time");
         }
-        result
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use agent::Presence;
+use anyhow::Context as _;
 use bus::Bus;
 use state::Scope;
 use wire::Role;
@@ -43,18 +44,24 @@ pub(crate) struct Service<A: clap::Args> {
     pub(crate) own: A,
 }
 
-/// The plan applier. It creates the database schema, so it starts before the feed, which needs the schema.
+/// The plan applier. It migrates the schema of the database before it follows the feed, which needs the schema.
 pub(crate) async fn plan_applier(
     mut process: Process,
     args: Service<plan_applier::Args>,
 ) -> anyhow::Result<()> {
     let Service { infra, own } = args;
     let cluster = process.connect(&infra.bus, Role::PlanApplier, plan_applier::SCOPE).await?;
+    let prepared = process.unless_stopped(prepared_database(&infra.store)).await?;
     let (bus, replica) = (cluster.bus.clone(), cluster.replica.clone());
-    let run = plan_applier::run(own, infra.store.clone(), bus, replica, process.id, process.stop.clone());
+    let run = plan_applier::run(own, prepared, bus, replica, process.id, process.stop.clone());
     process.start("plan-applier", run);
     process.follow(&cluster, &infra.store, Duration::ZERO).await?;
     process.wait().await
+}
+
+/// Waits for the plan applier's database, and migrates its schema.
+pub(crate) async fn prepared_database(store: &store::Args) -> anyhow::Result<plan_applier::Prepared> {
+    plan_applier::prepare(store).await.context("cannot use the database")
 }
 
 macro_rules! followers {

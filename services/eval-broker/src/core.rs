@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use bus::WriteGate;
-use model::change::{Change, Unblocked};
+use model::change::{Change, Concern, EvalChange, Unblocked, UnblockedChange};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobType;
 use model::text::quoted;
@@ -71,24 +71,24 @@ impl Broker {
             return Vec::new();
         }
         let now = self.not_before_state(now);
-        let changes = || step.changes().map(eval_change);
+        let changes = || step.changes().map(broker_change);
         let mut finished = Vec::new();
         // Outcomes are handled first. Other changes of the same evaluation must not hide that a scheduler finished it.
         for change in changes() {
-            if let EvalChange::Outcome(eval) = change {
+            if let BrokerChange::Outcome(eval) = change {
                 finished.extend(self.handle_outcome(eval, now));
             }
         }
         for change in changes() {
             match change {
-                EvalChange::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
-                EvalChange::RecordsDeleted(before) => self.blocked.forget_unblocked_before(before),
-                EvalChange::Outcome(_) | EvalChange::Capacity(_) | EvalChange::None => {}
+                BrokerChange::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
+                BrokerChange::RecordsDeleted(before) => self.blocked.forget_unblocked_before(before),
+                BrokerChange::Outcome(_) | BrokerChange::Capacity(_) | BrokerChange::None => {}
             }
         }
         let gained = step.sets.iter().flat_map(|set| set.changes.iter().map(|change| (set.index, change)));
         for (index, change) in gained.filter(|_| !is_planted(Bug::NeverUnblocks)) {
-            let EvalChange::Capacity(unblocked) = eval_change(change) else { continue };
+            let BrokerChange::Capacity(unblocked) = broker_change(change) else { continue };
             for eval in self.blocked.unblock(unblocked, index) {
                 self.queue.put(&eval, index, Some(now), now);
             }
@@ -306,8 +306,8 @@ impl Broker {
     }
 }
 
-/// The effect of a change on evaluations.
-enum EvalChange<'a> {
+/// What a change means for the broker.
+enum BrokerChange<'a> {
     Evals(&'a [EvalId]),
     Outcome(&'a Evaluation),
     Capacity(&'a Unblocked),
@@ -315,47 +315,28 @@ enum EvalChange<'a> {
     None,
 }
 
-fn eval_change(change: &Change) -> EvalChange<'_> {
-    match change {
-        Change::Eval(eval) => EvalChange::Evals(std::slice::from_ref(&eval.id)),
-        Change::EvalOutcome(eval) => EvalChange::Outcome(eval),
-        Change::PlanApplied { eval_id, .. } => EvalChange::Evals(std::slice::from_ref(eval_id)),
-        Change::EvalsChanged(change) => EvalChange::Evals(&change.ids),
-        Change::EvalsDeleted(ids) => EvalChange::Evals(ids),
-        Change::Unblocked(unblocked) => EvalChange::Capacity(unblocked),
-        Change::UnblockedForgotten(before) => EvalChange::RecordsDeleted(*before),
-        Change::Job(_)
-        | Change::JobFields(_)
-        | Change::JobDeleted(_)
-        | Change::JobVersionsDeleted(_)
-        | Change::JobSubmission(_)
-        | Change::JobSubmissionCopied { .. }
-        | Change::JobSubmissionsDeleted(_)
-        | Change::JobSummary(_)
-        | Change::Deployment(_)
-        | Change::DeploymentFields(_)
-        | Change::DeploymentsDeleted(_)
-        | Change::Node(_)
-        | Change::NodeServerSide { .. }
-        | Change::NodesChanged(_)
-        | Change::NodesDeleted(_)
-        | Change::AllocsPlaced(_)
-        | Change::AllocsChanged(_)
-        | Change::Alloc(_)
-        | Change::AllocsDeleted(_)
-        | Change::SchedulerConfig(_)
-        | Change::NodePool(_)
-        | Change::NodePoolDeleted(_)
-        | Change::Namespace(_)
-        | Change::NamespaceDeleted(_)
-        | Change::HostVolume(_)
-        | Change::HostVolumeDeleted(_)
-        | Change::CsiVolume(_)
-        | Change::CsiVolumeDeleted(_)
-        | Change::VolumeClaim(_)
-        | Change::VolumeClaimDeleted(_)
-        | Change::RootKey(_)
-        | Change::Lease(_) => EvalChange::None,
+fn broker_change(change: &Change) -> BrokerChange<'_> {
+    match change.concern() {
+        Concern::Evals(change) => match change {
+            EvalChange::Eval(eval) => BrokerChange::Evals(std::slice::from_ref(&eval.id)),
+            EvalChange::EvalOutcome(eval) => BrokerChange::Outcome(eval),
+            EvalChange::PlanApplied { eval_id, .. } => BrokerChange::Evals(std::slice::from_ref(eval_id)),
+            EvalChange::EvalsChanged(changed) => BrokerChange::Evals(&changed.ids),
+            EvalChange::EvalsDeleted(ids) => BrokerChange::Evals(ids),
+        },
+        Concern::Unblocked(UnblockedChange::Unblocked(unblocked)) => BrokerChange::Capacity(unblocked),
+        Concern::Unblocked(UnblockedChange::UnblockedForgotten(before)) => {
+            BrokerChange::RecordsDeleted(*before)
+        }
+        Concern::Jobs(_)
+        | Concern::JobSubmissions(_)
+        | Concern::JobSummaries(_)
+        | Concern::Deployments(_)
+        | Concern::Nodes(_)
+        | Concern::Allocs(_)
+        | Concern::SchedulerConfig(_)
+        | Concern::Leases(_)
+        | Concern::Small(_) => BrokerChange::None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message};
 use bus::{Bus, EchoMonitor, Reconnections};
-use model::change::Change;
+use model::change::{Concern, NodeChange};
 use model::node::NodeStatus;
 use model::{Epoch, Nanos, NodeId, Timestamp};
 use state::{FollowEvent, Follower, Replica, Snapshot, State, Step};
@@ -167,21 +167,20 @@ impl NodeTracker {
     fn step(&mut self, step: &Step) {
         let now = clock::now();
         for change in step.changes() {
-            #[allow(clippy::wildcard_enum_match_arm, reason = "no other change concerns nodes")]
+            let Concern::Nodes(change) = change.concern() else { continue };
             match change {
-                Change::Node(node) => {
+                NodeChange::Node(node) => {
                     self.update_timer(&step.after, node.id, now);
                     if self.missed.is_none() {
                         // The node has registered. Only the active process received the request.
                         self.heartbeats.record_standby_heartbeat(node.id, now);
                     }
                 }
-                Change::NodeServerSide { id, .. } => self.update_timer(&step.after, *id, now),
-                Change::NodesChanged(changed) => {
+                NodeChange::NodeServerSide { id, .. } => self.update_timer(&step.after, *id, now),
+                NodeChange::NodesChanged(changed) => {
                     changed.ids.iter().for_each(|id| self.update_timer(&step.after, *id, now));
                 }
-                Change::NodesDeleted(ids) => ids.iter().for_each(|id| self.heartbeats.forget(*id)),
-                _ => {}
+                NodeChange::NodesDeleted(ids) => ids.iter().for_each(|id| self.heartbeats.forget(*id)),
             }
         }
     }

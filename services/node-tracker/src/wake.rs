@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bus::Bus;
-use model::change::Change;
+use model::change::{AllocChange, Concern};
 use model::{AllocId, NodeId};
 use state::{FollowEvent, Follower, NodeRef, State, Step};
 use tokio::task::yield_now;
@@ -91,31 +91,32 @@ fn wake_of(step: &Step, node: NodeId, changed: WorkChange, cache: &mut WorkCache
 fn changed_nodes(step: &Step) -> BTreeMap<NodeId, WorkChange> {
     let mut woken: BTreeMap<NodeId, WorkChange> = BTreeMap::new();
     for change in step.changes() {
-        #[allow(clippy::wildcard_enum_match_arm, reason = "no other change concerns allocations")]
+        let Concern::Allocs(change) = change.concern() else { continue };
         match change {
-            Change::AllocsPlaced(placed) => {
+            AllocChange::AllocsPlaced(placed) => {
                 for (id, node) in placed.ids.0.iter().zip(&placed.node) {
                     woken.entry(placed.nodes[*node as usize]).or_default().allocs.insert(*id);
                 }
             }
-            Change::AllocsChanged(changed) if changed.by_servers => {
+            AllocChange::AllocsChanged(changed) if changed.by_servers => {
                 for alloc in changed.ids.0.iter().filter_map(|id| step.after.alloc(*id)) {
                     woken.entry(alloc.node_id()).or_default().allocs.insert(alloc.id());
                 }
             }
-            Change::Alloc(alloc) => {
+            // The nodes know their own reports.
+            AllocChange::AllocsChanged(_) => {}
+            AllocChange::Alloc(alloc) => {
                 // The allocation may have been on another node.
                 if let Some(before) = step.before.alloc(alloc.id) {
                     woken.entry(before.node_id()).or_default().gone.insert(alloc.id);
                 }
                 woken.entry(alloc.node_id).or_default().allocs.insert(alloc.id);
             }
-            Change::AllocsDeleted(ids) => {
+            AllocChange::AllocsDeleted(ids) => {
                 for alloc in ids.0.iter().filter_map(|id| step.before.alloc(*id)) {
                     woken.entry(alloc.node_id()).or_default().gone.insert(alloc.id());
                 }
             }
-            _ => {}
         }
     }
     woken.retain(|node, _| step.after.node(*node).is_some());
@@ -127,7 +128,7 @@ mod tests {
     use std::sync::Arc;
 
     use model::alloc::DesiredStatus;
-    use model::change::{AllocsChanged, NodesChanged};
+    use model::change::{AllocsChanged, Change, NodesChanged};
     use model::node::NodeStatus;
 
     use super::*;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::{Publisher, Request};
-use model::{Index, TraceContext};
+use model::{Epoch, Index, TraceContext};
 use state::State;
 use store::{Error, Outcome, Tail, Writer};
+use telemetry::metrics::catalogue::APPLIER;
 use telemetry::repeats::{Outage, Repeats};
 use telemetry::{attribute, clock, traces};
 use tokio::task::JoinHandle;
@@ -45,8 +46,21 @@ struct Requester {
 enum Exit {
     /// Another applier is active.
     Deposed,
+    /// Another applier is active that writes another database.
+    OtherDatabase,
     /// This process is to stop.
     Stopped,
+}
+
+impl Exit {
+    /// Why this process is no longer active.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Deposed => "another applier is active",
+            Self::OtherDatabase => "an applier of another database is active",
+            Self::Stopped => "the applier stops",
+        }
+    }
 }
 
 struct Active<'a> {
@@ -59,6 +73,7 @@ struct Active<'a> {
     /// Creates a signing key until it is dropped.
     _keyring: Keyring,
     applier: Applier<Requester>,
+    epoch: Epoch,
     writing: Option<Writing>,
     /// Limits the lines about writes that fail.
     outage: Arc<Outage>,
@@ -66,6 +81,8 @@ struct Active<'a> {
     confirmed: Instant,
     /// Whether to announce the head when the next write completes, which proves that this process is still the applier.
     is_announcing: bool,
+    /// Whether an applier of another database is active, so that this one has to stop.
+    is_disputed: bool,
 }
 
 /// A write that was passed to the database.
@@ -88,27 +105,35 @@ pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result
     applier.bootstrap(context.bus.new_request_id(), telemetry::clock::now());
     let mut active = Active {
         context,
-        publisher: Publisher::new(context.bus.clone()),
+        publisher: Publisher::new(context.bus.clone(), context.database.address()),
         projection: Projection::start(context, snapshot),
         trimming: Trimming::start(context),
         _collection: Collection::start(context).await?,
         _keyring: Keyring::start(context),
         applier,
+        epoch: head.epoch,
         writing: None,
         outage: Arc::default(),
         confirmed: telemetry::clock::monotonic(),
         is_announcing: false,
+        is_disputed: false,
     };
     let mut intake = Intake::open(&context.bus, head).await?;
     metrics::became_active(head.epoch);
+    active.record_lease(active.confirmed);
     let ended = active.serve(&mut intake).await;
-    metrics::no_longer_active(matches!(ended, Ok(Exit::Deposed)));
+    metrics::no_longer_active(matches!(ended, Ok(Exit::Deposed | Exit::OtherDatabase)));
+    let reason = ended.as_ref().map_or_else(|error| telemetry::chain(error), |exit| exit.reason().to_owned());
+    context.bus.leases().lost(APPLIER, telemetry::clock::monotonic(), &reason);
     drop(intake);
     active.projection.end();
     let rejected = active.applier.reject_all();
     send_replies(rejected).await;
     match ended {
         Ok(Exit::Deposed) => tracing::warn!(epoch = %head.epoch, "another applier is active"),
+        Ok(Exit::OtherDatabase) => {
+            tracing::error!(epoch = %head.epoch, "an applier of another database is active: nothing is written");
+        }
         Ok(Exit::Stopped) => tracing::info!(epoch = %head.epoch, "the applier stops"),
         Err(error) => return Ok(Some(error)),
     }
@@ -120,8 +145,13 @@ impl Active<'_> {
         let mut tick = tokio::time::interval(TICK.min(self.context.writer.lease() / RENEWALS_PER_LEASE));
         loop {
             self.judge();
-            if !self.applier.is_writing() && self.context.stop.is_cancelled() {
-                return Ok(Exit::Stopped);
+            if !self.applier.is_writing() {
+                if self.context.stop.is_cancelled() {
+                    return Ok(Exit::Stopped);
+                }
+                if self.is_disputed {
+                    return Ok(Exit::OtherDatabase);
+                }
             }
             self.write();
             let wake_at = self.applier.poll_timeout();
@@ -142,6 +172,7 @@ impl Active<'_> {
                 _ = tick.tick() => {
                     self.applier.renew();
                     self.is_announcing = true;
+                    self.is_disputed = self.context.bus.contact().database().is_other();
                 }
                 () = sleep_until(wake_at) => {}
                 () = self.context.stop.cancelled(), if !self.applier.is_writing() => {}
@@ -223,6 +254,7 @@ impl Active<'_> {
             Completion::Durable { rows, sets, after, answers } => {
                 metrics::write_succeeded(&rows, now.duration_since(begun));
                 metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
+                self.record_lease(begun);
                 if let Some(first) = rows.first().map(|row| row.index) {
                     self.projection.committed(&sets, &after);
                     self.context
@@ -255,6 +287,12 @@ impl Active<'_> {
             }
             Completion::Deposed => Some(Exit::Deposed),
         }
+    }
+
+    /// Records that the lease was renewed by a write that began at this time.
+    fn record_lease(&self, begun: Instant) {
+        let Context { bus, writer, .. } = self.context;
+        bus.leases().held(APPLIER, self.epoch, begun + writer.lease());
     }
 
     async fn announce(&self) {
@@ -353,9 +391,9 @@ async fn perform_once(writer: &Writer, write: Write) -> Result<WriteOutcome, Err
         Write::ResolveCommit(from, rows) => match writer.resolve_commit(from, rows).await {
             Ok(Outcome::Committed) => Ok(WriteOutcome::Done),
             Ok(Outcome::NotCommitted) => Ok(WriteOutcome::Failed),
-            // The outcome is as unknown as before.
-            Err(Error::Database { .. } | Error::NotPrimary) => Ok(WriteOutcome::Unknown),
-            Err(error) => Err(error),
+            Err(error) if matches!(error, Error::Deposed { .. }) || error.needs_acceptance() => Err(error),
+            // The outcome is as unknown as before, whatever kept the writer from finding out.
+            Err(_) => Ok(WriteOutcome::Unknown),
         },
         Write::Renew => writer.renew().await.map(|_| WriteOutcome::Done),
         Write::Confirm => writer.confirm().await.map(|_| WriteOutcome::Done),

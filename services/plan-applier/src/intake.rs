@@ -80,7 +80,7 @@ fn forward<T: Wire + Send + Sync + 'static>(
     });
 }
 
-/// Answers probes, which only ask whether an applier is active. Nothing relies on the head in the answer.
+/// Answers probes, which ask whether an applier is active, and of which reign.
 fn answer_probes(mut probes: Requests, head: Head, listening: CancellationToken) {
     tokio::spawn(async move {
         while let Some(Some(probe)) = listening.run_until_cancelled(probes.next()).await {

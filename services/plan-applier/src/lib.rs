@@ -50,24 +50,40 @@ pub(crate) struct Context {
     pub(crate) stop: CancellationToken,
 }
 
+/// A database with the schema that this program needs, and the applier's access to it.
+#[derive(Debug)]
+pub struct Prepared {
+    writer: Writer,
+    database: Database,
+}
+
+/// Waits for the database and migrates its schema. A replica in the same process can be loaded only after that.
+///
+/// # Errors
+/// If the database is not ready in time, or cannot be migrated.
+pub async fn prepare(store: &store::Args) -> Result<Prepared, store::Error> {
+    let writer = Writer::connect(store).await?;
+    writer.migrate().await?;
+    let database = Database::connect(store).await?;
+    Ok(Prepared { writer, database })
+}
+
 /// Waits until no other applier is active, then applies commands until another applier takes over; repeats this until
 /// `stop`.
 ///
 /// If the database may not be written to before an operator accepts it, waits for that.
 ///
 /// # Errors
-/// If the database cannot be reached at startup.
+/// If a subscription to NATS fails.
 pub async fn run(
     args: Args,
-    store: store::Args,
+    prepared: Prepared,
     bus: Bus,
     replica: Arc<Replica>,
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let writer = Writer::connect(&store).await?;
-    writer.migrate().await?;
-    let database = Database::connect(&store).await?;
+    let Prepared { writer, database } = prepared;
     let context = Context { bus, replica, database, writer, garbage: args, process, stop };
     // Runs on the multi-threaded runtime, whatever the caller runs on, because judging takes milliseconds. The task is
     // never dropped while work is under way.

@@ -1,5 +1,5 @@
 //! Refuses all requests while the database may lack acknowledged writes: nothing is written to it before an operator
-//! accepts it (`docs/architecture/log.md`). The refusals contain the reason.
+//! accepts it (`docs/architecture/log.md`). The refusals contain the reason and what an operator can do.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use crate::Context;
 
 /// How often the database is checked for acceptance.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// An applier counts as active if it announced itself within this time. It does so every second.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Refuses all requests until an operator accepts the database, or until this process is to stop.
 ///
@@ -20,6 +22,7 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
     let reason = telemetry::chain(error);
     tracing::error!(error = reason, "nothing is written before an operator accepts the database");
     let mut is_known_to_others = !matches!(error, Error::WentBack { .. });
+    let mark = error.reason_to_refuse().unwrap_or_else(|| reason.clone());
     let mut commands: Requests = context.bus.serve(Subject::EVERY_COMMAND).await?;
     let mut renewals: Requests = context.bus.serve(Subject::EVERY_RENEWAL).await?;
     let mut heads: Requests = context.bus.serve(Subject::GetHead.to_string()).await?;
@@ -27,13 +30,13 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
     loop {
         tokio::select! {
             () = context.stop.cancelled() => return Ok(()),
-            Some(request) = commands.next() => refuse(request, &reason).await,
-            Some(request) = renewals.next() => refuse(request, &reason).await,
-            Some(request) = heads.next() => refuse(request, &reason).await,
+            Some(request) = commands.next() => refuse(context, request, &reason).await,
+            Some(request) = renewals.next() => refuse(context, request, &reason).await,
+            Some(request) = heads.next() => refuse(context, request, &reason).await,
             _ = check.tick() => {
                 if !is_known_to_others {
                     // Appliers that are started later have not observed the lost index.
-                    is_known_to_others = context.writer.mark_refused(&reason).await.is_ok();
+                    is_known_to_others = context.writer.mark_refused(&mark).await.is_ok();
                 }
                 if is_known_to_others && context.writer.check().await.is_ok() {
                     tracing::info!("an operator accepted the database");
@@ -44,7 +47,13 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
     }
 }
 
-/// Retrying does not help the sender, because an operator has to act.
-async fn refuse(request: Request, reason: &str) {
+/// Retrying does not help the sender, because an operator has to act. If another applier is active, only this process has
+/// a wrong database, and the other one answers.
+async fn refuse(context: &Context, request: Request, reason: &str) {
+    let contact = context.bus.contact();
+    let is_another = contact.head().is_some_and(|head| head.applier != context.process);
+    if is_another && contact.heard_ago().is_some_and(|ago| ago < ANNOUNCED_WITHIN) {
+        return;
+    }
     request.refuse(Refusal { kind: RefusalKind::NotReady, message: reason.into() }).await;
 }

@@ -1,9 +1,9 @@
 //! A standby applier: waiting for the lease, and catching up with the log (`docs/architecture/leases.md`).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bus::RequestError;
+use bus::{DatabaseMatch, RequestError};
 use model::Timestamp;
 use store::{Error, Tail, TakeOutcome};
 use telemetry::clock;
@@ -18,6 +18,9 @@ use crate::{Context, metrics, refusing};
 const TAKE_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a standby waits for the answer to a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long a process that has just started waits for an announcement, if an applier answers that this database does not
+/// know. A database that contradicts the announcements is recognized within some seconds.
+const COMPARE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After this many consecutive probes without responders, a standby takes over before the lease ends.
 const PROBES_MIN: u32 = 2;
 /// How long to wait for the feed to load the state when a process starts. Loading it twice at once would take twice as
@@ -42,10 +45,16 @@ pub(crate) struct Takeover {
 pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeover>> {
     let mut unanswered = 0;
     let outage = Outage::default();
+    let until = clock::monotonic() + COMPARE_TIMEOUT;
     metrics::began_standby();
     loop {
         if context.stop.is_cancelled() {
             return Ok(None);
+        }
+        if is_disputed(context, until).await {
+            unanswered = 0;
+            pause(context).await;
+            continue;
         }
         // What the previous applier announced was durable.
         if let Some(head) = context.bus.contact().head() {
@@ -78,10 +87,7 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
             Err(error) if error.needs_acceptance() => refusing::until_accepted(context, &error).await?,
             Err(error) => log_failure(&outage, &error),
         }
-        tokio::select! {
-            () = context.stop.cancelled() => {}
-            () = tokio::time::sleep(TAKE_INTERVAL) => {}
-        }
+        pause(context).await;
     }
 }
 
@@ -92,10 +98,41 @@ fn log_failure(outage: &Outage, error: &Error) {
     }
 }
 
+/// Waits for the next attempt, or until the process is to stop.
+async fn pause(context: &Context) {
+    tokio::select! {
+        () = context.stop.cancelled() => {}
+        () = tokio::time::sleep(TAKE_INTERVAL) => {}
+    }
+}
+
+/// Whether another applier is active that writes another database, or may be. There must not be two appliers, and this
+/// database's lease cannot tell who is active on another one.
+///
+/// The announcements of the other applier decide. A process that has just started has not received any: until then it
+/// probes, at most `until` this time, because an applier that answers but announces nothing has lost its database.
+async fn is_disputed(context: &Context, until: Instant) -> bool {
+    match context.bus.contact().database() {
+        DatabaseMatch::Same => false,
+        DatabaseMatch::Other(_) => true,
+        DatabaseMatch::Unknown if telemetry::clock::monotonic() >= until => false,
+        DatabaseMatch::Unknown => match probe(context).await {
+            Ok(active) => !context.database.head().await.is_ok_and(|own| {
+                (active.history, active.epoch, active.applier) == (own.history, own.epoch, own.applier)
+            }),
+            Err(_) => false,
+        },
+    }
+}
+
+/// Asks the active applier for the head with which it began.
+async fn probe(context: &Context) -> Result<Head, RequestError> {
+    context.bus.request(Subject::Probe, &GetHead {}, PROBE_TIMEOUT).await
+}
+
 /// Whether the active applier's subject has no responders.
 async fn is_unanswered(context: &Context) -> bool {
-    let probe = context.bus.request::<GetHead, Head>(Subject::Probe, &GetHead {}, PROBE_TIMEOUT).await;
-    matches!(probe, Err(RequestError::NoResponders))
+    matches!(probe(context).await, Err(RequestError::NoResponders))
 }
 
 async fn measured_catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {

@@ -79,8 +79,9 @@ impl World {
         let replica = Arc::new(Replica::new(state));
         let stop = CancellationToken::new();
         let process = ProcessId::from_bytes([number; 16]);
-        let (args, store) = (self.args.clone(), self.store.clone());
-        let run = plan_applier::run(args, store, bus, Arc::clone(&replica), process, stop.clone());
+        let prepared = plan_applier::prepare(&self.store).await.unwrap();
+        let run =
+            plan_applier::run(self.args.clone(), prepared, bus, Arc::clone(&replica), process, stop.clone());
         Applier { replica, stop, running: tokio::spawn(run) }
     }
 

@@ -69,6 +69,8 @@ async fn acquire_permits(
 ) -> Vec<OwnedSemaphorePermit> {
     shared.dequeue_pause.wait(&shared.replica).await;
     until_resumed(&shared.replica, paused).await;
+    // Plans that are made from another database than the applier's are worth nothing.
+    shared.bus.contact().database_agrees().await;
     let first = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
     let more = std::iter::from_fn(|| Arc::clone(slots).try_acquire_owned().ok());
     std::iter::once(first).chain(more).take(BATCH_MAX).collect()

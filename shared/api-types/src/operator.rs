@@ -1,4 +1,4 @@
-//! Cluster-wide settings of operators: the scheduler configuration and namespaces.
+//! Cluster-wide settings of operators: the scheduler configuration, namespaces and root keys.
 
 use std::collections::BTreeMap;
 
@@ -122,4 +122,25 @@ pub struct NamespaceConsulConfiguration {
     pub allowed: Option<Vec<String>>,
     /// Forbidden names; globs are permitted.
     pub denied: Option<Vec<String>>,
+}
+
+/// A key that the cluster signs with, in the list for operators.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct RootKeyMeta {
+    /// Id of the key.
+    #[serde(rename = "KeyID")]
+    pub key_id: Option<String>,
+    /// Algorithm of its signatures.
+    pub algorithm: Option<String>,
+    /// When it was created, in nanoseconds.
+    pub create_time: Option<i64>,
+    /// Index of the change set that created it.
+    pub create_index: Option<u64>,
+    /// Index of the change set that last changed it.
+    pub modify_index: Option<u64>,
+    /// `active`, `inactive` or `prepublished`.
+    pub state: Option<String>,
+    /// When it becomes active if it is prepublished, in nanoseconds.
+    pub publish_time: Option<i64>,
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{AllocListStub, Allocation, Constraint, Time};
+use crate::{AllocListStub, Constraint, Time};
 
 /// A volume of a storage provider, accessed through a CSI plugin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -50,10 +51,10 @@ pub struct CsiVolume {
     /// Snapshot that it was created from.
     #[serde(rename = "SnapshotID")]
     pub snapshot_id: Option<String>,
-    /// Allocations that claim it for reading, by id; reads of the API show null for each.
-    pub read_allocs: Option<BTreeMap<String, Option<Allocation>>>,
-    /// Allocations that claim it for writing, by id; reads of the API show null for each.
-    pub write_allocs: Option<BTreeMap<String, Option<Allocation>>>,
+    /// Claims for reading, by the id of the allocation.
+    pub read_allocs: Option<BTreeMap<String, CsiClaim>>,
+    /// Claims for writing, by the id of the allocation.
+    pub write_allocs: Option<BTreeMap<String, CsiClaim>>,
     /// Whether the plugin is healthy enough for new claims.
     pub schedulable: Option<bool>,
     /// The plugin that serves it.
@@ -86,6 +87,22 @@ pub struct CsiVolume {
     /// The allocations that claim it; filled in when it is read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<Vec<AllocListStub>>,
+}
+
+/// A claim of an allocation. It is null in responses, and may be the allocation in requests, where it is ignored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CsiClaim;
+
+impl Serialize for CsiClaim {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_none()
+    }
+}
+
+impl<'de> Deserialize<'de> for CsiClaim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
 }
 
 /// A topology, in the storage provider's terms.

@@ -23,6 +23,7 @@ use crate::diagnostics::Diagnostics;
 use crate::envelope;
 use crate::error::Error;
 use crate::identity::{self, Identity};
+use crate::lease_status::LeaseStatuses;
 use crate::refusals::Refusals;
 
 /// A server that sends nothing for two of these intervals is given up.
@@ -51,6 +52,7 @@ struct Inner {
     client: Client,
     link: watch::Receiver<Link>,
     contact: Contact,
+    leases: LeaseStatuses,
     /// The settings that it was opened with.
     settings: Settings,
     /// The last metrics that this process has published.
@@ -187,6 +189,7 @@ impl Bus {
             client,
             link: link_state,
             contact: Contact::default(),
+            leases: LeaseStatuses::default(),
             settings,
             own_metrics: watch::Sender::new(None),
             _inbox: inbox,
@@ -202,6 +205,11 @@ impl Bus {
     /// request ids are derived from it.
     pub fn contact(&self) -> Contact {
         self.0.contact.clone()
+    }
+
+    /// The leases of this process.
+    pub fn leases(&self) -> &LeaseStatuses {
+        &self.0.leases
     }
 
     /// A new request id: a UUIDv7 with the cluster's time ([`Contact::cluster_now`]).
@@ -246,12 +254,22 @@ impl Bus {
     /// # Errors
     /// If the message is too large, or there is no connection. Nothing is queued for later.
     pub async fn publish<T: Wire>(&self, subject: Subject, body: &T) -> Result<(), Error> {
+        self.publish_with_headers(subject, envelope::headers::<T>(), body).await
+    }
+
+    /// The same with these headers.
+    pub(crate) async fn publish_with_headers<T: Wire>(
+        &self,
+        subject: Subject,
+        headers: HeaderMap,
+        body: &T,
+    ) -> Result<(), Error> {
         let body = Bytes::from(wire::encode(body));
         if !self.is_connected() {
             return Err(Error::Disconnected);
         }
         self.check_size(body.len())?;
-        self.send(subject.to_string(), None, envelope::headers::<T>(), body).await
+        self.send(subject.to_string(), None, headers, body).await
     }
 
     /// Subscribes to a subject. Messages that are sent over this connection after this call reach the subscription. It

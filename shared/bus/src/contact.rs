@@ -1,6 +1,6 @@
-//! The last head that the applier announced.
+//! The last head that the applier announced, and how the database of this process compares with it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::{Epoch, Nanos, RequestId, Timestamp};
@@ -8,7 +8,10 @@ use telemetry::clock;
 use tokio::sync::watch;
 use wire::feed::Head;
 
-/// The last head that the applier announced, and when this process received it. Clones share it.
+use crate::database::{DatabaseMatch, OtherDatabase};
+
+/// The last head that the applier announced, when this process received it, and whether this process reads the applier's
+/// database. Clones share it.
 ///
 /// [`feed::follow`](crate::feed::follow) keeps it up to date. An agent follows no feed, so its process never receives a
 /// head.
@@ -16,34 +19,77 @@ use wire::feed::Head;
 pub struct Contact {
     last: Arc<watch::Sender<Option<ReceivedHead>>>,
     loaded: Arc<watch::Sender<bool>>,
+    database: Arc<watch::Sender<DatabaseMatch>>,
+    log_failure: Arc<Mutex<Option<LogFailure>>>,
 }
 
 /// A head, and when this process received it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct ReceivedHead {
     pub(crate) head: Head,
     pub(crate) at: Instant,
+    /// The address of the applier's database; `None` if the applier does not announce it.
+    pub(crate) database: Option<Arc<str>>,
+}
+
+/// The reason why this process cannot read the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFailure {
+    /// When the first of the failed attempts failed.
+    pub since: Instant,
+    /// The error of the last one.
+    pub error: String,
 }
 
 impl Contact {
     /// The last head that the applier announced.
     pub fn head(&self) -> Option<Head> {
-        self.last().map(|received| received.head)
+        self.last.borrow().as_ref().map(|received| received.head)
     }
 
     /// Time since the last head was received.
     pub fn heard_ago(&self) -> Option<Duration> {
-        self.last().map(|received| received.at.elapsed())
+        self.last.borrow().as_ref().map(|received| received.at.elapsed())
     }
 
     /// The cluster's time: the time in the last announcement, advanced by this process's monotonic clock. So it does
     /// not depend on any host's wall clock, except before the first head.
     pub fn cluster_now(&self) -> Timestamp {
-        let advance = |received: ReceivedHead| {
+        let advance = |received: &ReceivedHead| {
             let since = i64::try_from(received.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
             received.head.at + Nanos(since)
         };
-        self.last().map_or_else(clock::now, advance)
+        self.last.borrow().as_ref().map_or_else(clock::now, advance)
+    }
+
+    /// Whether this process reads the database that the applier writes.
+    pub fn database(&self) -> DatabaseMatch {
+        self.database.borrow().clone()
+    }
+
+    /// Waits until the applier is found to write another database than this process reads.
+    pub async fn database_differs(&self) -> Arc<OtherDatabase> {
+        let mut database = self.database.subscribe();
+        loop {
+            let current = database.borrow_and_update().clone();
+            if let DatabaseMatch::Other(other) = current {
+                return other;
+            }
+            // This fails only if the sender is dropped, and `self` owns the sender.
+            let _ = database.changed().await;
+        }
+    }
+
+    /// Waits for as long as the applier writes another database than this process reads. What this process knows is then
+    /// not the state of the cluster.
+    pub async fn database_agrees(&self) {
+        // This fails only if the sender is dropped, and `self` owns the sender.
+        let _ = self.database.subscribe().wait_for(|database| !database.is_other()).await;
+    }
+
+    /// Why the log cannot be read; `None` if the last attempt succeeded.
+    pub fn log_failure(&self) -> Option<LogFailure> {
+        self.log_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether this process's replica has been loaded.
@@ -60,24 +106,43 @@ impl Contact {
     /// Records an announced head. [`feed::follow`](crate::feed::follow) calls this, and simulations do. A head with an
     /// older epoch comes from a deposed applier, and is ignored.
     pub fn record_head(&self, head: Head) {
+        self.record_announcement(head, None);
+    }
+
+    /// The same with the address of the applier's database.
+    pub(crate) fn record_announcement(&self, head: Head, database: Option<Arc<str>>) {
         let at = clock::monotonic();
         self.last.send_if_modified(|last| {
-            let is_deposed = last.is_some_and(|ReceivedHead { head: known, .. }| {
+            let is_deposed = last.as_ref().is_some_and(|ReceivedHead { head: known, .. }| {
                 known.history == head.history && known.epoch > head.epoch
             });
             if !is_deposed {
-                *last = Some(ReceivedHead { head, at });
+                *last = Some(ReceivedHead { head, at, database });
             }
             !is_deposed
         });
     }
 
-    pub(crate) fn set_loaded(&self) {
-        self.loaded.send_replace(true);
+    /// Records how the database compares with the announcements.
+    pub(crate) fn set_database(&self, database: &DatabaseMatch) {
+        self.database.send_if_modified(|known| {
+            let is_new = known != database;
+            if is_new {
+                known.clone_from(database);
+            }
+            is_new
+        });
     }
 
-    pub(crate) fn last(&self) -> Option<ReceivedHead> {
-        *self.last.borrow()
+    /// Records the result of an attempt to read the log.
+    pub(crate) fn record_log_read(&self, result: Result<(), String>) {
+        let mut failure = self.log_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = failure.as_ref().map_or_else(clock::monotonic, |failure| failure.since);
+        *failure = result.err().map(|error| LogFailure { since, error });
+    }
+
+    pub(crate) fn set_loaded(&self) {
+        self.loaded.send_replace(true);
     }
 
     /// Receives each head.
@@ -91,7 +156,8 @@ impl Contact {
 
     /// Waits until an applier of another epoch than `epoch` announces itself.
     pub(crate) async fn another_applier(&self, epoch: Option<Epoch>) {
-        let is_another = |last: &Option<ReceivedHead>| last.map(|received| received.head.epoch) != epoch;
+        let is_another =
+            |last: &Option<ReceivedHead>| last.as_ref().map(|received| received.head.epoch) != epoch;
         // This fails only if the sender is dropped, and `self` owns the sender.
         let _ = self.heads().wait_for(is_another).await;
     }

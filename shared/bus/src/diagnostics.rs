@@ -111,7 +111,9 @@ impl Diagnostics {
         } else if has("not valid for name") || has("notvalidforname") {
             "the server's certificate is for other names than the host in --nats-url; use one of its names, or make a certificate with this one".to_owned()
         } else if has("certificate") && has("expired") {
-            "the server's certificate has expired; make a new one and restart the server".to_owned()
+            "the server's certificate has expired; renew it with `drover operator tls renew`, copy it to the server, and let \
+             the server read it with `nats-server --signal reload`"
+                .to_owned()
         } else if self.ca.is_some() && (has("eof") || has("invalidcontenttype") || has("corrupt message")) {
             "TLS is required (--nats-ca), but the server does not support it; configure its tls block, or omit --nats-ca".to_owned()
         } else {
@@ -224,6 +226,8 @@ mod tests {
         let with_ca = diagnostics(Identity::Url, Some("/run/ca.pem".into()));
         let text = with_ca.explain("IO error: invalid peer certificate: UnknownIssuer");
         assert!(text.contains("/run/ca.pem"), "{text}");
+        let text = with_key.explain("IO error: invalid peer certificate: certificate expired");
+        assert!(text.contains("tls renew") && text.contains("--signal reload"), "{text}");
         assert_eq!(with_key.explain("IO error: connection refused"), "IO error: connection refused");
     }
 }

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Message};
 use model::{RequestId, TraceContext};
-use wire::envelope::{HEADER_DEADLINE_MS, HEADER_KIND, HEADER_REQUEST_ID, HEADER_TRACE, HEADER_VERSION};
+use wire::envelope::{
+    HEADER_DATABASE, HEADER_DEADLINE_MS, HEADER_KIND, HEADER_REQUEST_ID, HEADER_TRACE, HEADER_VERSION,
+};
 use wire::{DecodeError, Refusal, Wire};
 
 const KIND: HeaderName = HeaderName::from_static(HEADER_KIND);
 const VERSION: HeaderName = HeaderName::from_static(HEADER_VERSION);
 const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
 const DEADLINE_MS: HeaderName = HeaderName::from_static(HEADER_DEADLINE_MS);
+const DATABASE: HeaderName = HeaderName::from_static(HEADER_DATABASE);
 const TRACE: HeaderName = HeaderName::from_static(HEADER_TRACE);
 
 /// Maximum size of the headers of a message, in bytes. The usual size is some 250.
@@ -37,6 +40,13 @@ pub(crate) fn add_request_headers(headers: &mut HeaderMap, id: RequestId, remain
     headers.insert(DEADLINE_MS, HeaderValue::from(millis));
 }
 
+/// Adds the header of an announced head that names the applier's database.
+pub(crate) fn add_database_header(headers: &mut HeaderMap, address: &str) {
+    // A header is one line.
+    let address: String = address.chars().filter(|char| !char.is_control()).collect();
+    headers.insert(DATABASE, address);
+}
+
 fn header(message: &Message, name: HeaderName) -> Option<&str> {
     message.headers.as_ref()?.get(name).map(|value| value.as_str())
 }
@@ -58,6 +68,11 @@ pub(crate) fn request_id(message: &Message) -> Option<RequestId> {
 pub(crate) fn deadline(message: &Message) -> Duration {
     let given = header(message, DEADLINE_MS).and_then(|text| text.parse().ok()).map(Duration::from_millis);
     given.map_or(DEADLINE_MAX, |given| given.min(DEADLINE_MAX))
+}
+
+/// The address of the applier's database in an announced head.
+pub(crate) fn database(message: &Message) -> Option<&str> {
+    header(message, DATABASE)
 }
 
 pub(crate) fn trace(message: &Message) -> Option<TraceContext> {

@@ -23,6 +23,7 @@ use wire::{DecodeError, Subject, Wire};
 use crate::backoff::backoff;
 use crate::connection::Bus;
 use crate::contact::{Contact, ReceivedHead};
+use crate::database::{Comparison, DatabaseMatch, LocatedHead};
 use crate::error::Error;
 use crate::serve::{Request, Requests};
 
@@ -57,6 +58,12 @@ pub trait Log: Send + Sync + 'static {
 
     /// Reads the change sets after `index`, one page of them.
     fn after(&self, index: Index) -> impl Future<Output = Result<LogPage, LogError>> + Send;
+
+    /// Reads the head.
+    fn head(&self) -> impl Future<Output = Result<Head, LogError>> + Send;
+
+    /// The address of the database that holds the log, for messages.
+    fn address(&self) -> String;
 }
 
 /// The reason why the log cannot be read.
@@ -78,8 +85,8 @@ pub enum LogPage {
     Trimmed,
 }
 
-/// Keeps `replica` up to date, and records the applier's announcements in `contact`, until `stop`. Loads the state
-/// first.
+/// Keeps `replica` up to date, and records in `contact` the applier's announcements, and whether the log is the one that
+/// the applier writes, until `stop`. Loads the state first.
 ///
 /// Under load, change sets that arrive within `batch_delay` are applied together. That is cheaper than applying them
 /// one by one: each time, the process must be woken, and the state must be loaded into the caches of its core.
@@ -95,7 +102,7 @@ pub async fn follow(
 ) {
     let feed = Feed {
         replica,
-        log,
+        log: Arc::new(log),
         contact,
         batch_delay,
         history: None,
@@ -118,7 +125,7 @@ pub async fn follow(
 
 struct Feed<L> {
     replica: Arc<Replica>,
-    log: L,
+    log: Arc<L>,
     contact: Contact,
     /// How long change sets are batched under load.
     batch_delay: Duration,
@@ -174,8 +181,9 @@ impl<L: Log> Feed<L> {
         // Subscribing comes before loading, so that no change set is missed in between.
         let mut changes = bus.serve(Subject::Changes.to_string()).await?;
         let heads = bus.serve(Subject::Head.to_string()).await?;
-        let mut listener = JoinSet::new();
-        listener.spawn(receive_heads(heads, self.contact.clone()));
+        let mut listeners = JoinSet::new();
+        listeners.spawn(receive_heads(heads, self.contact.clone()));
+        listeners.spawn(compare_databases(Arc::clone(&self.log), self.contact.clone()));
         let mut link = bus.link();
         let mut made = link.borrow().made;
         let mut head = self.contact.heads();
@@ -208,7 +216,7 @@ impl<L: Log> Feed<L> {
                     self.catch_up(None).await;
                 }
                 Ok(()) = head.changed() => {
-                    let received = *head.borrow_and_update();
+                    let received = head.borrow_and_update().clone();
                     if let Some(received) = received {
                         self.compare(received).await;
                     }
@@ -271,7 +279,7 @@ impl<L: Log> Feed<L> {
     }
 
     /// Compares the replica with an announced head.
-    async fn compare(&mut self, ReceivedHead { head, at }: ReceivedHead) {
+    async fn compare(&mut self, ReceivedHead { head, at, .. }: ReceivedHead) {
         if self.history != Some(head.history) {
             return self.check_history(head.history).await;
         }
@@ -292,8 +300,8 @@ impl<L: Log> Feed<L> {
         }
     }
 
-    /// Handles a message that names another history. Only the log knows which history is right, so this loads the state,
-    /// unless the log has recently refuted the same history.
+    /// Handles a message that names another history. Only the log knows which history is right: this loads the state if the
+    /// log has another history than the replica. The log is not asked if it has recently refuted the same history.
     async fn check_history(&mut self, history: HistoryId) {
         let is_refuted = self.refuted.is_some_and(|(refuted, at)| {
             refuted == history && clock::monotonic().duration_since(at) < HISTORY_REFUTED_FOR
@@ -301,7 +309,10 @@ impl<L: Log> Feed<L> {
         if is_refuted {
             return;
         }
-        self.load(LoadReason::History).await;
+        let in_log = self.read_head().await.history;
+        if self.history != Some(in_log) {
+            self.load(LoadReason::History).await;
+        }
         self.refuted = (self.history != Some(history)).then(|| (history, clock::monotonic()));
     }
 
@@ -403,7 +414,20 @@ impl<L: Log> Feed<L> {
         }
     }
 
+    async fn read_head(&mut self) -> Head {
+        loop {
+            match self.log.head().await {
+                Ok(head) => {
+                    self.log_succeeded();
+                    return head;
+                }
+                Err(error) => self.log_failed(error).await,
+            }
+        }
+    }
+
     fn log_succeeded(&mut self) {
+        self.contact.record_log_read(Ok(()));
         self.failures = 0;
         if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.succeeded(clock::monotonic()) {
             tracing::info!(attempts, lasting_secs, "the log can be read again");
@@ -415,6 +439,7 @@ impl<L: Log> Feed<L> {
         if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.failed(&error, clock::monotonic()) {
             tracing::warn!(error, attempts, lasting_secs, "cannot read the log, trying again");
         }
+        self.contact.record_log_read(Err(error));
         tokio::time::sleep(backoff(self.failures, RETRY_MIN, RETRY_MAX)).await;
         self.failures = self.failures.saturating_add(1);
     }
@@ -436,8 +461,40 @@ fn apply(replica: &Replica, sets: &[Bytes]) -> Result<(), ApplyError> {
 /// Records the applier's announcements, also while the feed is busy.
 async fn receive_heads(mut heads: Requests, contact: Contact) {
     while let Some(request) = heads.next().await {
-        if let Some((_, head)) = request.read::<Head>().await {
-            contact.record_head(head);
+        if let Some((request, head)) = request.read::<Head>().await {
+            contact.record_announcement(head, request.database().map(Arc::from));
+        }
+    }
+}
+
+/// Compares the log with the applier's announcements, and records whether it is the log that the applier writes. A database
+/// that does not answer delays neither the feed nor the announcements.
+async fn compare_databases<L: Log>(log: Arc<L>, contact: Contact) {
+    let address: Arc<str> = log.address().into();
+    let mut comparison = Comparison::default();
+    let mut heads = contact.heads();
+    while heads.changed().await.is_ok() {
+        let received = heads.borrow_and_update().clone();
+        let Some(ReceivedHead { head, at, database }) = received else { continue };
+        if comparison.announced(&head, at) {
+            let own = match log.head().await {
+                Ok(head) => LocatedHead { head, address: Some(Arc::clone(&address)) },
+                Err(error) => {
+                    contact.record_log_read(Err(telemetry::chain(error.as_ref())));
+                    continue;
+                }
+            };
+            contact.record_log_read(Ok(()));
+            comparison.compare(LocatedHead { head, address: database }, own, at);
+        }
+        let was_other = contact.database().is_other();
+        contact.set_database(comparison.result());
+        match (was_other, comparison.result()) {
+            (false, DatabaseMatch::Other(other)) => {
+                tracing::error!(error = other.to_string(), "the plan applier writes another database");
+            }
+            (true, DatabaseMatch::Same) => tracing::info!("the plan applier writes this database again"),
+            (_, _) => {}
         }
     }
 }

@@ -17,6 +17,7 @@ use wire::{Refusal, Subject};
 
 use crate::call::RequestError;
 use crate::connection::Bus;
+use crate::lease_status::LeaseStatuses;
 use crate::serve::Requests;
 
 /// Interval between renewals of a lease, and between requests of a process that waits for one.
@@ -43,24 +44,32 @@ pub struct Lease {
     _active: MarkedActive,
 }
 
-/// While it exists, this process's metrics count as those of the active process.
+/// While it exists, this process's metrics count as those of the active process, and its lease as held.
 #[derive(Debug)]
-struct MarkedActive(Singleton);
+struct MarkedActive {
+    service: Singleton,
+    leases: LeaseStatuses,
+}
 
 impl Drop for MarkedActive {
     fn drop(&mut self) {
-        telemetry::metrics::set_standby(self.0.as_str());
+        let service = self.service.as_str();
+        telemetry::metrics::set_standby(service);
+        self.leases.lost(service, clock::monotonic(), "given up");
     }
 }
 
 /// Waits until this process gets the lease of `service`, however long another process holds it.
 ///
 /// The process must follow the feed, so that the lease is renewed as soon as a new applier announces itself. Its
-/// replica provides the epoch of a holder that may be gone.
+/// replica provides the epoch of a holder that may be gone. While the applier writes another database than the process
+/// reads, the process does not request the lease, and loses one that it holds.
 pub async fn hold(bus: &Bus, replica: &Replica, service: Singleton, process: ProcessId) -> Lease {
     let mut is_logged = false;
     let mut holder = Holder::new(replica, service);
+    let contact = bus.contact();
     loop {
+        contact.database_agrees().await;
         match take(bus, service, process, holder.gone_epoch()).await {
             Ok(lease) => {
                 tracing::info!(service = service.as_str(), epoch = lease.epoch.0, "acquired the lease");
@@ -145,13 +154,15 @@ async fn take(
         // The command was repeated, so it is not known which repeat was granted.
         renew(bus, &renewal, RENEW_EVERY).await.map_err(|error| error.to_string())?
     };
+    bus.leases().held(service.as_str(), epoch, since + LEASE);
+    let active = MarkedActive { service, leases: bus.leases().clone() };
     let (lost_sender, lost) = watch::channel(false);
     let probes = bus.serve(Subject::LeaseHolder(service).to_string()).await;
     let probes = probes.map_err(|error| telemetry::chain(&error))?;
     let mut tasks = JoinSet::new();
     tasks.spawn(renew_until_lost(bus.clone(), renewal, since, lost_sender));
     tasks.spawn(answer_probes(probes));
-    Ok(Lease { epoch, lost, _tasks: tasks, _active: MarkedActive(service) })
+    Ok(Lease { epoch, lost, _tasks: tasks, _active: active })
 }
 
 async fn answer_probes(mut probes: Requests) {
@@ -186,6 +197,7 @@ async fn renew(bus: &Bus, renewal: &RenewLease, within: Duration) -> Result<Inst
 /// Renews the lease until it is lost, and then sets `lost`.
 async fn renew_until_lost(bus: Bus, renewal: RenewLease, mut since: Instant, lost: watch::Sender<bool>) {
     let contact = bus.contact();
+    let service = renewal.service.as_str();
     let mut applier = contact.epoch();
     let mut next = since + RENEW_EVERY;
     let reason = loop {
@@ -194,6 +206,7 @@ async fn renew_until_lost(bus: Bus, renewal: RenewLease, mut since: Instant, los
             () = tokio::time::sleep_until(next.min(end).into()) => {}
             // A new applier does not know of renewals before its own time.
             () = contact.another_applier(applier) => {}
+            other = contact.database_differs() => break other.to_string(),
         }
         let left = end.saturating_duration_since(clock::monotonic());
         if left.is_zero() {
@@ -204,13 +217,14 @@ async fn renew_until_lost(bus: Bus, renewal: RenewLease, mut since: Instant, los
             Ok(renewed) => {
                 since = renewed;
                 next = renewed + RENEW_EVERY;
+                bus.leases().held(service, renewal.epoch, since + LEASE);
             }
             Err(NotRenewed::NoResponse(_)) => next = clock::monotonic() + RETRY_DELAY,
             Err(NotRenewed::Refused(refusal)) => break refusal.message.to_string(),
         }
     };
-    let service = renewal.service.as_str();
     LEASES_LOST.add_with(1, &[service]);
+    bus.leases().lost(service, clock::monotonic(), &reason);
     tracing::warn!(service, epoch = renewal.epoch.0, reason, "lost the lease");
     lost.send_replace(true);
 }

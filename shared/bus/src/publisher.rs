@@ -8,18 +8,22 @@ use wire::envelope::{CHANGE_SET_BYTES_MAX, CHANGES_BYTES_MAX};
 use wire::feed::{Changes, Head};
 
 use crate::connection::Bus;
+use crate::envelope;
 use crate::error::Error;
 
 /// Publishes the change feed. Used by the active applier.
 #[derive(Debug, Clone)]
 pub struct Publisher {
     bus: Bus,
+    /// Host, port and name of the database that the applier writes.
+    database: String,
 }
 
 impl Publisher {
-    /// Creates a publisher that uses this connection.
-    pub fn new(bus: Bus) -> Self {
-        Self { bus }
+    /// Creates a publisher that uses this connection. `database` is the address of the applier's database, without
+    /// secrets. Announcements carry it, for messages of processes that read another one.
+    pub fn new(bus: Bus, database: String) -> Self {
+        Self { bus, database }
     }
 
     /// Publishes committed change sets, encoded as in the log; `first` is the index of the first one. A loss is
@@ -40,7 +44,9 @@ impl Publisher {
     /// # Errors
     /// If there is no connection.
     pub async fn announce(&self, head: &Head) -> Result<(), Error> {
-        self.bus.publish(Subject::Head, head).await
+        let mut headers = envelope::headers::<Head>();
+        envelope::add_database_header(&mut headers, &self.database);
+        self.bus.publish_with_headers(Subject::Head, headers, head).await
     }
 }
 

@@ -208,6 +208,11 @@ impl Request {
         !self.remaining().is_zero()
     }
 
+    /// The address of the applier's database, if the message announces a head.
+    pub(crate) fn database(&self) -> Option<&str> {
+        envelope::database(&self.message)
+    }
+
     /// The trace that the message belongs to.
     pub fn trace(&self) -> Option<TraceContext> {
         envelope::trace(&self.message)

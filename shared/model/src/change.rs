@@ -5,28 +5,30 @@
 //! values of some fields if many objects change in the same way. Whole objects contain their indexes and timestamps. The
 //! shorter forms take the index and timestamp of the change set.
 
+mod fields;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alloc::{
-    AllocCommon, AllocState, Allocation, ClientStatus, DesiredStatus, DesiredTransition, GroupSummaries,
-    Health, NetworkStatus, PackedAssigned, PackedTaskStates, ReportNumber, RescheduleOutcome,
+pub use fields::{
+    AllocsChanged, ChildrenSummary, DeploymentFields, DeploymentProgress, EvalsChanged, JobFields,
+    JobSummary, NodesChanged, Unblocked,
 };
-use crate::cluster::{Lease, Namespace, NodePool, SchedulerConfig};
+
+use crate::alloc::Allocation;
+use crate::cluster::{Lease, SchedulerConfig};
 use crate::columns::AllocIds;
-use crate::deployment::{Deployment, DeploymentStatus};
-use crate::eval::{EvalStatus, Evaluation};
-use crate::job::{Job, JobStatus, JobSubmission, JobVersionTag};
-use crate::keyring::RootKey;
-use crate::node::{Node, NodeEvent, NodeServerSide, NodeStatus};
-use crate::plan::{Placements, Uneven};
+use crate::deployment::Deployment;
+use crate::eval::Evaluation;
+use crate::job::{Job, JobSubmission};
+use crate::node::{Node, NodeServerSide};
+use crate::plan::Placements;
+use crate::small_object::{ObjectWrite, SmallObject};
+use crate::table::Table;
 use crate::text::string_enum;
-use crate::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
-use crate::{
-    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RequestId, Text,
-    Timestamp, TraceContext, VolumeClaimId,
-};
+use crate::{DeploymentId, EvalId, Index, JobKey, JobVersionKey, NodeId, RequestId, Timestamp, TraceContext};
 
 /// All changes of one command, under one index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,305 +91,229 @@ string_enum! {
     }
 }
 
-/// One change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Change {
-    /// A job version was created or replaced. The last version of the last incarnation is the current one.
-    Job(Arc<Job>),
-    /// Fields of a job version outside its specification changed.
-    JobFields(JobFields),
-    /// A job was deleted, with all its versions, their sources and its summary.
-    JobDeleted(JobKey),
-    /// Old versions of a job were deleted.
-    JobVersionsDeleted(Vec<JobVersionKey>),
-    /// The source from which a job version was registered was stored.
-    JobSubmission(Box<JobSubmission>),
-    /// A job version took over the source of another version, if there is one. The source itself is not repeated,
-    /// because it may be large.
-    JobSubmissionCopied {
-        /// The version that has the source.
-        from: JobVersionKey,
-        /// The version that gets the same source. The specification changed to it at the change set's index.
-        to: JobVersionKey,
-    },
-    /// Sources of job versions were deleted.
-    JobSubmissionsDeleted(Vec<JobVersionKey>),
-    /// The counts of a job's allocations, or of its children, changed.
-    JobSummary(Arc<JobSummary>),
-    /// An evaluation was created or replaced.
-    Eval(Arc<Evaluation>),
-    /// A scheduler's outcome for an evaluation. It is stored like any other evaluation, but only this change ends the
-    /// broker's lease. The evaluation's snapshot index is that of the attempt (`docs/architecture/evaluations.md`).
-    EvalOutcome(Arc<Evaluation>),
-    /// A scheduler's plan for a job was accepted, in whole or in part. No plan from an older snapshot is accepted after
-    /// it, and the next attempt on the evaluation needs a snapshot that includes it.
-    PlanApplied {
-        /// The job.
-        job: JobKey,
-        /// The evaluation.
-        eval_id: EvalId,
-    },
-    /// Existing evaluations changed in the same way.
-    EvalsChanged(EvalsChanged),
-    /// Evaluations were deleted.
-    EvalsDeleted(Vec<EvalId>),
-    /// A deployment was created or replaced.
-    Deployment(Arc<Deployment>),
-    /// Fields of a deployment changed.
-    DeploymentFields(Box<DeploymentFields>),
-    /// Deployments were deleted.
-    DeploymentsDeleted(Vec<DeploymentId>),
-    /// A node registered, for the first time or again.
-    Node(Box<Node>),
-    /// The server side of a node changed.
-    NodeServerSide {
-        /// The node.
-        id: NodeId,
-        /// Its new server side.
-        server: Box<NodeServerSide>,
-    },
-    /// Existing nodes changed in the same way.
-    NodesChanged(Box<NodesChanged>),
-    /// Nodes were deleted.
-    NodesDeleted(Vec<NodeId>),
-    /// Allocations were placed. Each allocation that they replace gets the id of its successor (N-8.3).
-    AllocsPlaced(Box<Placements>),
-    /// Existing allocations changed in the same way.
-    AllocsChanged(Box<AllocsChanged>),
-    /// One allocation was created or replaced. Used if no shorter form fits.
-    Alloc(Box<Allocation>),
-    /// Allocations were deleted.
-    AllocsDeleted(AllocIds),
-    /// The scheduler configuration changed.
-    SchedulerConfig(SchedulerConfig),
-    /// A node pool was created or changed.
-    NodePool(Box<NodePool>),
-    /// A node pool was deleted.
-    NodePoolDeleted(Text),
-    /// A namespace was created or changed.
-    Namespace(Box<Namespace>),
-    /// A namespace was deleted.
-    NamespaceDeleted(Text),
-    /// A dynamic host volume was created or changed.
-    HostVolume(Box<HostVolume>),
-    /// A dynamic host volume was deleted.
-    HostVolumeDeleted(HostVolumeId),
-    /// A CSI volume was created or changed.
-    CsiVolume(Box<CsiVolume>),
-    /// A CSI volume was deleted.
-    CsiVolumeDeleted(CsiVolumeKey),
-    /// A claim of a sticky volume was created or changed.
-    VolumeClaim(Box<VolumeClaim>),
-    /// A claim of a sticky volume was deleted.
-    VolumeClaimDeleted(VolumeClaimId),
-    /// A root key was created or changed.
-    RootKey(Box<RootKey>),
-    /// A singleton's lease changed hands.
-    Lease(Lease),
-    /// Capacity was gained that blocked evaluations may wait for.
-    Unblocked(Unblocked),
-    /// Records of capacity gained before this index were deleted.
-    UnblockedForgotten(Index),
-}
+/// Declares [`Change`], the table that each change concerns, and [`Concern`], by which followers match changes.
+macro_rules! changes {
+    (
+        {
+            $(
+                $(#[$table_doc:meta])*
+                $table:ident($view:ident) {
+                    $(
+                        $(#[$doc:meta])*
+                        $change:ident
+                        $( ($payload:ident: $type:ty) )?
+                        $( { $( $(#[$field_doc:meta])* $field:ident: $field_type:ty ),+ $(,)? } )?
+                    ),+ $(,)?
+                }
+            )+
+        }
+        $( $one:ident, $all:ident: $small:ident { $put:ident, $deleted:ident } of $object:ty; )+
+    ) => {
+        /// One change.
+        ///
+        /// A change is stored under the name of its variant. [`Self::concern`] sorts changes by what they concern.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub enum Change {
+            $( $(
+                $(#[$doc])*
+                $change $( ($type) )? $( { $( $(#[$field_doc])* $field: $field_type ),+ } )?,
+            )+ )+
+            $(
+                #[doc = concat!("An object of the table `", stringify!($all), "` was created or changed.")]
+                $put(Box<$object>),
+                #[doc = concat!("An object of the table `", stringify!($all), "` was deleted.")]
+                $deleted(<$object as SmallObject>::Key),
+            )+
+        }
 
-/// The fields of a job version that are not part of its specification.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct JobFields {
-    /// The job version.
-    pub key: JobVersionKey,
-    /// Its status.
-    pub status: JobStatus,
-    /// Human-readable reason for the status.
-    #[serde(default)]
-    pub status_description: Text,
-    /// Whether a deployment of the version succeeded.
-    #[serde(default)]
-    pub stable: bool,
-    /// The name that a user has given to the version.
-    #[serde(default)]
-    pub version_tag: Option<JobVersionTag>,
-}
+        $(
+            $(#[$table_doc])*
+            #[derive(Debug, Clone, Copy)]
+            pub enum $view<'a> {
+                $(
+                    $(#[$doc])*
+                    $change $( (&'a $type) )? $( { $( $(#[$field_doc])* $field: &'a $field_type ),+ } )?,
+                )+
+            }
+        )+
 
-/// Evaluations that changed in the same way. They get the modify index and time of the change set.
-#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EvalsChanged {
-    /// The evaluations.
-    pub ids: Vec<EvalId>,
-    /// New status and its description. `None` if only the modify index rises, so that the worker of an evaluation uses a
-    /// newer snapshot (`docs/architecture/agents.md`).
-    pub status: Option<(EvalStatus, Text)>,
-    /// The evaluation that follows them.
-    pub next_eval: Option<EvalId>,
-}
+        /// A change of a small object, by kind.
+        #[derive(Debug, Clone, Copy)]
+        pub enum SmallChange<'a> {
+            $(
+                #[doc = concat!("A change of the table `", stringify!($all), "`.")]
+                $small(ObjectWrite<'a, $object>),
+            )+
+        }
 
-/// The changed fields of a deployment. It gets the modify index and time of the change set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeploymentFields {
-    /// The deployment.
-    pub id: DeploymentId,
-    /// New status and its description.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<(DeploymentStatus, Text)>,
-    /// Progress of its groups.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<DeploymentProgress>,
-}
+        /// A change under the table that it concerns.
+        ///
+        /// A follower matches the tables that it follows and, of these, every change. So the compiler presents a new
+        /// change to the followers of its table, and a new kind of small object to nobody.
+        #[derive(Debug, Clone, Copy)]
+        pub enum Concern<'a> {
+            $(
+                $(#[$table_doc])*
+                $table($view<'a>),
+            )+
+            /// A change of a small object.
+            Small(SmallChange<'a>),
+        }
 
-/// Progress of one group of a deployment: the new values of its counters.
-#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeploymentProgress {
-    /// The group.
-    pub group: Text,
-    /// Number of allocations placed.
-    pub placed_allocs: u32,
-    /// Number of allocations that became healthy.
-    pub healthy_allocs: u32,
-    /// Number of allocations that became unhealthy.
-    pub unhealthy_allocs: u32,
-    /// Time by which further allocations must become healthy.
-    pub require_progress_by: Timestamp,
-    /// Additional canaries.
-    pub new_canaries: Vec<AllocId>,
-}
+        impl Change {
+            /// The change under the table that it concerns.
+            #[inline]
+            pub fn concern(&self) -> Concern<'_> {
+                match self {
+                    $( $(
+                        Self::$change $( ($payload) )? $( { $($field),+ } )? => {
+                            Concern::$table($view::$change $( ($payload) )? $( { $($field),+ } )?)
+                        }
+                    )+ )+
+                    $(
+                        Self::$put(object) => Concern::Small(SmallChange::$small(ObjectWrite::Put(object))),
+                        Self::$deleted(key) => Concern::Small(SmallChange::$small(ObjectWrite::Deleted(key))),
+                    )+
+                }
+            }
 
-/// Nodes that changed in the same way, for instance because they failed together. They get the modify index of the change
-/// set.
-#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodesChanged {
-    /// The nodes.
-    pub ids: Vec<NodeId>,
-    /// New status. The time of the change set becomes the time of the status update.
-    pub status: Option<NodeStatus>,
-    /// An event to append to the events of each node. If there are too many, the oldest event is removed.
-    pub event: Option<NodeEvent>,
-    /// Index at which they missed a heartbeat; 0 clears it.
-    pub last_missed_heartbeat_index: Option<Index>,
-    /// Index at which they reported their allocations.
-    pub last_alloc_update_index: Option<Index>,
-}
-
-/// Counts of a job's allocations and of its children (N-25.4, N-25.7).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSummary {
-    /// The job.
-    pub job: JobKey,
-    /// Number of allocations by task group and client status.
-    pub groups: GroupSummaries,
-    /// Number of children by status, if the job is a parent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub children: Option<ChildrenSummary>,
-    /// Index of the change set that created it.
-    #[serde(default)]
-    pub create_index: Index,
-    /// Index of the change set that last changed it.
-    #[serde(default)]
-    pub modify_index: Index,
-}
-
-/// Number of children of a periodic or parameterized job, by status.
-#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "one count per job status")]
-pub struct ChildrenSummary {
-    pub pending: u64,
-    pub running: u64,
-    pub dead: u64,
-}
-
-/// Allocations that changed in the same way: each field that is set has the same new value for all of them.
-///
-/// Columns hold values that differ. A column has one row per id, or is empty.
-#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct AllocsChanged {
-    /// The allocations.
-    pub ids: AllocIds,
-    /// Whether the servers made the change. Agents receive such changes; they do not receive their own reports (N-7.9).
-    pub by_servers: bool,
-    /// The new common part, after an in-place update.
-    pub common: Option<Arc<AllocCommon>>,
-    /// New desired status and its description.
-    pub desired: Option<(DesiredStatus, Text)>,
-    /// Desired transition, merged into the existing one.
-    pub transition: Option<DesiredTransition>,
-    /// New client status and its description.
-    pub client: Option<(ClientStatus, Text)>,
-    /// A status to append to the history of client statuses, which is needed when a node reconnects.
-    pub append_state: Option<AllocState>,
-    /// The delayed evaluation that will reconsider them; `Some(None)` removes it.
-    #[serde(with = "nested")]
-    pub followup_eval: Option<Option<EvalId>>,
-    /// Outcome of the last attempt to reschedule them.
-    pub reschedule: Option<RescheduleOutcome>,
-    /// The allocation that preempted them.
-    pub preempted_by: Option<AllocId>,
-    /// Their new health; `Some(None)` removes it. The column `verdicts` sets the health of single allocations.
-    #[serde(with = "nested")]
-    pub health: Option<Option<Health>>,
-    /// Column: number of the report that caused the change.
-    pub reports: Vec<ReportNumber>,
-    /// Column: task states.
-    pub task_states: Vec<PackedTaskStates>,
-    /// Column: whether the allocation is healthy and since when. Whether it is a canary does not change.
-    pub verdicts: Vec<Option<(bool, Timestamp)>>,
-    /// Column: network status of an allocation with a network namespace.
-    pub network: Vec<Option<Arc<NetworkStatus>>>,
-    /// Column: assigned resources, after an in-place update.
-    pub assigned: Vec<PackedAssigned>,
-}
-
-impl AllocsChanged {
-    /// Returns an error if a column has a different length than the ids.
-    pub fn check(&self) -> Result<(), Uneven> {
-        let expected = self.ids.len();
-        let columns = [
-            ("reports", self.reports.len()),
-            ("task_states", self.task_states.len()),
-            ("verdicts", self.verdicts.len()),
-            ("network", self.network.len()),
-            ("assigned", self.assigned.len()),
-        ];
-        for (column, found) in columns {
-            if found != 0 && found != expected {
-                return Err(Uneven { column, found, expected });
+            /// The table that the change concerns.
+            #[inline]
+            pub fn table(&self) -> Table {
+                match self {
+                    $( $( Self::$change { .. } => Table::$table, )+ )+
+                    $( Self::$put(_) | Self::$deleted(_) => Table::$small, )+
+                }
             }
         }
-        Ok(())
-    }
+
+        impl<'a> SmallChange<'a> {
+            /// The text by whose beginning the object is found ([`SmallObject::search_text`]).
+            pub fn search_text(self) -> Cow<'a, str> {
+                match self {
+                    $( Self::$small(write) => <$object>::search_text(write.key()), )+
+                }
+            }
+        }
+    };
 }
 
-/// The computed classes, quotas, nodes and other resources that gained capacity.
-#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unblocked {
-    /// Computed classes of nodes.
-    pub classes: Vec<Text>,
-    /// Quotas.
-    pub quotas: Vec<Text>,
-    /// Nodes, for the evaluations of system jobs that wait for them. They are not recorded.
-    pub nodes: Vec<NodeId>,
-    /// Resources that are not part of a node, such as `csi-volume:<namespace>:<id>`.
-    pub resources: Vec<Text>,
-}
+crate::for_each_small_object! {
+    changes {
+        /// A change of jobs and their versions.
+        Jobs(JobChange) {
+            /// A job version was created or replaced. The last version of the last incarnation is the current one.
+            Job(job: Arc<Job>),
+            /// Fields of a job version outside its specification changed.
+            JobFields(fields: JobFields),
+            /// A job was deleted, with all its versions, their sources and its summary.
+            JobDeleted(key: JobKey),
+            /// Old versions of a job were deleted.
+            JobVersionsDeleted(keys: Vec<JobVersionKey>),
+        }
 
-/// Serializes a nested option: `Some(None)` is an empty list, because null would deserialize to `None`.
-mod nested {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+        /// A change of the sources of job versions.
+        JobSubmissions(JobSubmissionChange) {
+            /// The source from which a job version was registered was stored.
+            JobSubmission(submission: Box<JobSubmission>),
+            /// A job version took over the source of another version, if there is one. The source itself is not
+            /// repeated, because it may be large.
+            JobSubmissionCopied {
+                /// The version that has the source.
+                from: JobVersionKey,
+                /// The version that gets the same source. The specification changed to it at the change set's index.
+                to: JobVersionKey,
+            },
+            /// Sources of job versions were deleted.
+            JobSubmissionsDeleted(keys: Vec<JobVersionKey>),
+        }
 
-    pub(super) fn serialize<S: Serializer, T: Serialize>(
-        value: &Option<Option<T>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        value.as_ref().map(|inner| inner.iter().collect::<Vec<_>>()).serialize(serializer)
-    }
+        /// A change of the summaries of jobs.
+        JobSummaries(JobSummaryChange) {
+            /// The counts of a job's allocations, or of its children, changed.
+            JobSummary(summary: Arc<JobSummary>),
+        }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Option<T>>, D::Error> {
-        Ok(Option::<Vec<T>>::deserialize(deserializer)?.map(|list| list.into_iter().next()))
+        /// A change of evaluations.
+        Evals(EvalChange) {
+            /// An evaluation was created or replaced.
+            Eval(eval: Arc<Evaluation>),
+            /// A scheduler's outcome for an evaluation. It is stored like any other evaluation, but only this change
+            /// ends the broker's lease. The evaluation's snapshot index is that of the attempt
+            /// (`docs/architecture/evaluations.md`).
+            EvalOutcome(eval: Arc<Evaluation>),
+            /// A scheduler's plan for a job was accepted, in whole or in part. No plan from an older snapshot is
+            /// accepted after it, and the next attempt on the evaluation needs a snapshot that includes it.
+            PlanApplied {
+                /// The job.
+                job: JobKey,
+                /// The evaluation.
+                eval_id: EvalId,
+            },
+            /// Existing evaluations changed in the same way.
+            EvalsChanged(changed: EvalsChanged),
+            /// Evaluations were deleted.
+            EvalsDeleted(ids: Vec<EvalId>),
+        }
+
+        /// A change of deployments.
+        Deployments(DeploymentChange) {
+            /// A deployment was created or replaced.
+            Deployment(deployment: Arc<Deployment>),
+            /// Fields of a deployment changed.
+            DeploymentFields(fields: Box<DeploymentFields>),
+            /// Deployments were deleted.
+            DeploymentsDeleted(ids: Vec<DeploymentId>),
+        }
+
+        /// A change of nodes.
+        Nodes(NodeChange) {
+            /// A node registered, for the first time or again.
+            Node(node: Box<Node>),
+            /// The server side of a node changed.
+            NodeServerSide {
+                /// The node.
+                id: NodeId,
+                /// Its new server side.
+                server: Box<NodeServerSide>,
+            },
+            /// Existing nodes changed in the same way.
+            NodesChanged(changed: Box<NodesChanged>),
+            /// Nodes were deleted.
+            NodesDeleted(ids: Vec<NodeId>),
+        }
+
+        /// A change of allocations.
+        Allocs(AllocChange) {
+            /// Allocations were placed. Each allocation that they replace gets the id of its successor (N-8.3).
+            AllocsPlaced(placements: Box<Placements>),
+            /// Existing allocations changed in the same way.
+            AllocsChanged(changed: Box<AllocsChanged>),
+            /// One allocation was created or replaced. Used if no shorter form fits.
+            Alloc(alloc: Box<Allocation>),
+            /// Allocations were deleted.
+            AllocsDeleted(ids: AllocIds),
+        }
+
+        /// A change of the scheduler configuration.
+        SchedulerConfig(SchedulerConfigChange) {
+            /// The scheduler configuration changed.
+            SchedulerConfig(config: SchedulerConfig),
+        }
+
+        /// A change of leases.
+        Leases(LeaseChange) {
+            /// A singleton's lease changed hands.
+            Lease(lease: Lease),
+        }
+
+        /// A change of the records of capacity that was gained.
+        Unblocked(UnblockedChange) {
+            /// Capacity was gained that blocked evaluations may wait for.
+            Unblocked(unblocked: Unblocked),
+            /// Records of capacity gained before this index were deleted.
+            UnblockedForgotten(before: Index),
+        }
     }
 }
 
@@ -401,5 +327,57 @@ mod byte_string {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         crate::bytes::deserialize(deserializer, "bytes", |bytes| Ok(bytes.to_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::NodePool;
+
+    #[test]
+    fn a_change_of_a_small_object_is_stored_under_its_name() {
+        let pool = NodePool { name: "gpu".into(), ..NodePool::default() };
+        let (put, deleted) = (Change::NodePool(Box::new(pool)), Change::NodePoolDeleted("gpu".into()));
+        assert_eq!(serde_json::to_value(&put).unwrap(), json!({ "NodePool": { "name": "gpu" } }));
+        assert_eq!(serde_json::to_value(&deleted).unwrap(), json!({ "NodePoolDeleted": "gpu" }));
+        for change in [put, deleted] {
+            let stored = rmp_serde::to_vec_named(&change).unwrap();
+            assert_eq!(rmp_serde::from_slice::<Change>(&stored).unwrap(), change);
+        }
+    }
+
+    #[test]
+    fn names_in_stored_logs_stay_as_they_are() {
+        macro_rules! names {
+            ($( $one:ident, $all:ident: $small:ident { $put:ident, $deleted:ident } of $object:ty; )+) => {
+                [$( [stringify!($all), stringify!($put), stringify!($deleted)] ),+]
+            };
+        }
+        let names = crate::for_each_small_object!(names);
+        for stored in [
+            ["node_pools", "NodePool", "NodePoolDeleted"],
+            ["namespaces", "Namespace", "NamespaceDeleted"],
+            ["root_keys", "RootKey", "RootKeyDeleted"],
+            ["host_volumes", "HostVolume", "HostVolumeDeleted"],
+            ["csi_volumes", "CsiVolume", "CsiVolumeDeleted"],
+            ["volume_claims", "VolumeClaim", "VolumeClaimDeleted"],
+        ] {
+            assert!(names.contains(&stored), "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_found_under_its_table() {
+        let deleted = Change::NodePoolDeleted("gpu".into());
+        assert_eq!(deleted.table(), Table::NodePools);
+        let Concern::Small(change) = deleted.concern() else { panic!("a node pool is a small object") };
+        assert_eq!(change.search_text(), "gpu");
+        let forgotten = Change::UnblockedForgotten(Index(7));
+        assert_eq!(forgotten.table(), Table::Unblocked);
+        let concern = forgotten.concern();
+        assert!(matches!(concern, Concern::Unblocked(UnblockedChange::UnblockedForgotten(Index(7)))));
     }
 }

@@ -1,9 +1,12 @@
 //! Cluster-wide settings: the scheduler configuration, node pools, namespaces, and the leases of singleton services.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::small_object::{Column, SmallObject, hash};
+use crate::table::Table;
 use crate::text::string_enum;
 use crate::{Epoch, Index, Nanos, ProcessId, Text};
 
@@ -73,6 +76,56 @@ pub struct NodePool {
     pub modify_index: Index,
 }
 
+impl NodePool {
+    /// The pool that contains every node (N-28.4, R-5.2).
+    pub const ALL: &'static str = "all";
+    /// The pool of nodes, and of jobs, that name none.
+    pub const DEFAULT: &'static str = "default";
+
+    /// Whether a pool always exists and cannot be changed.
+    pub fn is_built_in(name: &str) -> bool {
+        matches!(name, Self::ALL | Self::DEFAULT)
+    }
+}
+
+impl SmallObject for NodePool {
+    type Key = Text;
+    type Api = api_types::NodePool;
+
+    const TABLE: Table = Table::NodePools;
+    const NAME: &'static str = "node pool";
+    const TOPIC: Option<&'static str> = Some("NodePool");
+    const KEY_COLUMNS: &'static [Column<Text>] = &[Column::text("name", |name| name)];
+    const COLUMNS: &'static [Column<Self>] = &[Column::text("description", |pool| &pool.description)];
+
+    fn key(&self) -> &Text {
+        &self.name
+    }
+
+    fn create_index(&self) -> Index {
+        self.create_index
+    }
+
+    fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    fn search_text(key: &Text) -> Cow<'_, str> {
+        Cow::Borrowed(key)
+    }
+
+    fn shape(&self) -> api_types::NodePool {
+        /// Default lifetime of the identities of a pool's nodes, in nanoseconds.
+        const IDENTITY_TTL: i64 = 24 * 3_600 * 1_000_000_000;
+        let api = self.to_api();
+        api_types::NodePool {
+            hash: (!Self::is_built_in(&self.name)).then(|| hash(self)),
+            node_identity_ttl: api.node_identity_ttl.filter(|nanos| *nanos != 0).or(Some(IDENTITY_TTL)),
+            ..api
+        }
+    }
+}
+
 /// The scheduler settings of one node pool.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +152,42 @@ pub struct Namespace {
     pub create_index: Index,
     /// Index of the change set that last changed it.
     pub modify_index: Index,
+}
+
+impl Namespace {
+    /// The namespace of jobs, and of requests, that name none. It always exists.
+    pub const DEFAULT: &'static str = "default";
+}
+
+impl SmallObject for Namespace {
+    type Key = Text;
+    type Api = api_types::Namespace;
+
+    const TABLE: Table = Table::Namespaces;
+    const NAME: &'static str = "namespace";
+    const KEY_COLUMNS: &'static [Column<Text>] = &[Column::text("name", |name| name)];
+    const COLUMNS: &'static [Column<Self>] =
+        &[Column::text("description", |namespace| &namespace.description)];
+
+    fn key(&self) -> &Text {
+        &self.name
+    }
+
+    fn create_index(&self) -> Index {
+        self.create_index
+    }
+
+    fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    fn search_text(key: &Text) -> Cow<'_, str> {
+        Cow::Borrowed(key)
+    }
+
+    fn shape(&self) -> api_types::Namespace {
+        api_types::Namespace { hash: Some(hash(self)), ..self.to_api() }
+    }
 }
 
 string_enum! {

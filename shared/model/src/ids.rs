@@ -1,7 +1,6 @@
 //! Ids of objects, indexes of the log, epochs, and keys of jobs and job versions.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::text::Text;
 
@@ -26,18 +25,19 @@ pub enum InvalidId {
     },
 }
 
+/// Declares ids that are UUIDs. The id of a small object stands beside its type, other ids are in this module.
 macro_rules! uuid_ids {
     ($( $(#[$meta:meta])* $name:ident, $what:literal; )+) => {
         $(
             $(#[$meta])*
-            #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, derive_more::Display)]
+            #[derive(Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, derive_more::Display)]
             #[serde(transparent)]
-            pub struct $name(pub Uuid);
+            pub struct $name(pub uuid::Uuid);
 
             impl $name {
                 /// Creates an id from its sixteen bytes.
                 pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-                    Self(Uuid::from_bytes(bytes))
+                    Self(uuid::Uuid::from_bytes(bytes))
                 }
 
                 /// The sixteen bytes. They have the same order as the text.
@@ -69,20 +69,22 @@ macro_rules! uuid_ids {
             }
 
             impl std::str::FromStr for $name {
-                type Err = InvalidId;
+                type Err = $crate::ids::InvalidId;
 
                 fn from_str(text: &str) -> Result<Self, Self::Err> {
                     if text.len() != uuid::fmt::Hyphenated::LENGTH {
-                        return Err(InvalidId::Length { what: $what, value: text.to_owned() });
+                        let value = text.to_owned();
+                        return Err($crate::ids::InvalidId::Length { what: $what, value });
                     }
-                    Uuid::try_parse(text)
+                    uuid::Uuid::try_parse(text)
                         .map(Self)
-                        .map_err(|_| InvalidId::Form { what: $what, value: text.to_owned() })
+                        .map_err(|_| $crate::ids::InvalidId::Form { what: $what, value: text.to_owned() })
                 }
             }
         )+
     };
 }
+pub(crate) use uuid_ids;
 
 uuid_ids! {
     /// Id of an allocation.
@@ -100,12 +102,6 @@ uuid_ids! {
     HistoryId, "history";
     /// Id of one running process of a service, for leases and announcements.
     ProcessId, "process";
-    /// Id of a dynamic host volume.
-    HostVolumeId, "host volume";
-    /// Id of a claim of a sticky volume.
-    VolumeClaimId, "volume claim";
-    /// Id of a key with which the cluster signs tokens.
-    RootKeyId, "root key";
 }
 
 impl Default for HistoryId {
@@ -254,7 +250,8 @@ mod tests {
 
     #[test]
     fn derived_ids_are_random_uuids_that_differ_from_the_first_digit_on() {
-        let request = |n: u128| RequestId(Uuid::from_u128(0x0195_0000_0000_7000_8000_0000_0000_0000 + n));
+        let request =
+            |n: u128| RequestId(uuid::Uuid::from_u128(0x0195_0000_0000_7000_8000_0000_0000_0000 + n));
         let ids: Vec<EvalId> =
             (0..100).flat_map(|n| (0..3).map(move |number| EvalId::derived(request(n), number))).collect();
         let prefixes: std::collections::BTreeSet<String> =

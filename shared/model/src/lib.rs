@@ -24,6 +24,9 @@ mod map;
 mod mirror;
 pub mod node;
 pub mod plan;
+pub mod small_object;
+mod small_object_list;
+mod table;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -31,14 +34,18 @@ pub mod volume;
 
 pub use canonicalise::{RegistrationDefaults, canonicalise, canonicalise_for_registration};
 pub use ids::{
-    AllocId, DeploymentId, Epoch, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId,
-    ProcessId, RequestId, RootKeyId, VolumeClaimId,
+    AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, NodeId, ProcessId,
+    RequestId,
 };
 pub use invalid::Invalid;
+pub use keyring::RootKeyId;
 pub use map::Map;
+pub use small_object::SmallObject;
+pub use table::Table;
 pub use text::Text;
 pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;
+pub use volume::{HostVolumeId, VolumeClaimId};
 
 /// Whether `value` is the default. Messages and log records omit fields with the default value, because most fields of
 /// most objects have it.

@@ -1,11 +1,22 @@
 //! Dynamic host volumes, CSI volumes, and the claims of sticky volumes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::uuid_ids;
+use crate::small_object::{Column, SmallObject};
+use crate::table::Table;
 use crate::text::string_enum;
-use crate::{AllocId, HostVolumeId, Index, JobKey, NodeId, Text, Timestamp, VolumeClaimId};
+use crate::{AllocId, Index, JobKey, NodeId, Text, Timestamp};
+
+uuid_ids! {
+    /// Id of a dynamic host volume.
+    HostVolumeId, "host volume";
+    /// Id of a claim of a sticky volume.
+    VolumeClaimId, "volume claim";
+}
 
 string_enum! {
     /// State of a dynamic host volume.
@@ -81,6 +92,46 @@ pub struct HostVolume {
     pub modify_time: Timestamp,
 }
 
+impl SmallObject for HostVolume {
+    type Key = HostVolumeId;
+    type Api = api_types::HostVolume;
+
+    const TABLE: Table = Table::HostVolumes;
+    const NAME: &'static str = "host volume";
+    const KEY_COLUMNS: &'static [Column<HostVolumeId>] = &[Column::id("id", |id| Some(id.0))];
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::text("namespace", |volume| &volume.namespace),
+        Column::text("name", |volume| &volume.name),
+        Column::text("plugin_id", |volume| &volume.plugin_id),
+        Column::id("node_id", |volume| volume.node_id.map(|id| id.0)),
+        Column::text("node_pool", |volume| &volume.node_pool),
+        Column::text("state", |volume| volume.state.as_str()),
+        Column::number("capacity_bytes", |volume| volume.capacity_bytes),
+        Column::time("create_time", |volume| volume.create_time),
+        Column::time("modify_time", |volume| volume.modify_time),
+    ];
+
+    fn key(&self) -> &HostVolumeId {
+        &self.id
+    }
+
+    fn create_index(&self) -> Index {
+        self.create_index
+    }
+
+    fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    fn search_text(key: &HostVolumeId) -> Cow<'_, str> {
+        Cow::Owned(key.to_string())
+    }
+
+    fn shape(&self) -> api_types::HostVolume {
+        self.to_api()
+    }
+}
+
 /// A claim of a task group on a sticky volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeClaim {
@@ -102,6 +153,43 @@ pub struct VolumeClaim {
     /// Index of the change set that last changed it.
     #[serde(default)]
     pub modify_index: Index,
+}
+
+impl SmallObject for VolumeClaim {
+    type Key = VolumeClaimId;
+    type Api = api_types::TaskGroupHostVolumeClaim;
+
+    const TABLE: Table = Table::VolumeClaims;
+    const NAME: &'static str = "volume claim";
+    const KEY_COLUMNS: &'static [Column<VolumeClaimId>] = &[Column::id("id", |id| Some(id.0))];
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::text("namespace", |claim| &claim.job.namespace),
+        Column::text("job_id", |claim| &claim.job.id),
+        Column::text("task_group", |claim| &claim.task_group),
+        Column::id("alloc_id", |claim| Some(claim.alloc_id.0)),
+        Column::id("volume_id", |claim| Some(claim.volume_id.0)),
+        Column::text("volume_name", |claim| &claim.volume_name),
+    ];
+
+    fn key(&self) -> &VolumeClaimId {
+        &self.id
+    }
+
+    fn create_index(&self) -> Index {
+        self.create_index
+    }
+
+    fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    fn search_text(key: &VolumeClaimId) -> Cow<'_, str> {
+        Cow::Owned(key.to_string())
+    }
+
+    fn shape(&self) -> api_types::TaskGroupHostVolumeClaim {
+        self.to_api()
+    }
 }
 
 /// Identifies a CSI volume. Its id is unique within a namespace.
@@ -126,4 +214,35 @@ pub struct CsiVolume {
     pub create_index: Index,
     /// Index of the change set that last changed it.
     pub modify_index: Index,
+}
+
+impl SmallObject for CsiVolume {
+    type Key = CsiVolumeKey;
+    type Api = api_types::CsiVolume;
+
+    const TABLE: Table = Table::CsiVolumes;
+    const NAME: &'static str = "CSI volume";
+    const KEY_COLUMNS: &'static [Column<CsiVolumeKey>] =
+        &[Column::text("namespace", |key| &key.namespace), Column::text("volume_id", |key| &key.id)];
+    const COLUMNS: &'static [Column<Self>] = &[];
+
+    fn key(&self) -> &CsiVolumeKey {
+        &self.key
+    }
+
+    fn create_index(&self) -> Index {
+        self.create_index
+    }
+
+    fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    fn search_text(key: &CsiVolumeKey) -> Cow<'_, str> {
+        Cow::Borrowed(&key.id)
+    }
+
+    fn shape(&self) -> api_types::CsiVolume {
+        self.to_api()
+    }
 }

@@ -3,16 +3,19 @@
 
 use std::sync::Arc;
 
-use model::change::{AllocsChanged, Change, ChangeSet, DeploymentFields, EvalsChanged, Unblocked};
+use model::change::{
+    AllocChange, AllocsChanged, Change, ChangeSet, Concern, DeploymentChange, DeploymentFields, EvalChange,
+    EvalsChanged, JobChange, JobSubmissionChange, JobSummaryChange, LeaseChange, NodeChange,
+    SchedulerConfigChange, Unblocked, UnblockedChange,
+};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::Job;
 use model::node::Node;
 use model::plan::Placements;
-use model::{DeploymentId, EvalId, JobKey, JobVersionKey};
+use model::{DeploymentId, EvalId, JobKey, JobVersionKey, Table};
 
 use crate::error::Inconsistent;
-use crate::scope::Table;
 use crate::stamp::Stamp;
 use crate::tables::{JobIndexes, State, UnblockKey};
 
@@ -38,7 +41,7 @@ impl State {
     /// # Errors
     /// As [`Self::apply`].
     pub fn apply_change(&mut self, change: &Change, stamp: Stamp) -> Result<(), Inconsistent> {
-        self.touch(table_of(change), stamp.index);
+        self.touch(change.table(), stamp.index);
         self.store(change, stamp)
     }
 
@@ -67,117 +70,141 @@ impl State {
     }
 
     fn store(&mut self, change: &Change, stamp: Stamp) -> Result<(), Inconsistent> {
-        if !self.scope.has(table_of(change)) {
+        if !self.scope.has(change.table()) {
             return Ok(());
         }
+        match change.concern() {
+            Concern::Jobs(change) => self.store_job(change, stamp)?,
+            Concern::JobSubmissions(change) => self.store_submission(change, stamp),
+            Concern::JobSummaries(JobSummaryChange::JobSummary(summary)) => {
+                self.jobs.set_summary(Arc::clone(summary));
+            }
+            Concern::Evals(change) => self.store_eval(change, stamp),
+            Concern::Deployments(change) => self.store_deployment(change, stamp),
+            Concern::Nodes(change) => self.store_node(change, stamp)?,
+            Concern::Allocs(change) => self.store_alloc(change, stamp)?,
+            Concern::SchedulerConfig(SchedulerConfigChange::SchedulerConfig(config)) => {
+                self.scheduler_config = Some(*config);
+            }
+            Concern::Leases(LeaseChange::Lease(lease)) => {
+                self.leases.insert(lease.service, *lease);
+            }
+            Concern::Unblocked(change) => self.store_unblocked(change, stamp),
+            Concern::Small(change) => self.small.apply(change),
+        }
+        Ok(())
+    }
+
+    fn store_job(&mut self, change: JobChange<'_>, stamp: Stamp) -> Result<(), Inconsistent> {
         match change {
-            Change::Job(job) => {
+            JobChange::Job(job) => {
                 self.jobs.upsert(Arc::clone(job));
                 self.touch_job(&job.key(), |indexes| indexes.jobs = stamp.index);
             }
-            Change::JobFields(fields) => {
+            JobChange::JobFields(fields) => {
                 self.jobs.set_fields(fields, stamp.index)?;
                 self.touch_job(&fields.key.job, |indexes| indexes.jobs = stamp.index);
             }
-            Change::JobDeleted(key) => {
+            JobChange::JobDeleted(key) => {
                 self.jobs.delete(key);
                 self.job_indexes.remove(key);
                 // The sources and the summary of the job are deleted as well.
                 self.touch(Table::JobSubmissions, stamp.index);
                 self.touch(Table::JobSummaries, stamp.index);
             }
-            Change::JobVersionsDeleted(keys) => {
+            JobChange::JobVersionsDeleted(keys) => {
                 self.jobs.delete_versions(keys);
                 keys.iter().for_each(|key| self.touch_job(&key.job, |indexes| indexes.jobs = stamp.index));
             }
-            Change::JobSubmission(submission) => self.jobs.set_submission((**submission).clone()),
-            Change::JobSubmissionCopied { from, to } => self.jobs.copy_submission(from, to, stamp.index),
-            Change::JobSubmissionsDeleted(keys) => self.jobs.delete_submissions(keys),
-            Change::JobSummary(summary) => self.jobs.set_summary(Arc::clone(summary)),
-            Change::Eval(eval) | Change::EvalOutcome(eval) => self.upsert_eval(Arc::clone(eval), stamp),
-            Change::PlanApplied { job, eval_id } => {
+        }
+        Ok(())
+    }
+
+    fn store_submission(&mut self, change: JobSubmissionChange<'_>, stamp: Stamp) {
+        match change {
+            JobSubmissionChange::JobSubmission(submission) => {
+                self.jobs.set_submission((**submission).clone());
+            }
+            JobSubmissionChange::JobSubmissionCopied { from, to } => {
+                self.jobs.copy_submission(from, to, stamp.index);
+            }
+            JobSubmissionChange::JobSubmissionsDeleted(keys) => self.jobs.delete_submissions(keys),
+        }
+    }
+
+    fn store_eval(&mut self, change: EvalChange<'_>, stamp: Stamp) {
+        match change {
+            EvalChange::Eval(eval) | EvalChange::EvalOutcome(eval) => {
+                self.upsert_eval(Arc::clone(eval), stamp);
+            }
+            EvalChange::PlanApplied { job, eval_id } => {
                 self.jobs.set_plan_index(job, stamp.index);
                 self.edit_eval(*eval_id, stamp, |eval| eval.modify_index = stamp.index);
             }
-            Change::EvalsChanged(change) => {
+            EvalChange::EvalsChanged(change) => {
                 for id in &change.ids {
                     self.edit_eval(*id, stamp, |eval| change_eval(eval, change, stamp));
                 }
             }
-            Change::EvalsDeleted(ids) => {
-                ids.iter().for_each(|id| self.remove_eval(*id, stamp));
+            EvalChange::EvalsDeleted(ids) => ids.iter().for_each(|id| self.remove_eval(*id, stamp)),
+        }
+    }
+
+    fn store_deployment(&mut self, change: DeploymentChange<'_>, stamp: Stamp) {
+        match change {
+            DeploymentChange::Deployment(deployment) => {
+                self.upsert_deployment(Arc::clone(deployment), stamp);
             }
-            Change::Deployment(deployment) => self.upsert_deployment(Arc::clone(deployment), stamp),
-            Change::DeploymentFields(fields) => {
+            DeploymentChange::DeploymentFields(fields) => {
                 if let Some(deployment) = self.deployments.get(&fields.id) {
                     let mut deployment = Deployment::clone(deployment);
                     change_deployment(&mut deployment, fields, stamp);
                     self.upsert_deployment(Arc::new(deployment), stamp);
                 }
             }
-            Change::DeploymentsDeleted(ids) => {
+            DeploymentChange::DeploymentsDeleted(ids) => {
                 ids.iter().for_each(|id| self.remove_deployment(*id, stamp));
             }
-            Change::Node(node) => self.nodes.upsert(Arc::new(Node::clone(node)), stamp),
-            Change::NodeServerSide { id, server } => {
+        }
+    }
+
+    fn store_node(&mut self, change: NodeChange<'_>, stamp: Stamp) -> Result<(), Inconsistent> {
+        match change {
+            NodeChange::Node(node) => self.nodes.upsert(Arc::new(Node::clone(node)), stamp),
+            NodeChange::NodeServerSide { id, server } => {
                 if !self.nodes.set_server_side(*id, server) {
                     return Err(Inconsistent::NoNode(*id));
                 }
             }
-            Change::NodesChanged(change) => {
+            NodeChange::NodesChanged(change) => {
                 for id in &change.ids {
                     if !self.nodes.change(*id, change, stamp) {
                         return Err(Inconsistent::NoNode(*id));
                     }
                 }
             }
-            Change::NodesDeleted(ids) => ids.iter().for_each(|id| self.nodes.delete(*id)),
-            Change::AllocsPlaced(placements) => self.place(placements, stamp)?,
-            Change::AllocsChanged(change) => self.change_allocs(change, stamp)?,
-            Change::Alloc(alloc) => {
+            NodeChange::NodesDeleted(ids) => ids.iter().for_each(|id| self.nodes.delete(*id)),
+        }
+        Ok(())
+    }
+
+    fn store_alloc(&mut self, change: AllocChange<'_>, stamp: Stamp) -> Result<(), Inconsistent> {
+        match change {
+            AllocChange::AllocsPlaced(placements) => self.place(placements, stamp)?,
+            AllocChange::AllocsChanged(change) => self.change_allocs(change, stamp)?,
+            AllocChange::Alloc(alloc) => {
                 let job = self.require_job_version(&alloc.common.job)?;
                 self.allocs.upsert(alloc, job, &mut self.nodes, stamp)?;
             }
-            Change::AllocsDeleted(ids) => self.allocs.delete(&ids.0, &mut self.nodes, stamp),
-            Change::SchedulerConfig(config) => self.scheduler_config = Some(*config),
-            Change::NodePool(pool) => {
-                self.node_pools.insert(pool.name.clone(), Arc::new((**pool).clone()));
-            }
-            Change::NodePoolDeleted(name) => {
-                self.node_pools.remove(name);
-            }
-            Change::Namespace(namespace) => {
-                self.namespaces.insert(namespace.name.clone(), Arc::new((**namespace).clone()));
-            }
-            Change::NamespaceDeleted(name) => {
-                self.namespaces.remove(name);
-            }
-            Change::RootKey(key) => {
-                self.root_keys.insert(key.id, Arc::new((**key).clone()));
-            }
-            Change::HostVolume(volume) => {
-                self.host_volumes.insert(volume.id, Arc::new((**volume).clone()));
-            }
-            Change::HostVolumeDeleted(id) => {
-                self.host_volumes.remove(id);
-            }
-            Change::CsiVolume(volume) => {
-                self.csi_volumes.insert(volume.key.clone(), Arc::new((**volume).clone()));
-            }
-            Change::CsiVolumeDeleted(key) => {
-                self.csi_volumes.remove(key);
-            }
-            Change::VolumeClaim(claim) => {
-                self.volume_claims.insert(claim.id, Arc::new((**claim).clone()));
-            }
-            Change::VolumeClaimDeleted(id) => {
-                self.volume_claims.remove(id);
-            }
-            Change::Lease(lease) => {
-                self.leases.insert(lease.service, *lease);
-            }
-            Change::Unblocked(unblocked) => self.record_unblocked(unblocked, stamp),
-            Change::UnblockedForgotten(before) => {
+            AllocChange::AllocsDeleted(ids) => self.allocs.delete(&ids.0, &mut self.nodes, stamp),
+        }
+        Ok(())
+    }
+
+    fn store_unblocked(&mut self, change: UnblockedChange<'_>, stamp: Stamp) {
+        match change {
+            UnblockedChange::Unblocked(unblocked) => self.record_unblocked(unblocked, stamp),
+            UnblockedChange::UnblockedForgotten(before) => {
                 let old = self.unblocked.iter().filter(|(_, index)| *index < before);
                 let old: Vec<_> = old.map(|(key, _)| key.clone()).collect();
                 for key in old {
@@ -185,7 +212,6 @@ impl State {
                 }
             }
         }
-        Ok(())
     }
 
     fn upsert_eval(&mut self, eval: Arc<Evaluation>, stamp: Stamp) {
@@ -323,41 +349,4 @@ fn change_deployment(deployment: &mut Deployment, fields: &DeploymentFields, sta
     }
     deployment.modify_index = stamp.index;
     deployment.modify_time = stamp.at;
-}
-
-/// The table that a change belongs to.
-pub(crate) fn table_of(change: &Change) -> Table {
-    match change {
-        Change::Job(_) | Change::JobFields(_) | Change::JobDeleted(_) | Change::JobVersionsDeleted(_) => {
-            Table::Jobs
-        }
-        Change::JobSubmission(_) | Change::JobSubmissionCopied { .. } | Change::JobSubmissionsDeleted(_) => {
-            Table::JobSubmissions
-        }
-        Change::JobSummary(_) => Table::JobSummaries,
-        Change::Eval(_)
-        | Change::EvalOutcome(_)
-        | Change::PlanApplied { .. }
-        | Change::EvalsChanged(_)
-        | Change::EvalsDeleted(_) => Table::Evals,
-        Change::Deployment(_) | Change::DeploymentFields(_) | Change::DeploymentsDeleted(_) => {
-            Table::Deployments
-        }
-        Change::Node(_)
-        | Change::NodeServerSide { .. }
-        | Change::NodesChanged(_)
-        | Change::NodesDeleted(_) => Table::Nodes,
-        Change::AllocsPlaced(_) | Change::AllocsChanged(_) | Change::Alloc(_) | Change::AllocsDeleted(_) => {
-            Table::Allocs
-        }
-        Change::SchedulerConfig(_) => Table::SchedulerConfig,
-        Change::NodePool(_) | Change::NodePoolDeleted(_) => Table::NodePools,
-        Change::Namespace(_) | Change::NamespaceDeleted(_) => Table::Namespaces,
-        Change::HostVolume(_) | Change::HostVolumeDeleted(_) => Table::HostVolumes,
-        Change::CsiVolume(_) | Change::CsiVolumeDeleted(_) => Table::CsiVolumes,
-        Change::VolumeClaim(_) | Change::VolumeClaimDeleted(_) => Table::VolumeClaims,
-        Change::RootKey(_) => Table::RootKeys,
-        Change::Lease(_) => Table::Leases,
-        Change::Unblocked(_) | Change::UnblockedForgotten(_) => Table::Unblocked,
-    }
 }

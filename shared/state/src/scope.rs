@@ -1,48 +1,6 @@
-//! [`Table`] and [`Scope`]: the tables of the state, and the part of them that a replica keeps.
+//! [`Scope`]: the part of the state that a replica keeps.
 
-/// The tables of the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "each is named after the objects that it contains")]
-pub enum Table {
-    Jobs,
-    JobSubmissions,
-    JobSummaries,
-    Evals,
-    Allocs,
-    Deployments,
-    Nodes,
-    NodePools,
-    Namespaces,
-    SchedulerConfig,
-    HostVolumes,
-    CsiVolumes,
-    VolumeClaims,
-    RootKeys,
-    Leases,
-    Unblocked,
-}
-
-impl Table {
-    /// All tables.
-    pub const ALL: [Self; 16] = [
-        Self::Jobs,
-        Self::JobSubmissions,
-        Self::JobSummaries,
-        Self::Evals,
-        Self::Allocs,
-        Self::Deployments,
-        Self::Nodes,
-        Self::NodePools,
-        Self::Namespaces,
-        Self::SchedulerConfig,
-        Self::HostVolumes,
-        Self::CsiVolumes,
-        Self::VolumeClaims,
-        Self::RootKeys,
-        Self::Leases,
-        Self::Unblocked,
-    ];
-}
+use model::Table;
 
 /// The tables that a state keeps, and whether it keeps the indexes for sorted lists.
 ///
@@ -106,6 +64,8 @@ impl Default for Scope {
         Self::ALL
     }
 }
+
+const _: () = assert!(Table::ALL.len() <= u32::BITS as usize, "a scope has one bit per table");
 
 const fn bits(tables: &[Table]) -> u32 {
     match tables {

@@ -1,27 +1,23 @@
-//! [`State`]: the tables, and the methods to read them. Reads of allocations and nodes are in `views`.
+//! [`State`]: the tables, and the methods to read them. Reads of allocations, nodes and small objects are in `views`.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use model::change::JobSummary;
-use model::cluster::{Lease, Namespace, NodePool, SchedulerConfig, Singleton};
+use model::cluster::{Lease, SchedulerConfig, Singleton};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::{Job, JobSubmission};
-use model::keyring::RootKey;
-use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
-use model::{
-    DeploymentId, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, RootKeyId, Text, Timestamp,
-    VolumeClaimId,
-};
+use model::{DeploymentId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Table, Text, Timestamp};
 
 use crate::allocs::AllocTable;
 use crate::btree::BTree;
 use crate::jobs::JobTable;
 use crate::names::Names;
 use crate::nodes::{Expected, NodePage, NodeTable};
-use crate::scope::{Scope, Table};
+use crate::scope::Scope;
 use crate::slab_map::SlabMap;
+use crate::small::SmallObjects;
 
 /// Something that can gain capacity, by name (`docs/rules/scheduling.md` ).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,13 +59,8 @@ pub struct State {
     pub(crate) deployments_by_creation: BTree<(Index, DeploymentId), ()>,
     /// The last indexes at which each job's versions, evaluations and deployments changed.
     pub(crate) job_indexes: BTree<JobKey, JobIndexes>,
-    pub(crate) node_pools: BTree<Text, Arc<NodePool>>,
-    pub(crate) namespaces: BTree<Text, Arc<Namespace>>,
+    pub(crate) small: SmallObjects,
     pub(crate) scheduler_config: Option<SchedulerConfig>,
-    pub(crate) host_volumes: BTree<HostVolumeId, Arc<HostVolume>>,
-    pub(crate) csi_volumes: BTree<CsiVolumeKey, Arc<CsiVolume>>,
-    pub(crate) volume_claims: BTree<VolumeClaimId, Arc<VolumeClaim>>,
-    pub(crate) root_keys: BTree<RootKeyId, Arc<RootKey>>,
     pub(crate) leases: BTree<Singleton, Lease>,
     pub(crate) unblocked: BTree<UnblockKey, Index>,
 }
@@ -109,13 +100,8 @@ impl State {
             deployments_by_job: Default::default(),
             deployments_by_creation: Default::default(),
             job_indexes: Default::default(),
-            node_pools: Default::default(),
-            namespaces: Default::default(),
+            small: Default::default(),
             scheduler_config: Default::default(),
-            host_volumes: Default::default(),
-            csi_volumes: Default::default(),
-            volume_claims: Default::default(),
-            root_keys: Default::default(),
             leases: Default::default(),
             unblocked: Default::default(),
         }
@@ -151,23 +137,14 @@ impl State {
     /// job may have been deleted just before.
     pub fn job_index(&self, table: Table, job: &JobKey) -> Index {
         let indexes = self.job_indexes.get(job);
+        #[allow(clippy::wildcard_enum_match_arm, reason = "the other tables record no indexes of jobs")]
         let index = match table {
             Table::Jobs => indexes.map(|indexes| indexes.jobs),
             Table::JobSummaries => self.job_summary(job).map(|summary| summary.modify_index),
             Table::Allocs => self.allocs.index_of_job(job),
             Table::Evals => indexes.map(|indexes| indexes.evals),
             Table::Deployments => indexes.map(|indexes| indexes.deployments),
-            Table::JobSubmissions
-            | Table::Nodes
-            | Table::NodePools
-            | Table::Namespaces
-            | Table::SchedulerConfig
-            | Table::HostVolumes
-            | Table::CsiVolumes
-            | Table::VolumeClaims
-            | Table::RootKeys
-            | Table::Leases
-            | Table::Unblocked => None,
+            _ => None,
         };
         index.filter(|index| index.is_set()).unwrap_or_else(|| self.table_index(table))
     }
@@ -415,76 +392,10 @@ impl State {
         self.nodes.kinds.len()
     }
 
-    /// A node pool.
-    pub fn node_pool(&self, name: &str) -> Option<&Arc<NodePool>> {
-        self.assert_in_scope(Table::NodePools);
-        self.node_pools.get(name)
-    }
-
-    /// All node pools, by name.
-    pub fn node_pools(&self) -> impl DoubleEndedIterator<Item = &Arc<NodePool>> {
-        self.node_pools.values()
-    }
-
-    /// A namespace.
-    pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
-        self.assert_in_scope(Table::Namespaces);
-        self.namespaces.get(name)
-    }
-
-    /// All namespaces, by name.
-    pub fn namespaces(&self) -> impl DoubleEndedIterator<Item = &Arc<Namespace>> {
-        self.namespaces.values()
-    }
-
     /// The scheduler configuration. `None` until it is first written, which differs from the defaults.
     pub fn scheduler_config(&self) -> Option<&SchedulerConfig> {
         self.assert_in_scope(Table::SchedulerConfig);
         self.scheduler_config.as_ref()
-    }
-
-    /// All root keys, by id.
-    pub fn root_keys(&self) -> impl DoubleEndedIterator<Item = &Arc<RootKey>> {
-        self.assert_in_scope(Table::RootKeys);
-        self.root_keys.values()
-    }
-
-    /// A root key.
-    pub fn root_key(&self, id: RootKeyId) -> Option<&Arc<RootKey>> {
-        self.root_keys.get(&id)
-    }
-
-    /// A dynamic host volume.
-    pub fn host_volume(&self, id: HostVolumeId) -> Option<&Arc<HostVolume>> {
-        self.assert_in_scope(Table::HostVolumes);
-        self.host_volumes.get(&id)
-    }
-
-    /// All dynamic host volumes, by id.
-    pub fn host_volumes(&self) -> impl DoubleEndedIterator<Item = &Arc<HostVolume>> {
-        self.host_volumes.values()
-    }
-
-    /// A CSI volume.
-    pub fn csi_volume(&self, key: &CsiVolumeKey) -> Option<&Arc<CsiVolume>> {
-        self.assert_in_scope(Table::CsiVolumes);
-        self.csi_volumes.get(key)
-    }
-
-    /// All CSI volumes, by namespace and id.
-    pub fn csi_volumes(&self) -> impl DoubleEndedIterator<Item = &Arc<CsiVolume>> {
-        self.csi_volumes.values()
-    }
-
-    /// A claim of a sticky volume.
-    pub fn volume_claim(&self, id: VolumeClaimId) -> Option<&Arc<VolumeClaim>> {
-        self.assert_in_scope(Table::VolumeClaims);
-        self.volume_claims.get(&id)
-    }
-
-    /// All claims of sticky volumes, by id.
-    pub fn volume_claims(&self) -> impl DoubleEndedIterator<Item = &Arc<VolumeClaim>> {
-        self.volume_claims.values()
     }
 
     /// The lease of a singleton service.

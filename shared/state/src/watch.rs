@@ -4,15 +4,17 @@
 //! superfluous notification is therefore harmless; only a missing one is an error. Holders set the watch first, then take a
 //! snapshot, then wait.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use model::change::{Change, ChangeSet};
-use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Text};
+use model::change::{
+    AllocChange, Change, ChangeSet, Concern, DeploymentChange, EvalChange, JobChange, JobSubmissionChange,
+    JobSummaryChange, NodeChange,
+};
+use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Table, Text};
 use tokio::sync::Notify;
 
-use crate::apply::table_of;
-use crate::scope::Table;
 use crate::tables::State;
 
 /// The object, or set of objects, that a watch is set on.
@@ -221,93 +223,118 @@ struct ChangeVisitor<'a> {
 impl ChangeVisitor<'_> {
     fn visit(&self, set: &ChangeSet) {
         let scope = self.after.scope();
-        for change in set.changes.iter().filter(|change| scope.has(table_of(change))) {
-            self.waiters.notify(&WatchKey::Table(table_of(change)));
+        for change in set.changes.iter().filter(|change| scope.has(change.table())) {
+            self.waiters.notify(&WatchKey::Table(change.table()));
             self.visit_change(change);
         }
     }
 
     fn visit_change(&self, change: &Change) {
+        match change.concern() {
+            Concern::Jobs(change) => self.job_change(change),
+            Concern::JobSubmissions(change) => self.submission_change(change),
+            Concern::JobSummaries(JobSummaryChange::JobSummary(summary)) => self.summary(&summary.job),
+            Concern::Evals(change) => self.eval_change(change),
+            Concern::Deployments(change) => self.deployment_change(change),
+            Concern::Nodes(change) => self.node_change(change),
+            Concern::Allocs(change) if self.waiters.alloc_keys > 0 => self.alloc_change(change),
+            Concern::Small(small) => self.text(change.table(), || small.search_text()),
+            Concern::Allocs(_) | Concern::SchedulerConfig(_) | Concern::Leases(_) | Concern::Unblocked(_) => {
+            }
+        }
+    }
+
+    fn job_change(&self, change: JobChange<'_>) {
         match change {
-            Change::Job(job) => self.job(&job.key()),
-            Change::JobFields(fields) => self.job(&fields.key.job),
-            Change::JobDeleted(key) => {
+            JobChange::Job(job) => self.job(&job.key()),
+            JobChange::JobFields(fields) => self.job(&fields.key.job),
+            JobChange::JobDeleted(key) => {
                 self.job(key);
                 self.waiters.notify(&WatchKey::Table(Table::JobSubmissions));
                 self.submission(key);
                 self.waiters.notify(&WatchKey::Table(Table::JobSummaries));
                 self.summary(key);
             }
-            Change::JobVersionsDeleted(keys) => keys.iter().for_each(|key| self.job(&key.job)),
-            Change::JobSubmission(submission) => self.submission(&submission.version.job),
-            Change::JobSubmissionCopied { to, .. } => self.submission(&to.job),
-            Change::JobSubmissionsDeleted(keys) => keys.iter().for_each(|key| self.submission(&key.job)),
-            Change::JobSummary(summary) => self.summary(&summary.job),
-            Change::Eval(eval) | Change::EvalOutcome(eval) => self.eval(eval.id, &eval.job),
-            Change::PlanApplied { job, eval_id } => self.eval(*eval_id, job),
-            Change::EvalsChanged(change) => {
+            JobChange::JobVersionsDeleted(keys) => keys.iter().for_each(|key| self.job(&key.job)),
+        }
+    }
+
+    fn submission_change(&self, change: JobSubmissionChange<'_>) {
+        match change {
+            JobSubmissionChange::JobSubmission(submission) => self.submission(&submission.version.job),
+            JobSubmissionChange::JobSubmissionCopied { to, .. } => self.submission(&to.job),
+            JobSubmissionChange::JobSubmissionsDeleted(keys) => {
+                keys.iter().for_each(|key| self.submission(&key.job));
+            }
+        }
+    }
+
+    fn eval_change(&self, change: EvalChange<'_>) {
+        match change {
+            EvalChange::Eval(eval) | EvalChange::EvalOutcome(eval) => self.eval(eval.id, &eval.job),
+            EvalChange::PlanApplied { job, eval_id } => self.eval(*eval_id, job),
+            EvalChange::EvalsChanged(change) => {
                 for eval in change.ids.iter().filter_map(|id| self.after.eval(*id)) {
                     self.eval(eval.id, &eval.job);
                 }
             }
-            Change::EvalsDeleted(ids) => {
+            EvalChange::EvalsDeleted(ids) => {
                 for eval in ids.iter().filter_map(|id| self.before.eval(*id)) {
                     self.eval(eval.id, &eval.job);
                 }
             }
-            Change::Deployment(deployment) => self.deployment(deployment.id, &deployment.job.job),
-            Change::DeploymentFields(fields) => {
+        }
+    }
+
+    fn deployment_change(&self, change: DeploymentChange<'_>) {
+        match change {
+            DeploymentChange::Deployment(deployment) => {
+                self.deployment(deployment.id, &deployment.job.job);
+            }
+            DeploymentChange::DeploymentFields(fields) => {
                 if let Some(deployment) = self.after.deployment(fields.id) {
                     self.deployment(fields.id, &deployment.job.job);
                 }
             }
-            Change::DeploymentsDeleted(ids) => {
+            DeploymentChange::DeploymentsDeleted(ids) => {
                 for deployment in ids.iter().filter_map(|id| self.before.deployment(*id)) {
                     self.deployment(deployment.id, &deployment.job.job);
                 }
             }
-            Change::Node(node) => {
+        }
+    }
+
+    fn node_change(&self, change: NodeChange<'_>) {
+        match change {
+            NodeChange::Node(node) => {
                 self.node(node.id);
                 if self.before.node(node.id).is_none() {
                     self.waiters.notify(&WatchKey::NodeWork(node.id));
                 }
             }
-            Change::NodeServerSide { id, .. } => self.node(*id),
-            Change::NodesChanged(change) => change.ids.iter().for_each(|id| self.node(*id)),
-            Change::NodesDeleted(ids) => ids.iter().for_each(|id| self.node(*id)),
-            Change::AllocsPlaced(_)
-            | Change::AllocsChanged(_)
-            | Change::Alloc(_)
-            | Change::AllocsDeleted(_)
-                if self.waiters.alloc_keys == 0 => {}
-            Change::AllocsPlaced(placements) => {
+            NodeChange::NodeServerSide { id, .. } => self.node(*id),
+            NodeChange::NodesChanged(change) => change.ids.iter().for_each(|id| self.node(*id)),
+            NodeChange::NodesDeleted(ids) => ids.iter().for_each(|id| self.node(*id)),
+        }
+    }
+
+    fn alloc_change(&self, change: AllocChange<'_>) {
+        match change {
+            AllocChange::AllocsPlaced(placements) => {
                 self.work(&placements.ids.0, self.after);
                 // The replaced allocations get the ids of their successors.
                 self.allocs(&placements.previous.0, self.after);
             }
-            Change::AllocsChanged(change) if change.by_servers => self.work(&change.ids.0, self.after),
-            Change::AllocsChanged(change) => self.allocs(&change.ids.0, self.after),
-            Change::Alloc(alloc) => {
+            AllocChange::AllocsChanged(change) if change.by_servers => {
+                self.work(&change.ids.0, self.after);
+            }
+            AllocChange::AllocsChanged(change) => self.allocs(&change.ids.0, self.after),
+            AllocChange::Alloc(alloc) => {
                 // The allocation may have belonged to another job or node before.
                 self.work(&[alloc.id], self.before);
                 self.work(&[alloc.id], self.after);
             }
-            Change::AllocsDeleted(ids) => self.work(&ids.0, self.before),
-            Change::NodePool(pool) => self.waiters.notify_prefixes(Table::NodePools, &pool.name),
-            Change::NodePoolDeleted(name) => self.waiters.notify_prefixes(Table::NodePools, name),
-            Change::Namespace(namespace) => self.waiters.notify_prefixes(Table::Namespaces, &namespace.name),
-            Change::NamespaceDeleted(name) => self.waiters.notify_prefixes(Table::Namespaces, name),
-            Change::HostVolume(volume) => self.uuid(Table::HostVolumes, volume.id.as_bytes()),
-            Change::HostVolumeDeleted(id) => self.uuid(Table::HostVolumes, id.as_bytes()),
-            Change::CsiVolume(volume) => self.waiters.notify_prefixes(Table::CsiVolumes, &volume.key.id),
-            Change::CsiVolumeDeleted(key) => self.waiters.notify_prefixes(Table::CsiVolumes, &key.id),
-            Change::VolumeClaim(claim) => self.uuid(Table::VolumeClaims, claim.id.as_bytes()),
-            Change::VolumeClaimDeleted(id) => self.uuid(Table::VolumeClaims, id.as_bytes()),
-            Change::SchedulerConfig(_)
-            | Change::RootKey(_)
-            | Change::Lease(_)
-            | Change::Unblocked(_)
-            | Change::UnblockedForgotten(_) => {}
+            AllocChange::AllocsDeleted(ids) => self.work(&ids.0, self.before),
         }
     }
 
@@ -374,9 +401,14 @@ impl ChangeVisitor<'_> {
     }
 
     fn uuid(&self, table: Table, id: &[u8; 16]) {
+        self.text(table, || AllocId::from_bytes(*id).to_string().into());
+    }
+
+    /// Wakes the watches of all prefixes of an object's id or name, which is computed only if there are such watches.
+    fn text<'t>(&self, table: Table, text: impl FnOnce() -> Cow<'t, str>) {
         let is_watched = self.waiters.prefixes.range((table, 0)..=(table, usize::MAX)).next().is_some();
         if is_watched {
-            self.waiters.notify_prefixes(table, &AllocId::from_bytes(*id).to_string());
+            self.waiters.notify_prefixes(table, &text());
         }
     }
 }

@@ -129,6 +129,11 @@ impl Database {
         Ok(head)
     }
 
+    /// Host, port and name of the database, for messages.
+    pub fn address(&self) -> String {
+        self.connections.server().address()
+    }
+
     fn observe(&self, head: &Head) {
         self.connections.server().observe(head.history, head.index);
     }

@@ -9,6 +9,10 @@ use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
+/// What an operator can do about a database that lost acknowledged writes.
+const HOW_TO_GO_ON: &str =
+    "connect to the database that has them, or go on without them by `drover operator accept-database`";
+
 /// A failure of the database, or of a connection to it. Nothing was written unless a variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -45,7 +49,7 @@ pub enum Error {
     },
     /// The log is behind what this process has seen: acknowledged writes were lost. Nothing is read or written until an
     /// operator accepts the database ([`Writer::accept`](crate::Writer::accept)).
-    #[error("the database went back from index {seen} to {found}: acknowledged writes are lost")]
+    #[error("{}; {}", went_back(*seen, *found), HOW_TO_GO_ON)]
     WentBack {
         /// The highest index that this process has seen.
         seen: Index,
@@ -54,7 +58,11 @@ pub enum Error {
     },
     /// The database was moved to another server, for instance by a restore, and may lack acknowledged writes. Nothing is
     /// read or written until an operator accepts the database ([`Writer::accept`](crate::Writer::accept)).
-    #[error("the database belongs to system {remembered}, but the server is system {found}")]
+    #[error(
+        "{}: it was restored or moved here, or is a copy; if it is the one to go on with, accept it by \
+         `drover operator accept-database`",
+        other_system(*remembered, *found)
+    )]
     OtherSystem {
         /// The system identifier that is stored in the database.
         remembered: i64,
@@ -63,18 +71,16 @@ pub enum Error {
     },
     /// An earlier check found that the database may lack acknowledged writes. Nothing is read or written until an operator
     /// accepts the database ([`Writer::accept`](crate::Writer::accept)).
-    #[error("nothing is written before an operator accepts the database: {reason}")]
+    #[error("nothing is written before an operator accepts the database: {reason}; {}", HOW_TO_GO_ON)]
     Refusing {
-        /// What the earlier check found.
+        /// What the earlier check found ([`Error::reason_to_refuse`]).
         reason: String,
     },
     /// The server is a standby.
     #[error("the database server is a standby, not the primary")]
     NotPrimary,
     /// The database does not have the schema that this program needs.
-    #[error(
-        "the database's schema has version {found}, but this program needs {needed}: is an applier running?"
-    )]
+    #[error("{}", missing_schema(*needed, *found))]
     Schema {
         /// The newest migration that this program knows.
         needed: i64,
@@ -139,6 +145,23 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A file with certificates or a key that the settings of the connection name cannot be used.
+    #[error("cannot use the file {}, which {setting} names", path.display())]
+    CertificateFile {
+        /// The setting that names the file, and where it is set.
+        setting: String,
+        /// The path of the file.
+        path: PathBuf,
+        /// Why it cannot be used.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server's certificate has expired.
+    #[error(
+        "cannot connect to the database: the server's certificate has expired; renew it with `drover operator tls renew`, \
+         copy it to the server, and let the server read it with `select pg_reload_conf()`"
+    )]
+    CertificateExpired(#[source] sqlx::Error),
     /// Any other failure of the database or of the connection to it.
     #[error("cannot {action}")]
     Database {
@@ -153,7 +176,21 @@ pub enum Error {
 impl Error {
     /// Whether nothing may be read or written until an operator accepts the database.
     pub fn needs_acceptance(&self) -> bool {
-        matches!(self, Self::WentBack { .. } | Self::OtherSystem { .. } | Self::Refusing { .. })
+        self.reason_to_refuse().is_some()
+    }
+
+    /// Why nothing may be read or written until an operator accepts the database, without what to do about it; `None` if
+    /// the error is another one.
+    pub fn reason_to_refuse(&self) -> Option<String> {
+        if let Self::WentBack { seen, found } = self {
+            Some(went_back(*seen, *found))
+        } else if let Self::OtherSystem { remembered, found } = self {
+            Some(other_system(*remembered, *found))
+        } else if let Self::Refusing { reason } = self {
+            Some(reason.clone())
+        } else {
+            None
+        }
     }
 
     /// Turns an `insufficient_privilege` error into [`Error::Forbidden`], which names the role that lacks the right.
@@ -184,6 +221,41 @@ impl Error {
         const LOCK_NOT_AVAILABLE: &str = "55P03";
         let Self::Database { source, .. } = self else { return false };
         code(source).is_some_and(|code| code == LOCK_NOT_AVAILABLE)
+    }
+}
+
+fn went_back(seen: Index, found: Index) -> String {
+    format!("the database went back from index {seen} to {found}: acknowledged writes are lost")
+}
+
+fn other_system(remembered: i64, found: i64) -> String {
+    format!("the database belongs to system {remembered}, but the server is system {found}")
+}
+
+fn missing_schema(needed: i64, found: i64) -> String {
+    if found == 0 {
+        "the database has no tables yet; a plan applier makes them when it starts".to_owned()
+    } else {
+        format!(
+            "the database's schema has version {found}, but this program needs {needed}; a plan applier of this program's \
+             version migrates it when it starts"
+        )
+    }
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Converts errors of opening a connection.
+pub(crate) fn connection(source: sqlx::Error) -> Error {
+    let text = chain(&source).to_lowercase();
+    if text.contains("certificate") && text.contains("expired") {
+        Error::CertificateExpired(source)
+    } else {
+        database("connect to the database")(source)
     }
 }
 
@@ -229,4 +301,41 @@ fn is_refusal(error: &sqlx::Error) -> bool {
 /// The SQLSTATE of an error; `None` for an error that does not come from the server.
 pub(crate) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_database_is_refused_with_what_to_do() {
+        let errors = [
+            Error::WentBack { seen: Index(616), found: Index(611) },
+            Error::OtherSystem { remembered: 5, found: 6 },
+            Error::Refusing { reason: "the database went back".to_owned() },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(error.needs_acceptance() && text.contains("`drover operator accept-database`"), "{text}");
+            let reason = error.reason_to_refuse().expect("there is a reason to refuse the database");
+            assert!(text.contains(&reason) && !reason.contains("accept-database"), "{reason}");
+        }
+        assert!(!Error::NotPrimary.needs_acceptance());
+    }
+
+    #[test]
+    fn a_missing_schema_is_named_with_who_makes_it() {
+        let text = |found| Error::Schema { needed: 12, found }.to_string();
+        assert_eq!(text(0), "the database has no tables yet; a plan applier makes them when it starts");
+        assert!(text(11).starts_with("the database's schema has version 11, but this program needs 12; "));
+    }
+
+    #[test]
+    fn an_expired_certificate_is_renewed_and_read_again_without_a_restart() {
+        let failed = |text: &str| connection(sqlx::Error::Io(std::io::Error::other(text.to_owned())));
+        let text = failed("invalid peer certificate: certificate expired: verification time 3").to_string();
+        assert!(text.contains("tls renew") && text.contains("pg_reload_conf"), "{text}");
+        let other = failed("invalid peer certificate: UnknownIssuer");
+        assert_eq!(other.to_string(), "cannot connect to the database");
+    }
 }

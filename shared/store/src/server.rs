@@ -22,7 +22,8 @@ use tokio::time::{sleep, timeout};
 use wire::feed::Head;
 
 use crate::args::{self, Args};
-use crate::error::{Error, database};
+use crate::certificates::{self, CertificateFile};
+use crate::error::{self, Error, database};
 
 /// How many idle connections are kept. More are opened as needed.
 const IDLE_MAX: usize = 2;
@@ -51,6 +52,8 @@ pub(crate) struct Limits {
 pub(crate) struct Server {
     options: PgConnectOptions,
     password_file: Option<PathBuf>,
+    /// The files with certificates and keys that connections read.
+    certificates: Vec<CertificateFile>,
     wait: Duration,
     observed: Mutex<Option<Observed>>,
 }
@@ -77,9 +80,23 @@ impl Server {
         // Callers log the errors of statements.
         let options = options.disable_statement_logging();
         let password_file = args.database_password_file.clone();
-        // A missing password file is an error at once, unlike a database that does not answer yet.
+        // A missing file is an error at once, unlike a database that does not answer yet.
         password_file.as_deref().map(args::password).transpose()?;
-        Ok(Arc::new(Self { options, password_file, wait: args.wait(), observed: Mutex::new(None) }))
+        let certificates = certificates::read_by(&args.database_url, options.get_ssl_mode());
+        certificates::check(&certificates)?;
+        let observed = Mutex::new(None);
+        Ok(Arc::new(Self { options, password_file, certificates, wait: args.wait(), observed }))
+    }
+
+    /// Host, port and name of the database, for messages.
+    pub(crate) fn address(&self) -> String {
+        let options = &self.options;
+        let host = match options.get_socket() {
+            Some(directory) => directory.display().to_string(),
+            None => options.get_host().to_owned(),
+        };
+        let name = options.get_database().unwrap_or_else(|| options.get_username());
+        format!("{host}:{}/{name}", options.get_port())
     }
 
     /// The role that connections log in with.
@@ -133,7 +150,10 @@ impl Server {
         if let Some(file) = &self.password_file {
             options = options.password(&args::password(file)?);
         }
-        PgConnection::connect_with(&options).await.map_err(database("connect to the database"))
+        PgConnection::connect_with(&options).await.map_err(|source| {
+            // The driver does not name a file that it cannot read.
+            certificates::check(&self.certificates).err().unwrap_or_else(|| error::connection(source))
+        })
     }
 
     /// Records an index that the log has reached in a history.
@@ -153,7 +173,7 @@ impl Server {
     }
 
     /// Fails if the server does not have, or may not have, everything that was acknowledged (`docs/architecture/log.md`).
-    async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
+    pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
         // Read before the query, because an index that is observed during the query may be newer than its result.
         let observed = *self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let found = sqlx::query!(

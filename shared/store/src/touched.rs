@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use model::change::{Change, ChangeSet};
-use model::cluster::Singleton;
-use model::volume::CsiVolumeKey;
-use model::{
-    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RootKeyId, Text,
-    VolumeClaimId,
+use model::change::{
+    AllocChange, Change, ChangeSet, Concern, DeploymentChange, EvalChange, JobChange, JobSubmissionChange,
+    JobSummaryChange, LeaseChange, NodeChange, SchedulerConfigChange, SmallChange, UnblockedChange,
 };
+use model::cluster::Singleton;
+use model::{AllocId, DeploymentId, EvalId, Index, JobKey, JobVersionKey, NodeId, SmallObject};
 use state::UnblockKey;
 
 /// The keys of objects that were created, changed or deleted.
@@ -34,12 +33,7 @@ pub(crate) struct Touched {
     /// id.
     pub(crate) allocs_replaced: Vec<AllocId>,
     pub(crate) scheduler_config: bool,
-    pub(crate) node_pools: BTreeSet<Text>,
-    pub(crate) namespaces: BTreeSet<Text>,
-    pub(crate) root_keys: BTreeSet<RootKeyId>,
-    pub(crate) host_volumes: BTreeSet<HostVolumeId>,
-    pub(crate) csi_volumes: BTreeSet<CsiVolumeKey>,
-    pub(crate) volume_claims: BTreeSet<VolumeClaimId>,
+    pub(crate) small: SmallKeys,
     pub(crate) leases: BTreeSet<Singleton>,
     pub(crate) unblocked: BTreeSet<UnblockKey>,
     /// Unblock records before this index are deleted.
@@ -64,121 +58,159 @@ impl Touched {
     }
 
     fn add(&mut self, change: &Change) {
+        match change.concern() {
+            Concern::Jobs(change) => self.add_job(change),
+            Concern::JobSubmissions(change) => self.add_submission(change),
+            Concern::JobSummaries(JobSummaryChange::JobSummary(summary)) => {
+                self.summaries.insert(summary.job.clone());
+            }
+            Concern::Evals(change) => self.add_eval(change),
+            Concern::Deployments(change) => self.add_deployment(change),
+            Concern::Nodes(change) => self.add_node(change),
+            Concern::Allocs(change) => self.add_alloc(change),
+            Concern::SchedulerConfig(SchedulerConfigChange::SchedulerConfig(_)) => {
+                self.scheduler_config = true;
+            }
+            Concern::Leases(LeaseChange::Lease(lease)) => {
+                self.leases.insert(lease.service);
+            }
+            Concern::Unblocked(change) => self.add_unblocked(change),
+            Concern::Small(change) => self.small.add(change),
+        }
+    }
+
+    fn add_job(&mut self, change: JobChange<'_>) {
         match change {
-            Change::Job(job) => {
+            JobChange::Job(job) => {
                 self.job_versions.insert(job.version_key());
             }
-            Change::JobFields(fields) => {
+            JobChange::JobFields(fields) => {
                 self.job_versions.insert(fields.key.clone());
             }
-            Change::JobVersionsDeleted(keys) => self.job_versions.extend(keys.iter().cloned()),
-            Change::JobDeleted(key) => {
+            JobChange::JobVersionsDeleted(keys) => self.job_versions.extend(keys.iter().cloned()),
+            JobChange::JobDeleted(key) => {
                 self.jobs_deleted.insert(key.clone());
                 self.summaries.insert(key.clone());
                 self.plans.insert(key.clone());
             }
-            Change::JobSubmission(submission) => {
+        }
+    }
+
+    fn add_submission(&mut self, change: JobSubmissionChange<'_>) {
+        match change {
+            JobSubmissionChange::JobSubmission(submission) => {
                 self.submissions.insert(submission.version.clone());
             }
-            Change::JobSubmissionCopied { to, .. } => {
+            JobSubmissionChange::JobSubmissionCopied { to, .. } => {
                 self.submissions.insert(to.clone());
             }
-            Change::JobSubmissionsDeleted(keys) => self.submissions.extend(keys.iter().cloned()),
-            Change::JobSummary(summary) => {
-                self.summaries.insert(summary.job.clone());
+            JobSubmissionChange::JobSubmissionsDeleted(keys) => {
+                self.submissions.extend(keys.iter().cloned());
             }
-            Change::Eval(eval) | Change::EvalOutcome(eval) => {
+        }
+    }
+
+    fn add_eval(&mut self, change: EvalChange<'_>) {
+        match change {
+            EvalChange::Eval(eval) | EvalChange::EvalOutcome(eval) => {
                 self.evals.insert(eval.id);
             }
-            Change::PlanApplied { job, eval_id } => {
+            EvalChange::PlanApplied { job, eval_id } => {
                 self.plans.insert(job.clone());
                 self.evals.insert(*eval_id);
             }
-            Change::EvalsChanged(change) => self.evals.extend(&change.ids),
-            Change::EvalsDeleted(ids) => self.evals.extend(ids),
-            Change::Deployment(deployment) => {
+            EvalChange::EvalsChanged(change) => self.evals.extend(&change.ids),
+            EvalChange::EvalsDeleted(ids) => self.evals.extend(ids),
+        }
+    }
+
+    fn add_deployment(&mut self, change: DeploymentChange<'_>) {
+        match change {
+            DeploymentChange::Deployment(deployment) => {
                 self.deployments.insert(deployment.id);
             }
-            Change::DeploymentFields(fields) => {
+            DeploymentChange::DeploymentFields(fields) => {
                 self.deployments.insert(fields.id);
             }
-            Change::DeploymentsDeleted(ids) => self.deployments.extend(ids),
-            Change::Node(node) => {
+            DeploymentChange::DeploymentsDeleted(ids) => self.deployments.extend(ids),
+        }
+    }
+
+    fn add_node(&mut self, change: NodeChange<'_>) {
+        match change {
+            NodeChange::Node(node) => {
                 self.nodes.insert(node.id);
                 self.nodes_registered.insert(node.id);
             }
-            Change::NodeServerSide { id, .. } => {
+            NodeChange::NodeServerSide { id, .. } => {
                 self.nodes.insert(*id);
             }
-            Change::NodesChanged(change) => self.nodes.extend(&change.ids),
-            Change::NodesDeleted(ids) => {
+            NodeChange::NodesChanged(change) => self.nodes.extend(&change.ids),
+            NodeChange::NodesDeleted(ids) => {
                 self.nodes.extend(ids);
                 self.nodes_registered.extend(ids);
             }
-            Change::AllocsPlaced(placements) => {
+        }
+    }
+
+    fn add_alloc(&mut self, change: AllocChange<'_>) {
+        match change {
+            AllocChange::AllocsPlaced(placements) => {
                 self.allocs.extend(&placements.ids.0);
                 // A replaced allocation gets the id of its successor.
                 self.allocs.extend((0..placements.len()).filter_map(|row| placements.previous.get(row)));
             }
-            Change::AllocsChanged(change) => {
+            AllocChange::AllocsChanged(change) => {
                 self.allocs.extend(&change.ids.0);
                 if change.common.is_some() {
                     self.allocs_replaced.extend(&change.ids.0);
                 }
             }
-            Change::Alloc(alloc) => {
+            AllocChange::Alloc(alloc) => {
                 self.allocs.push(alloc.id);
                 self.allocs_replaced.push(alloc.id);
             }
-            Change::AllocsDeleted(ids) => {
+            AllocChange::AllocsDeleted(ids) => {
                 self.allocs.extend(&ids.0);
                 self.allocs_replaced.extend(&ids.0);
             }
-            Change::SchedulerConfig(_) => self.scheduler_config = true,
-            Change::NodePool(pool) => {
-                self.node_pools.insert(pool.name.clone());
-            }
-            Change::NodePoolDeleted(name) => {
-                self.node_pools.insert(name.clone());
-            }
-            Change::Namespace(namespace) => {
-                self.namespaces.insert(namespace.name.clone());
-            }
-            Change::NamespaceDeleted(name) => {
-                self.namespaces.insert(name.clone());
-            }
-            Change::RootKey(key) => {
-                self.root_keys.insert(key.id);
-            }
-            Change::HostVolume(volume) => {
-                self.host_volumes.insert(volume.id);
-            }
-            Change::HostVolumeDeleted(id) => {
-                self.host_volumes.insert(*id);
-            }
-            Change::CsiVolume(volume) => {
-                self.csi_volumes.insert(volume.key.clone());
-            }
-            Change::CsiVolumeDeleted(key) => {
-                self.csi_volumes.insert(key.clone());
-            }
-            Change::VolumeClaim(claim) => {
-                self.volume_claims.insert(claim.id);
-            }
-            Change::VolumeClaimDeleted(id) => {
-                self.volume_claims.insert(*id);
-            }
-            Change::Lease(lease) => {
-                self.leases.insert(lease.service);
-            }
-            Change::Unblocked(unblocked) => {
+        }
+    }
+
+    fn add_unblocked(&mut self, change: UnblockedChange<'_>) {
+        match change {
+            UnblockedChange::Unblocked(unblocked) => {
                 self.unblocked.extend(unblocked.classes.iter().cloned().map(UnblockKey::Class));
                 self.unblocked.extend(unblocked.quotas.iter().cloned().map(UnblockKey::Quota));
                 self.unblocked.extend(unblocked.resources.iter().cloned().map(UnblockKey::Resource));
             }
-            Change::UnblockedForgotten(before) => {
+            UnblockedChange::UnblockedForgotten(before) => {
                 self.unblocked_forgotten = self.unblocked_forgotten.max(*before);
             }
         }
     }
 }
+
+macro_rules! small_keys {
+    ($( $one:ident, $all:ident: $small:ident { $put:ident, $deleted:ident } of $object:ty; )+) => {
+        /// The keys of small objects that were created, changed or deleted, by object table.
+        #[derive(Debug, Default)]
+        pub(crate) struct SmallKeys {
+            $( pub(crate) $all: BTreeSet<<$object as SmallObject>::Key>, )+
+        }
+
+        impl SmallKeys {
+            fn add(&mut self, change: SmallChange<'_>) {
+                match change {
+                    $(
+                        SmallChange::$small(write) => {
+                            self.$all.insert(write.key().clone());
+                        }
+                    )+
+                }
+            }
+        }
+    };
+}
+
+model::for_each_small_object!(small_keys);

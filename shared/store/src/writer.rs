@@ -283,8 +283,8 @@ impl Writer {
         self.observe(head);
     }
 
-    /// Marks the database as lacking acknowledged writes. Every applier, including those that are started later, refuses it
-    /// until an operator accepts it.
+    /// Marks the database as lacking acknowledged writes, for this reason ([`Error::reason_to_refuse`]). Every applier,
+    /// including those that are started later, refuses it until an operator accepts it.
     ///
     /// # Errors
     /// If the database fails; call it again.
@@ -301,6 +301,32 @@ impl Writer {
         self.connections.check().await
     }
 
+    /// Reads the head of a database that may have to be refused. Returns it with the reason why the database is refused, if it
+    /// is.
+    ///
+    /// # Errors
+    /// If the database fails, has no tables, or is a standby.
+    pub async fn inspect(&self) -> Result<(Head, Option<String>), Error> {
+        let server = self.connections.server();
+        let inspect = async {
+            let mut connection = server.open(&schema::MIGRATING).await?;
+            match schema::check(&mut connection).await {
+                // A restored database may be older than this program.
+                Ok(()) | Err(Error::Schema { found: 1.., .. }) => {}
+                Err(error) => return Err(error),
+            }
+            let head = head::read(&mut connection).await?;
+            match server.check(&mut connection).await {
+                Ok(()) => Ok((head, None)),
+                Err(error) => match error.reason_to_refuse() {
+                    Some(reason) => Ok((head, Some(reason))),
+                    None => Err(error),
+                },
+            }
+        };
+        inspect.await.map_err(|error| error.of_role(server.role()))
+    }
+
     /// Accepts, on behalf of an operator, a database that went back or was moved to another server. It begins a new history
     /// from its current content, and the active applier is deposed.
     ///
@@ -313,6 +339,11 @@ impl Writer {
         let begun = head::begin_history(&mut connection, history).await;
         begun.map_err(|error| error.of_role(server.role()))?;
         head::read(&mut connection).await
+    }
+
+    /// Host, port and name of the database, for messages.
+    pub fn address(&self) -> String {
+        self.connections.server().address()
     }
 
     /// How long a renewal keeps other processes from taking over.

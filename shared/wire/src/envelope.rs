@@ -14,6 +14,8 @@ pub const HEADER_VERSION: &str = "Drover-Version";
 pub const HEADER_REQUEST_ID: &str = "Drover-Request-Id";
 /// Header: the time that the sender will still wait, in milliseconds. It is a duration, because clocks differ.
 pub const HEADER_DEADLINE_MS: &str = "Drover-Deadline-Ms";
+/// Header of an announced head: host, port and name of the database that the applier writes, for messages.
+pub const HEADER_DATABASE: &str = "Drover-Database";
 /// Header: the W3C trace context.
 pub const HEADER_TRACE: &str = "traceparent";
 
@@ -44,18 +46,33 @@ thread_local! {
 }
 
 /// A message body that has a kind and a version.
+///
+/// [`Self::write_to`] and [`Self::read_from`] have no default implementations, so that the code of each message is
+/// compiled once, in the crate of the message. Default implementations would be compiled in every crate that uses them.
 pub trait Wire: Serialize + DeserializeOwned {
     /// The kind of message, for instance `plan.submit`.
     const KIND: &'static str;
     /// Version of the encoding. It rises when the meaning of a field changes; adding a field needs no new version.
     const VERSION: u16 = 1;
 
+    /// Appends the encoded body to `buffer`.
+    ///
+    /// # Errors
+    /// If the body cannot be encoded.
+    fn write_to(&self, buffer: &mut Vec<u8>) -> Result<(), rmp_serde::encode::Error>;
+
+    /// Decodes a body of this version.
+    ///
+    /// # Errors
+    /// If the body cannot be decoded.
+    fn read_from(body: &[u8]) -> Result<Self, rmp_serde::decode::Error>;
+
     /// Decodes a body of this version. The result may share bytes with the message instead of copying them.
     ///
     /// # Errors
     /// If the body cannot be decoded.
     fn read(body: &Bytes) -> Result<Self, rmp_serde::decode::Error> {
-        rmp_serde::from_slice(body)
+        Self::read_from(body)
     }
 
     /// Decodes a body of an older version.
@@ -105,8 +122,7 @@ pub fn encode<T: Wire>(body: &T) -> Vec<u8> {
     // A grown buffer is reused, unless it is so large that copying its contents costs more than growing another buffer.
     ENCODED.with_borrow_mut(|buffer| {
         buffer.clear();
-        rmp_serde::encode::write_named(buffer, body)
-            .expect("plain data in memory always has a MessagePack form");
+        body.write_to(buffer).expect("plain data in memory always has a MessagePack form");
         if buffer.capacity() > ENCODED_BYTES_MAX { std::mem::take(buffer) } else { buffer.to_vec() }
     })
 }
@@ -137,7 +153,7 @@ pub fn decode<T: Wire>(kind: &str, version: u16, body: &[u8]) -> Result<T, Decod
     if version < T::VERSION {
         return T::upgrade(version, body);
     }
-    rmp_serde::from_slice(body).map_err(|source| DecodeError::Body { kind: T::KIND, source })
+    T::read_from(body).map_err(|source| DecodeError::Body { kind: T::KIND, source })
 }
 
 /// Implements [`Wire`] for the bodies of a module: their kind, their version if it is not 1, and their decoding
@@ -152,6 +168,15 @@ macro_rules! kinds {
             impl $(<$part: serde::Serialize + serde::de::DeserializeOwned>)? $crate::Wire for $body $(<$part>)? {
                 const KIND: &'static str = $kind;
                 $( const VERSION: u16 = $version; )?
+
+                fn write_to(&self, buffer: &mut Vec<u8>) -> Result<(), rmp_serde::encode::Error> {
+                    rmp_serde::encode::write_named(buffer, self)
+                }
+
+                fn read_from(body: &[u8]) -> Result<Self, rmp_serde::decode::Error> {
+                    rmp_serde::from_slice(body)
+                }
+
                 $(
                     fn read(body: &bytes::Bytes) -> Result<Self, rmp_serde::decode::Error> {
                         $read(body)
@@ -179,6 +204,14 @@ mod tests {
 
     impl Wire for Greeting {
         const KIND: &'static str = "test.greeting";
+
+        fn write_to(&self, buffer: &mut Vec<u8>) -> Result<(), rmp_serde::encode::Error> {
+            rmp_serde::encode::write_named(buffer, self)
+        }
+
+        fn read_from(body: &[u8]) -> Result<Self, rmp_serde::decode::Error> {
+            rmp_serde::from_slice(body)
+        }
     }
 
     #[derive(Serialize)]

@@ -117,11 +117,11 @@ pub fn drover(engine: &Engine, binary: &Binary, target: &str, name: &str) {
     engine.run(&arguments);
 }
 
-/// Returns a directory with the stripped binary and its software bill of materials.
+/// Returns a directory with the binary, without its debug information, and its software bill of materials.
 fn prebuilt(binary: &Path) -> PathBuf {
     let directory = cache().join("prebuilt");
     make_dir(&directory);
-    run(Command::new("strip").arg("-o").arg(directory.join("drover")).arg(binary));
+    run(Command::new("strip").arg("--strip-debug").arg("-o").arg(directory.join("drover")).arg(binary));
     let parts = run(&mut Command::new(root().join(".ci/sbom")));
     fs::write(directory.join("sbom.cdx.json"), parts).expect("a file can be written");
     directory

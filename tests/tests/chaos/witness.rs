@@ -208,6 +208,14 @@ impl Log for HeadOnlyLog {
     async fn after(&self, _: Index) -> Result<LogPage, LogError> {
         Ok(LogPage::Trimmed)
     }
+
+    async fn head(&self) -> Result<Head, LogError> {
+        Ok(self.0.head().await?)
+    }
+
+    fn address(&self) -> String {
+        self.0.address()
+    }
 }
 
 /// The outcome in an answer.

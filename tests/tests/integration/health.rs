@@ -13,22 +13,28 @@ use wire::Role;
 use crate::BINARY;
 
 /// A cluster in which every process has a health address.
-struct HealthCluster {
-    cluster: Cluster,
+pub(crate) struct HealthCluster {
+    pub(crate) cluster: Cluster,
     addresses: BTreeMap<&'static str, String>,
 }
 
 impl HealthCluster {
-    async fn start(names: &[&'static str]) -> Self {
+    pub(crate) async fn start(names: &[&'static str]) -> Self {
         let cluster = Cluster::start_processes(BINARY, &[], &[]).await;
         let mut health_cluster = Self { cluster, addresses: BTreeMap::new() };
         names.iter().for_each(|name| health_cluster.spawn(name));
         health_cluster
     }
 
-    fn spawn(&mut self, name: &'static str) {
+    pub(crate) fn spawn(&mut self, name: &'static str) {
+        self.spawn_with(name, &[]);
+    }
+
+    /// The same with further environment variables.
+    pub(crate) fn spawn_with(&mut self, name: &'static str, environment: &[(&str, String)]) {
         let address = self.addresses.entry(name).or_insert_with(free_address);
-        self.cluster.spawn_with(name, &[("DROVER_HEALTH_ADDR", address.clone())]);
+        let address = ("DROVER_HEALTH_ADDR", address.clone());
+        self.cluster.spawn_with(name, &[&[address], environment].concat());
     }
 
     /// Returns the status and the body for a path, or `None` if the process cannot be reached.
@@ -38,14 +44,14 @@ impl HealthCluster {
     }
 
     /// Returns whether a process is ready, and its report.
-    async fn ready(&self, name: &str) -> Option<(bool, Value)> {
+    pub(crate) async fn ready(&self, name: &str) -> Option<(bool, Value)> {
         let (status, body) = self.get(name, "/ready").await?;
         let report: Value = serde_json::from_str(&body).expect("the report is JSON");
         assert_eq!(text(&report, "status") == "ready", status == 200, "{status}: {body}");
         Some((status == 200, report))
     }
 
-    async fn wait_until_ready(&self, name: &str) -> Value {
+    pub(crate) async fn wait_until_ready(&self, name: &str) -> Value {
         let poll = async |_: &Cluster| match self.ready(name).await {
             Some((true, report)) => Some(report),
             Some((false, _)) | None => None,
@@ -54,7 +60,7 @@ impl HealthCluster {
     }
 
     /// Waits until a process is not ready because of a check. Returns the check's message.
-    async fn wait_until_not_ready(&self, name: &str, check: &str) -> String {
+    pub(crate) async fn wait_until_not_ready(&self, name: &str, check: &str) -> String {
         let poll = async |_: &Cluster| {
             let (_, report) = self.ready(name).await?;
             let is_failed_check = |one: &&Value| text(one, "name") == check && one["ok"] == false;
@@ -178,6 +184,29 @@ async fn a_process_with_another_roles_credentials_is_not_ready_and_its_metrics_s
     };
     health_cluster.cluster.wait_until("the metrics count the refusals", is_counted).await;
     health_cluster.cluster.assert_alive();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_was_lost_is_not_called_active() {
+    let mut health_cluster = HealthCluster::start(&["plan-applier", "node-tracker"]).await;
+    let message = async |health_cluster: &HealthCluster, words: &str| {
+        let poll = async |_: &Cluster| {
+            let (_, report) = health_cluster.ready("node-tracker").await?;
+            let mut checks = array(&report["checks"]).iter();
+            let lease = checks.find(|check| text(check, "name") == "node-tracker-lease")?;
+            let message = text(lease, "message");
+            message.starts_with(words).then(|| (text(&report, "role").to_owned(), message.to_owned()))
+        };
+        health_cluster.cluster.wait_until(&format!("the lease is {words:?}"), poll).await
+    };
+    let (role, _) = message(&health_cluster, "active, ").await;
+    assert_eq!(role, "active");
+    health_cluster.cluster.kill9("plan-applier");
+    let (role, lost) = message(&health_cluster, "standing by, lost epoch ").await;
+    assert_eq!(role, "standby");
+    assert!(lost.ends_with("; no other process is known to be active"), "{lost}");
+    health_cluster.spawn("plan-applier");
+    message(&health_cluster, "active, ").await;
 }
 
 #[test]

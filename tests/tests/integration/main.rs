@@ -11,6 +11,7 @@ mod identities;
 mod input;
 mod metrics;
 mod notify;
+mod other_database;
 mod outage;
 mod restored_database;
 mod rollouts;

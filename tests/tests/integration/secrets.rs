@@ -206,7 +206,12 @@ async fn services_trust_the_database_of_their_authority_and_no_other() {
     for (host, authority, password, cause) in [
         ("localhost", other.join("reader/ca.pem"), &password, "invalid peer certificate: UnknownIssuer"),
         (Certificate::ELSEWHERE, authority.clone(), &password, "certificate not valid for name"),
-        ("localhost", dir.join("reader/nothing.pem"), &password, "No such file or directory"),
+        (
+            "localhost",
+            dir.join("reader/nothing.pem"),
+            &password,
+            "reader/nothing.pem, which sslrootcert in the database's URL (DROVER_DATABASE_URL) names: No such file",
+        ),
         (
             "localhost",
             authority.clone(),

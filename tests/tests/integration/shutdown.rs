@@ -154,6 +154,26 @@ async fn processes_end_while_nats_and_postgresql_hang() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn processes_that_wait_at_their_start_end_in_order() {
+    let mut cluster = Cluster::start_processes(BINARY, &[], &[]).await;
+    let nobody = free_address();
+    let nats = ("DROVER_NATS_URL", format!("nats://{nobody}"), "cannot connect to NATS");
+    let url = format!("postgres://drover_plan_applier@{nobody}/drover");
+    let database = ("DROVER_DATABASE_URL", url, "waiting for the database");
+    let mut cases: Vec<_> = SERVICES.iter().flat_map(|name| [(*name, &nats), (*name, &database)]).collect();
+    cases.push((AGENT, &nats));
+    for (name, (variable, value, words)) in cases {
+        cluster.spawn_with(name, &[(variable, value.clone())]);
+        cluster.wait_until_logged(name, words).await;
+        let (status, time) = cluster.terminate(name).await;
+        let log = cluster.log_text(name);
+        assert!(status.success(), "{name}: {status:?}\n{log}");
+        assert!(time < SHUTDOWN_MAX, "{name}: {time:?}\n{log}");
+        assert!(!log.contains("did not shut down"), "{name}:\n{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_ends_its_tasks_says_so_before_it_ends() {
     let environment = [("DROVER_STOP_TASKS_ON_EXIT", "true".to_owned())];
     let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();

@@ -11,7 +11,9 @@ use model::alloc::{
     RescheduleTracker,
 };
 use model::change::{
-    AllocsChanged, Change, ChangeSet, DeploymentFields, EvalsChanged, JobSummary, NodesChanged,
+    AllocChange, AllocsChanged, Change, ChangeSet, Concern, DeploymentChange, DeploymentFields, EvalChange,
+    EvalsChanged, JobChange, JobSubmissionChange, JobSummary, JobSummaryChange, NodeChange, NodesChanged,
+    UnblockedChange,
 };
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -67,13 +69,13 @@ impl Naive {
     /// Makes one change of `set`. Other changes of the set may precede or follow it.
     pub(crate) fn change(&mut self, change: &Change, set: &ChangeSet) {
         (self.index, self.at) = (set.index, set.at);
-        let touched = match change {
-            Change::Job(job) => {
+        let touched = match change.concern() {
+            Concern::Jobs(JobChange::Job(job)) => {
                 self.jobs.insert(job.version_key(), Job::clone(job));
                 self.mark_registered(Table::Jobs, job.key());
                 Table::Jobs
             }
-            Change::JobFields(fields) => {
+            Concern::Jobs(JobChange::JobFields(fields)) => {
                 let job = self.jobs.get_mut(&fields.key).expect("commands refer to existing objects");
                 job.status = fields.status;
                 job.status_description = fields.status_description.clone();
@@ -83,7 +85,7 @@ impl Naive {
                 self.mark_registered(Table::Jobs, fields.key.job.clone());
                 Table::Jobs
             }
-            Change::JobDeleted(key) => {
+            Concern::Jobs(JobChange::JobDeleted(key)) => {
                 self.jobs.retain(|version, _| version.job != *key);
                 self.submissions.retain(|version, _| version.job != *key);
                 self.summaries.remove(key);
@@ -95,16 +97,16 @@ impl Naive {
                 self.tables.insert(Table::JobSummaries, set.index);
                 Table::Jobs
             }
-            Change::JobVersionsDeleted(keys) => {
+            Concern::Jobs(JobChange::JobVersionsDeleted(keys)) => {
                 self.jobs.retain(|version, _| !keys.contains(version));
                 keys.iter().for_each(|key| self.mark_registered(Table::Jobs, key.job.clone()));
                 Table::Jobs
             }
-            Change::JobSubmission(submission) => {
+            Concern::JobSubmissions(JobSubmissionChange::JobSubmission(submission)) => {
                 self.submissions.insert(submission.version.clone(), JobSubmission::clone(submission));
                 Table::JobSubmissions
             }
-            Change::JobSubmissionCopied { from, to } => {
+            Concern::JobSubmissions(JobSubmissionChange::JobSubmissionCopied { from, to }) => {
                 if let Some(from) = self.submissions.get(from).cloned() {
                     let (version, job_modify_index) = (to.clone(), set.index);
                     let copy = JobSubmission { version, job_modify_index, is_copy: true, ..from };
@@ -112,22 +114,22 @@ impl Naive {
                 }
                 Table::JobSubmissions
             }
-            Change::JobSubmissionsDeleted(keys) => {
+            Concern::JobSubmissions(JobSubmissionChange::JobSubmissionsDeleted(keys)) => {
                 self.submissions.retain(|version, _| !keys.contains(version));
                 Table::JobSubmissions
             }
-            Change::JobSummary(summary) => {
+            Concern::JobSummaries(JobSummaryChange::JobSummary(summary)) => {
                 self.summaries.insert(summary.job.clone(), JobSummary::clone(summary));
                 Table::JobSummaries
             }
-            Change::Eval(eval) | Change::EvalOutcome(eval) => {
+            Concern::Evals(EvalChange::Eval(eval) | EvalChange::EvalOutcome(eval)) => {
                 // The evaluation may have belonged to another job.
                 self.touch_evals(&[eval.id]);
                 self.evals.insert(eval.id, Evaluation::clone(eval));
                 self.touch_evals(&[eval.id]);
                 Table::Evals
             }
-            Change::PlanApplied { job, eval_id } => {
+            Concern::Evals(EvalChange::PlanApplied { job, eval_id }) => {
                 if !self.versions(job).is_empty() {
                     self.plans.insert(job.clone(), set.index);
                 }
@@ -137,31 +139,31 @@ impl Naive {
                 self.touch_evals(&[*eval_id]);
                 Table::Evals
             }
-            Change::EvalsChanged(change) => {
+            Concern::Evals(EvalChange::EvalsChanged(change)) => {
                 self.change_evals(change, set);
                 Table::Evals
             }
-            Change::EvalsDeleted(ids) => {
+            Concern::Evals(EvalChange::EvalsDeleted(ids)) => {
                 self.touch_evals(ids);
                 self.evals.retain(|id, _| !ids.contains(id));
                 Table::Evals
             }
-            Change::Deployment(deployment) => {
+            Concern::Deployments(DeploymentChange::Deployment(deployment)) => {
                 self.touch_deployments(&[deployment.id]);
                 self.deployments.insert(deployment.id, Deployment::clone(deployment));
                 self.touch_deployments(&[deployment.id]);
                 Table::Deployments
             }
-            Change::DeploymentFields(fields) => {
+            Concern::Deployments(DeploymentChange::DeploymentFields(fields)) => {
                 self.change_deployment(fields, set);
                 Table::Deployments
             }
-            Change::DeploymentsDeleted(ids) => {
+            Concern::Deployments(DeploymentChange::DeploymentsDeleted(ids)) => {
                 self.touch_deployments(ids);
                 self.deployments.retain(|id, _| !ids.contains(id));
                 Table::Deployments
             }
-            Change::Node(node) => {
+            Concern::Nodes(NodeChange::Node(node)) => {
                 if !self.nodes.contains_key(&node.id) {
                     self.work.insert(node.id, set.index);
                 }
@@ -171,29 +173,29 @@ impl Naive {
                 self.nodes.insert(node.id, Node::clone(node));
                 Table::Nodes
             }
-            Change::NodeServerSide { id, server } => {
+            Concern::Nodes(NodeChange::NodeServerSide { id, server }) => {
                 self.nodes.get_mut(id).expect("commands refer to existing objects").server =
                     (**server).clone();
                 Table::Nodes
             }
-            Change::NodesChanged(change) => {
+            Concern::Nodes(NodeChange::NodesChanged(change)) => {
                 self.change_nodes(change, set);
                 Table::Nodes
             }
-            Change::NodesDeleted(ids) => {
+            Concern::Nodes(NodeChange::NodesDeleted(ids)) => {
                 self.nodes.retain(|id, _| !ids.contains(id));
                 Table::Nodes
             }
-            Change::AllocsPlaced(placements) => {
+            Concern::Allocs(AllocChange::AllocsPlaced(placements)) => {
                 self.place(placements, set);
                 Table::Allocs
             }
-            Change::AllocsChanged(change) => {
+            Concern::Allocs(AllocChange::AllocsChanged(change)) => {
                 self.change_allocs(change, set);
                 self.touch_allocs(&change.ids.0, change.by_servers);
                 Table::Allocs
             }
-            Change::Alloc(alloc) => {
+            Concern::Allocs(AllocChange::Alloc(alloc)) => {
                 // The allocation may have belonged to another job, and been on another node.
                 self.touch_allocs(&[alloc.id], true);
                 self.allocs.remove(&alloc.id);
@@ -202,37 +204,27 @@ impl Naive {
                 self.touch_allocs(&[alloc.id], true);
                 Table::Allocs
             }
-            Change::AllocsDeleted(ids) => {
+            Concern::Allocs(AllocChange::AllocsDeleted(ids)) => {
                 self.touch_allocs(&ids.0, true);
                 self.allocs.retain(|id, _| !ids.0.contains(id));
                 Table::Allocs
             }
-            Change::Unblocked(unblocked) => {
+            Concern::Unblocked(UnblockedChange::Unblocked(unblocked)) => {
                 let classes = unblocked.classes.iter().cloned().map(UnblockKey::Class);
                 let quotas = unblocked.quotas.iter().cloned().map(UnblockKey::Quota);
                 let resources = unblocked.resources.iter().cloned().map(UnblockKey::Resource);
                 self.unblocked.extend(classes.chain(quotas).chain(resources).map(|key| (key, set.index)));
                 Table::Unblocked
             }
-            Change::UnblockedForgotten(before) => {
+            Concern::Unblocked(UnblockedChange::UnblockedForgotten(before)) => {
                 self.unblocked.retain(|_, index| *index >= *before);
                 Table::Unblocked
             }
-            Change::SchedulerConfig(_)
-            | Change::NodePool(_)
-            | Change::NodePoolDeleted(_)
-            | Change::Namespace(_)
-            | Change::NamespaceDeleted(_)
-            | Change::HostVolume(_)
-            | Change::HostVolumeDeleted(_)
-            | Change::CsiVolume(_)
-            | Change::CsiVolumeDeleted(_)
-            | Change::VolumeClaim(_)
-            | Change::VolumeClaimDeleted(_)
-            | Change::RootKey(_)
-            | Change::Lease(_) => unreachable!(
-                "no command makes this change, because these tables are plain maps in the real state, too"
-            ),
+            Concern::SchedulerConfig(_) | Concern::Leases(_) | Concern::Small(_) => {
+                unreachable!(
+                    "no command makes this change, because these tables are plain maps in the real state, too"
+                )
+            }
         };
         self.tables.insert(touched, set.index);
         self.drop_unused_marks();

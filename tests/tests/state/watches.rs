@@ -208,6 +208,16 @@ fn a_prefix_wakes_for_every_name_that_begins_so() {
 }
 
 #[test]
+fn a_small_object_wakes_those_who_watch_the_beginning_of_its_name() {
+    let scene = Scene::new();
+    let keys = [(Table::NodePools, "gp"), (Table::NodePools, "cpu"), (Table::Namespaces, "gp")];
+    let [mut own, mut other, mut elsewhere] =
+        keys.map(|(table, prefix)| scene.replica.watch([WatchKey::Prefix(table, prefix.into())]));
+    scene.apply(vec![Change::NodePoolDeleted("gpu".into())]);
+    assert!(is_woken(&mut own) && !is_woken(&mut other) && !is_woken(&mut elsewhere));
+}
+
+#[test]
 fn a_change_before_the_wait_is_not_missed() {
     let scene = Scene::new();
     let mut watch = scene.replica.watch([WatchKey::Alloc(scene.halves[0].alloc)]);

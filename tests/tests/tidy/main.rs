@@ -11,6 +11,7 @@ mod manifests;
 mod not_built;
 mod pages;
 mod purity;
+mod small_objects;
 mod sources;
 mod words;
 
@@ -207,6 +208,18 @@ fn what_pages_name_exists() {
     assert_tidy(pages::missing_files(&ours, exists), "Name the file where it is now.");
     let makefile = read(&root().join("Makefile"));
     assert_tidy(pages::missing_targets(&ours, &makefile), "Name a target of the Makefile.");
+}
+
+#[test]
+fn a_kind_of_small_object_is_declared_in_few_files() {
+    let folder = root().join("shared/store/migrations");
+    let entries = fs::read_dir(&folder).expect("the directory can be listed");
+    let paths = entries.map(|entry| entry.expect("the directory can be listed").path());
+    let migrations: Vec<_> = paths.map(|path| (path.display().to_string(), read(&path))).collect();
+    assert_tidy(
+        small_objects::costs(&sources(), &migrations),
+        "Let the declaration in shared/model say what differs between kinds, and use `for_each_small_object!`.",
+    );
 }
 
 fn assert_tidy(faults: Vec<String>, advice: &str) {

@@ -81,7 +81,7 @@ const IO_CRATES: &[&str] = &[
 ];
 
 /// Drivers of external systems, and the only crate that may depend on each.
-const DRIVERS: &[(&str, &str)] = &[("async-nats", "bus"), ("sqlx", "store")];
+const DRIVERS: &[(&str, &str)] = &[("async-nats", "bus"), ("sqlx", "store"), ("sqlx-core", "store")];
 
 /// One crate of the workspace.
 #[derive(Debug, Default)]

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use api_types::{Job, NamespaceCapabilities};
 use model::JobKey;
+use model::cluster::NodePool;
 use model::job::JobSpec;
 use model::text::quoted;
 use model::{RegistrationDefaults, canonicalise_for_registration};
@@ -31,12 +32,8 @@ pub(crate) use self::problems::{Problems, Warnings};
 pub(crate) use self::source::source;
 pub(crate) use self::weights::fit as weights_fit;
 
-/// Node pool of jobs that do not name one (N-17.3).
-const DEFAULT_NODE_POOL: &str = "default";
 /// Region of jobs that do not name one.
 pub(crate) const DEFAULT_REGION: &str = "global";
-/// Namespace of requests that do not name one.
-pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// The server's limits on jobs (http-api C.4).
 #[derive(Debug, Clone)]
@@ -94,7 +91,7 @@ pub(crate) fn fill_defaults(job: &mut Job, rules: &Rules) {
     // A priority of 0 is the default one (http-api §11.1).
     job.priority = job.priority.filter(|priority| *priority != 0);
     let defaults =
-        RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: DEFAULT_NODE_POOL };
+        RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: NodePool::DEFAULT };
     canonicalise_for_registration(job, defaults);
     implied::constrain(job);
 }
@@ -107,7 +104,7 @@ pub(crate) fn warnings(job: &Job, state: &State) -> Warnings {
 }
 
 fn pool_of(job: &Job) -> &str {
-    Some(text(&job.node_pool)).filter(|pool| !pool.is_empty()).unwrap_or(DEFAULT_NODE_POOL)
+    Some(text(&job.node_pool)).filter(|pool| !pool.is_empty()).unwrap_or(NodePool::DEFAULT)
 }
 
 /// Validates a job with defaults, by itself and in the cluster, and converts it into a specification.

@@ -35,7 +35,7 @@ fn recorded() -> Vec<Recorded> {
 /// Status and error text of a registration.
 fn outcome(mut job: Job, state: &State) -> (u16, Option<String>) {
     job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
-    job.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.to_owned());
+    job.namespace.get_or_insert_with(|| Namespace::DEFAULT.to_owned());
     if let Err(error) = weights_fit(&job) {
         return (400, Some(error));
     }

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use model::change::{Cause, Change};
+use model::change::{
+    AllocChange, Cause, Concern, DeploymentChange, EvalChange, JobChange, NodeChange, SmallChange,
+};
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 use serde::Serialize;
 use serde_json::{Value, json};
-use state::SingleSet;
+use state::{SingleSet, Stored};
 
 use super::topics::Topics;
 use crate::shapes;
@@ -17,7 +19,6 @@ const DEPLOYMENT: &str = "Deployment";
 const EVALUATION: &str = "Evaluation";
 const JOB: &str = "Job";
 const NODE: &str = "Node";
-const NODE_POOL: &str = "NodePool";
 
 /// Event type of an evaluation's outcome.
 const EVALUATION_UPDATED: &str = "EvaluationUpdated";
@@ -41,47 +42,19 @@ pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
     let kind = kind(step.set.cause);
     let mut builder = EventBuilder { step, topics, events: Vec::new(), added: BTreeSet::new() };
     for change in &step.set.changes {
-        match change {
-            Change::Job(job) => builder.job(kind, &job.key()),
-            Change::JobFields(fields) => builder.job(kind, &fields.key.job),
-            Change::JobDeleted(key) => builder.job(kind, key),
-            Change::Eval(eval) => builder.evals(kind, [eval.id]),
-            Change::EvalOutcome(eval) => builder.evals(EVALUATION_UPDATED, [eval.id]),
-            Change::EvalsChanged(changed) => builder.evals(kind, changed.ids.iter().copied()),
-            Change::Deployment(deployment) => builder.deployments(kind, [deployment.id]),
-            Change::DeploymentFields(fields) => builder.deployments(kind, [fields.id]),
-            Change::Node(node) => builder.nodes(kind, [node.id]),
-            Change::NodeServerSide { id, .. } => builder.nodes(kind, [*id]),
-            Change::NodesChanged(changed) => builder.nodes(kind, changed.ids.iter().copied()),
-            Change::NodesDeleted(ids) => builder.nodes(kind, ids.iter().copied()),
-            Change::AllocsPlaced(placed) => builder.allocs(kind, placed.ids.0.iter().copied()),
-            Change::AllocsChanged(changed) => builder.allocs(kind, changed.ids.0.iter().copied()),
-            Change::Alloc(alloc) => builder.allocs(kind, [alloc.id]),
-            Change::NodePool(pool) => builder.node_pool(kind, &pool.name),
-            Change::NodePoolDeleted(name) => builder.node_pool(kind, name),
-            // There are no events for job sources, for deleted garbage, and for internal objects.
-            Change::JobVersionsDeleted(_)
-            | Change::JobSubmission(_)
-            | Change::JobSubmissionCopied { .. }
-            | Change::JobSubmissionsDeleted(_)
-            | Change::JobSummary(_)
-            | Change::PlanApplied { .. }
-            | Change::EvalsDeleted(_)
-            | Change::DeploymentsDeleted(_)
-            | Change::AllocsDeleted(_)
-            | Change::SchedulerConfig(_)
-            | Change::Namespace(_)
-            | Change::NamespaceDeleted(_)
-            | Change::HostVolume(_)
-            | Change::HostVolumeDeleted(_)
-            | Change::CsiVolume(_)
-            | Change::CsiVolumeDeleted(_)
-            | Change::VolumeClaim(_)
-            | Change::VolumeClaimDeleted(_)
-            | Change::RootKey(_)
-            | Change::Lease(_)
-            | Change::Unblocked(_)
-            | Change::UnblockedForgotten(_) => {}
+        match change.concern() {
+            Concern::Jobs(change) => builder.job_change(kind, change),
+            Concern::Evals(change) => builder.eval_change(kind, change),
+            Concern::Deployments(change) => builder.deployment_change(kind, change),
+            Concern::Nodes(change) => builder.node_change(kind, change),
+            Concern::Allocs(change) => builder.alloc_change(kind, change),
+            Concern::Small(change) => builder.small_change(kind, change),
+            // There are no events for job sources and for internal objects.
+            Concern::JobSubmissions(_)
+            | Concern::JobSummaries(_)
+            | Concern::SchedulerConfig(_)
+            | Concern::Leases(_)
+            | Concern::Unblocked(_) => {}
         }
     }
     builder.events
@@ -89,24 +62,12 @@ pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
 
 /// Event type of a kind of write.
 fn kind(cause: Cause) -> &'static str {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other types are named after the cause")]
     match cause {
         Cause::JobEvaluated => EVALUATION_UPDATED,
         Cause::AllocTransition => "AllocationUpdateDesiredStatus",
         Cause::NodeStatus => "NodeStreamEvent",
-        Cause::JobRegistered
-        | Cause::JobDeregistered
-        | Cause::PlanResult
-        | Cause::EvaluationUpdated
-        | Cause::NodeRegistration
-        | Cause::NodeDeregistration
-        | Cause::AllocationUpdated
-        | Cause::NodeEligibility
-        | Cause::DeploymentStatusUpdate
-        | Cause::Garbage
-        | Cause::NodePoolUpserted
-        | Cause::NodePoolDeleted
-        | Cause::Settings
-        | Cause::Lease => cause.as_str(),
+        _ => cause.as_str(),
     }
 }
 
@@ -133,6 +94,51 @@ impl EventBuilder<'_> {
         }
         let (namespace, index) = (namespace.to_owned(), self.step.set.index);
         self.events.push(Event { topic, kind, key, namespace, filter_keys, index, payload: payload() });
+    }
+
+    // There are no events for deleted garbage.
+    fn job_change(&mut self, kind: &'static str, change: JobChange<'_>) {
+        match change {
+            JobChange::Job(job) => self.job(kind, &job.key()),
+            JobChange::JobFields(fields) => self.job(kind, &fields.key.job),
+            JobChange::JobDeleted(key) => self.job(kind, key),
+            JobChange::JobVersionsDeleted(_) => {}
+        }
+    }
+
+    fn eval_change(&mut self, kind: &'static str, change: EvalChange<'_>) {
+        match change {
+            EvalChange::Eval(eval) => self.evals(kind, [eval.id]),
+            EvalChange::EvalOutcome(eval) => self.evals(EVALUATION_UPDATED, [eval.id]),
+            EvalChange::EvalsChanged(changed) => self.evals(kind, changed.ids.iter().copied()),
+            EvalChange::PlanApplied { .. } | EvalChange::EvalsDeleted(_) => {}
+        }
+    }
+
+    fn deployment_change(&mut self, kind: &'static str, change: DeploymentChange<'_>) {
+        match change {
+            DeploymentChange::Deployment(deployment) => self.deployments(kind, [deployment.id]),
+            DeploymentChange::DeploymentFields(fields) => self.deployments(kind, [fields.id]),
+            DeploymentChange::DeploymentsDeleted(_) => {}
+        }
+    }
+
+    fn node_change(&mut self, kind: &'static str, change: NodeChange<'_>) {
+        match change {
+            NodeChange::Node(node) => self.nodes(kind, [node.id]),
+            NodeChange::NodeServerSide { id, .. } => self.nodes(kind, [*id]),
+            NodeChange::NodesChanged(changed) => self.nodes(kind, changed.ids.iter().copied()),
+            NodeChange::NodesDeleted(ids) => self.nodes(kind, ids.iter().copied()),
+        }
+    }
+
+    fn alloc_change(&mut self, kind: &'static str, change: AllocChange<'_>) {
+        match change {
+            AllocChange::AllocsPlaced(placed) => self.allocs(kind, placed.ids.0.iter().copied()),
+            AllocChange::AllocsChanged(changed) => self.allocs(kind, changed.ids.0.iter().copied()),
+            AllocChange::Alloc(alloc) => self.allocs(kind, [alloc.id]),
+            AllocChange::AllocsDeleted(_) => {}
+        }
     }
 
     fn job(&mut self, kind: &'static str, key: &JobKey) {
@@ -207,12 +213,30 @@ impl EventBuilder<'_> {
         }
     }
 
-    fn node_pool(&mut self, kind: &'static str, name: &str) {
+    fn small_object<T: Stored>(&mut self, kind: &'static str, key: &T::Key) {
+        let Some(topic) = T::TOPIC else { return };
         let step = self.step;
-        let Some(pool) = step.after.node_pool(name).or_else(|| step.before.node_pool(name)) else { return };
-        self.add((NODE_POOL, kind), name.to_owned(), "", None, || json!({ "NodePool": shapes::pool(pool) }));
+        let (before, after) = (step.before.small_object::<T, _>(key), step.after.small_object::<T, _>(key));
+        let Some(object) = after.or(before) else { return };
+        let name = T::search_text(key).into_owned();
+        self.add((topic, kind), name, "", None, || json!({ topic: object.shape() }));
     }
 }
+
+/// Makes the events of a change of a small object, for every kind.
+macro_rules! small_changes {
+    ($( $one:ident, $all:ident: $small:ident { $put:ident, $deleted:ident } of $object:ty; )+) => {
+        impl EventBuilder<'_> {
+            fn small_change(&mut self, kind: &'static str, change: SmallChange<'_>) {
+                match change {
+                    $( SmallChange::$small(write) => self.small_object::<$object>(kind, write.key()), )+
+                }
+            }
+        }
+    };
+}
+
+model::for_each_small_object!(small_changes);
 
 /// Additional keys by which a topic finds events of an evaluation or allocation: the job id and the deployment id.
 fn filter_keys_of(job: &JobKey, deployment: Option<DeploymentId>) -> Vec<String> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::change::{Cause, Change, ChangeSet};
+use model::cluster::{Namespace, NodePool};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
 use model::{EvalId, Index, JobKey};
@@ -63,6 +64,17 @@ fn a_write_names_all_its_events() {
     let found = events(&step, &topics("topic=Evaluation"));
     assert_eq!(found[0].filter_keys.as_deref(), Some(&["web".to_owned(), String::new()][..]));
     assert_eq!(found[0].payload["Evaluation"]["JobID"], "web");
+}
+
+#[test]
+fn a_small_object_has_events_if_its_kind_has_a_topic() {
+    let step = step(Cause::NodePoolUpserted, |_| {
+        let pool = NodePool { name: "gpu".into(), ..NodePool::default() };
+        let namespace = Namespace { name: "gpu".into(), ..Namespace::default() };
+        vec![Change::NodePool(Box::new(pool)), Change::Namespace(Box::new(namespace))]
+    });
+    assert_eq!(described(&step, ""), ["NodePool NodePoolUpserted gpu"]);
+    assert_eq!(events(&step, &topics(""))[0].payload["NodePool"]["Name"], "gpu");
 }
 
 #[test]

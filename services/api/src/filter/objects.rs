@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use model::SmallObject;
 use model::cluster::NodePool;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -123,6 +124,6 @@ impl Object for NodePool {
     }
 
     fn to_json(&self) -> Value {
-        json(&shapes::pool(self))
+        json(&self.shape())
     }
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use api_types::duration;
-use model::Index;
 use model::text::quoted;
+use model::{Index, cluster};
 use serde::de::DeserializeOwned;
 
 use super::Error;
-use crate::admission::DEFAULT_NAMESPACE;
 use crate::filter::{self, Filter};
 
 /// The parameter value that selects all namespaces.
@@ -84,7 +83,7 @@ impl Query {
     /// Namespaces that the request selects.
     pub(crate) fn namespace(&self) -> Namespace {
         match self.text("namespace") {
-            "" => Namespace::named(DEFAULT_NAMESPACE),
+            "" => Namespace::named(cluster::Namespace::DEFAULT),
             name => Namespace::named(name),
         }
     }

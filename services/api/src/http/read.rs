@@ -24,6 +24,11 @@ const WAITING_READS_MAX: usize = 4_096;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause before a failed head request is repeated.
 const HEAD_RETRY_AFTER: Duration = Duration::from_millis(100);
+/// How often a replica that has another history than the head is looked at again.
+const HISTORY_RECHECK: Duration = Duration::from_millis(50);
+/// The error of reads while this server's database is not that of the applier.
+const OTHER_DATABASE: &str =
+    "this server reads another database than the plan applier writes; its log names both";
 /// An applier counts as known if its last message is no older than this.
 const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Default and maximum time of a blocking query.
@@ -120,10 +125,14 @@ impl Api {
     /// A snapshot that is as fresh as requested.
     ///
     /// # Errors
-    /// If the newest state is requested and there is no active applier, or the replica does not catch up in time.
+    /// If the newest state is requested and there is no active applier, the applier writes another database, or the replica
+    /// does not catch up in time.
     pub(crate) async fn fresh_snapshot(&self, stale: bool) -> Result<Snapshot, Error> {
         if stale {
             return Ok(self.replica.snapshot());
+        }
+        if self.contact.database().is_other() {
+            return Err(Error::failed(OTHER_DATABASE));
         }
         let head = async {
             loop {
@@ -136,15 +145,30 @@ impl Api {
         let head = tokio::time::timeout(self.limits.leader_timeout, head)
             .await
             .map_err(|_| Error::unavailable(NO_LEADER))?;
-        tokio::time::timeout(self.limits.catch_up_timeout, self.replica.wait_for(head.index)).await.map_err(
-            |_| {
-                let reached = self.replica.snapshot().index();
-                Error::unavailable(format!(
-                    "this server is behind: it has reached index {reached}, the cluster is at {}",
+        tokio::time::timeout(self.limits.catch_up_timeout, self.reach(&head)).await.map_err(|_| {
+            let reached = self.replica.snapshot();
+            let (history, index) = (reached.history(), reached.index());
+            Error::unavailable(if history == head.history {
+                format!(
+                    "this server is behind: it has reached index {index}, the cluster is at {}",
                     head.index
-                ))
-            },
-        )
+                )
+            } else {
+                format!("this server is behind: it has the history {history}, the cluster {}", head.history)
+            })
+        })
+    }
+
+    /// Waits until the replica has reached a head. Indexes of different histories are not comparable.
+    async fn reach(&self, head: &Head) -> Snapshot {
+        loop {
+            let snapshot = self.replica.wait_for(head.index).await;
+            if snapshot.history() == head.history {
+                return snapshot;
+            }
+            drop(snapshot);
+            tokio::time::sleep(HISTORY_RECHECK).await;
+        }
     }
 
     /// Answers a read with the requested consistency, after blocking if requested. `shape` must depend on nothing but the
@@ -287,13 +311,14 @@ impl Api {
     }
 
     /// Time since the last message of the applier, and whether it is known. A read that is not stale has just requested its
-    /// head.
+    /// head. The applier of another database is not known.
     pub(crate) fn contact(&self, stale: bool) -> (Duration, bool) {
         if !stale {
             return (Duration::ZERO, true);
         }
         let ago = self.contact.heard_ago();
-        (ago.unwrap_or_default(), ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR))
+        let is_known = ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR) && !self.contact.database().is_other();
+        (ago.unwrap_or_default(), is_known)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::web;
 use api_types::{Job, JobParseRequest, JobRegisterRequest};
 use model::job::JobSpec;
-use model::{Index, JobKey, Text};
+use model::{Index, JobKey, Text, cluster};
 use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
 use wire::command::{Command, RegisterJob};
@@ -156,7 +156,7 @@ pub(super) fn requested_job(
     let namespace = given(Some(query.text("namespace").to_owned()))
         .or_else(|| given(namespace))
         .or_else(|| given(job.namespace.take()))
-        .unwrap_or_else(|| admission::DEFAULT_NAMESPACE.to_owned());
+        .unwrap_or_else(|| cluster::Namespace::DEFAULT.to_owned());
     Ok(Job { region: Some(region), namespace: Some(namespace), ..job })
 }
 

@@ -1,20 +1,15 @@
 //! Routes of the public keys that verify the cluster's signatures (http-api §29, §31).
 
-use model::keyring::RootKey;
-use model::{Index, Timestamp};
+use model::keyring::{ALGORITHM, RootKey};
 use serde::Serialize;
-use state::{State, Table, WatchKey};
+use state::{Table, WatchKey};
 
-use super::Request;
+use super::{Request, small_objects};
 use crate::Api;
-use crate::http::{Body, Error, Response, Watched, ordered, piece};
+use crate::http::{Body, Error, Response, Watched};
 
-/// Algorithm of all signatures.
-const ALGORITHM: &str = "RS256";
 /// Algorithms that clients are told to expect (http-api §31). Only the first is used now.
 const VERIFIABLE: [&str; 2] = [ALGORITHM, "EdDSA"];
-/// State of a key that is used for signing.
-const ACTIVE: &str = "active";
 const JWKS: &str = "/.well-known/jwks.json";
 
 /// Keys as JSON Web Keys (RFC 7517).
@@ -42,20 +37,6 @@ struct Discovery {
     response_types_supported: [&'static str; 1],
     subject_types_supported: [&'static str; 1],
     id_token_signing_alg_values_supported: [&'static str; 2],
-}
-
-/// A key in the operators' list.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct KeyMeta {
-    #[serde(rename = "KeyID")]
-    key_id: String,
-    algorithm: &'static str,
-    create_time: Timestamp,
-    create_index: Index,
-    modify_index: Index,
-    state: &'static str,
-    publish_time: i64,
 }
 
 /// The public keys of all signing keys. A new cluster gets its first key after its first plan applier has become active;
@@ -91,17 +72,7 @@ pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Response, Error> {
 
 /// Lists keys by id.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
-    let query = &request.query;
-    let page = query.page()?;
-    let reverse = page.reverse;
-    let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let keys = ordered(state.root_keys(), reverse).skip_while(|key| {
-            let id = key.id.to_string();
-            from.is_some_and(|from| if reverse { *id > *from } else { *id < *from })
-        });
-        piece(keys, limit, |_| true, |key| key.id.to_string(), |key| meta(key))
-    };
-    api.list(query, Watched::table(Table::RootKeys), page, make).await
+    small_objects::list(api, &request.query, "", |_: &RootKey| true).await
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {
@@ -112,17 +83,5 @@ fn web_key(key: &RootKey) -> WebKey<'_> {
         alg: ALGORITHM,
         n: &key.modulus,
         e: &key.exponent,
-    }
-}
-
-fn meta(key: &RootKey) -> KeyMeta {
-    KeyMeta {
-        key_id: key.id.to_string(),
-        algorithm: ALGORITHM,
-        create_time: key.create_time,
-        create_index: key.create_index,
-        modify_index: key.modify_index,
-        state: ACTIVE,
-        publish_time: 0,
     }
 }

@@ -22,6 +22,7 @@ mod operator;
 mod plan;
 mod route;
 mod search;
+mod small_objects;
 mod stats;
 mod statuses;
 mod submission;

@@ -3,13 +3,11 @@
 use model::Text;
 use model::cluster::Namespace;
 use model::text::quoted;
-use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteNamespace, SetNamespace};
 
-use super::Request;
+use super::{Request, small_objects};
 use crate::Api;
-use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
-use crate::shapes;
+use crate::http::{Error, Response, decode};
 
 /// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
@@ -18,40 +16,15 @@ const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Lists namespaces by name.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let page = query.page()?;
-    let (prefix, reverse) = (query.text("prefix").to_owned(), page.reverse);
-    let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let namespaces = ordered(state.namespaces(), reverse)
-            .filter(|namespace| namespace.name.starts_with(&prefix))
-            .skip_while(|namespace| {
-                from.is_some_and(
-                    |from| {
-                        if reverse { &*namespace.name > from } else { &*namespace.name < from }
-                    },
-                )
-            });
-        piece(namespaces, limit, |_| true, |one| one.name.to_string(), |one| shapes::namespace(one))
-    };
-    let watched = Watched::prefix(Table::Namespaces, query.text("prefix"));
-    api.list(query, watched, page, make).await
+    small_objects::list(api, query, query.text("prefix"), |_: &Namespace| true).await
 }
 
 /// Reads a namespace.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
-    let name = request.id();
-    if name.is_empty() {
+    if request.id().is_empty() {
         return Err(Error::bad_request("Missing Namespace Name"));
     }
-    let index = |state: &State| match state.namespace(name) {
-        Some(namespace) => namespace.modify_index,
-        None => state.table_index(Table::Namespaces),
-    };
-    let watched = Watched::new([WatchKey::Prefix(Table::Namespaces, name.into())], index);
-    api.read(&request.query, watched, |snapshot| {
-        let namespace = snapshot.namespace(name).ok_or_else(|| Error::not_found("Namespace not found"))?;
-        Ok(Body::json(&shapes::namespace(namespace)).into())
-    })
-    .await
+    small_objects::read::<Namespace>(api, request, "Namespace not found").await
 }
 
 /// Creates or updates a namespace.

@@ -1,19 +1,14 @@
 //! Routes of node pools (http-api §17).
 
-use std::sync::Arc;
-
 use model::Text;
 use model::cluster::NodePool;
 use model::text::quoted;
-use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteNodePool, SetNodePool};
 
-use super::{Request, jobs, nodes};
+use super::{Request, jobs, nodes, small_objects};
 use crate::Api;
-use crate::built_in_pools::is_built_in_pool;
 use crate::filter::matches_filter;
-use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
-use crate::shapes;
+use crate::http::{Error, Response, decode};
 
 /// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
@@ -23,33 +18,13 @@ const DESCRIPTION_CHARS_MAX: usize = 256;
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = query.filter::<api_types::NodePool>()?;
-    let page = query.page()?;
-    let (prefix, reverse) = (query.text("prefix").to_owned(), page.reverse);
-    let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let pools =
-            ordered(state.node_pools(), reverse).filter(|pool| pool.name.starts_with(&prefix)).skip_while(
-                |pool| from.is_some_and(|from| if reverse { &*pool.name > from } else { &*pool.name < from }),
-            );
-        let wanted = |pool: &&Arc<NodePool>| matches_filter(filter.as_ref(), &***pool);
-        piece(pools, limit, wanted, |pool| pool.name.to_string(), |pool| shapes::pool(pool))
-    };
-    let watched = Watched::prefix(Table::NodePools, query.text("prefix"));
-    api.list(query, watched, page, make).await
+    let is_wanted = move |pool: &NodePool| matches_filter(filter.as_ref(), pool);
+    small_objects::list(api, query, query.text("prefix"), is_wanted).await
 }
 
 /// Reads a node pool.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
-    let name = request.id();
-    let index = |state: &State| match state.node_pool(name) {
-        Some(pool) => pool.modify_index,
-        None => state.table_index(Table::NodePools),
-    };
-    let watched = Watched::new([WatchKey::Prefix(Table::NodePools, name.into())], index);
-    api.read(&request.query, watched, |snapshot| {
-        let pool = snapshot.node_pool(name).ok_or_else(|| Error::not_found("node pool not found"))?;
-        Ok(Body::json(&shapes::pool(pool)).into())
-    })
-    .await
+    small_objects::read::<NodePool>(api, request, "node pool not found").await
 }
 
 /// Creates or updates a node pool.
@@ -64,7 +39,7 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error>
         let text = format!("invalid node pool {}: 1 error occurred:\n\t* {problem}\n\n", quoted(&name));
         return Err(Error::bad_request(text));
     }
-    if is_built_in_pool(&name) {
+    if NodePool::is_built_in(&name) {
         let text = format!("modifying node pool {} is not allowed", quoted(&name));
         return Err(Error::bad_request(text));
     }

@@ -1,5 +1,6 @@
 //! Routes of nodes (http-api §17): reading, eligibility, evaluation, purging.
 
+use model::cluster::NodePool;
 use model::node::Eligibility;
 use model::text::quoted;
 use model::{NodeId, Text};
@@ -9,7 +10,6 @@ use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility
 
 use super::Request;
 use crate::Api;
-use crate::built_in_pools::ALL_NODES;
 use crate::filter::matches_filter;
 use crate::http::{
     Body, Error, Piece, Query, Response, Watched, decode, list, ordered, parse_id, piece, prefix_range,
@@ -25,7 +25,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
 
 /// Lists nodes by id, or the nodes of a pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
-    let pool = pool.filter(|pool| **pool != *ALL_NODES);
+    let pool = pool.filter(|pool| **pool != *NodePool::ALL);
     let filter = query.filter::<api_types::Node>()?;
     let page = query.page()?;
     let flag = |name| {

@@ -8,14 +8,13 @@ use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
 
 use model::job::Job;
-use model::{DeploymentId, Index, JobKey};
+use model::{DeploymentId, Index, JobKey, cluster};
 use serde::Deserialize;
 use state::{Snapshot, State, Table, WatchKey};
 
 use super::Request;
 use super::jobs::jobs_with_prefix;
 use crate::Api;
-use crate::admission::DEFAULT_NAMESPACE;
 use crate::filter::{Filter, matches_filter};
 use crate::http::list::{Bounds, SCANNED_MAX};
 use crate::http::{
@@ -61,12 +60,12 @@ pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Erro
     }
     let mut criteria = Criteria::read(query)?;
     // With the namespace `default`, which a request has if it names none, jobs may be named in any namespace.
-    if criteria.namespace.holds(DEFAULT_NAMESPACE) {
+    if criteria.namespace.holds(cluster::Namespace::DEFAULT) {
         criteria.namespace = Namespace::Any;
     }
     let key = |name: JobName| {
         let namespace = name.namespace.filter(|namespace| !namespace.is_empty());
-        JobKey::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE), name.id.unwrap_or_default())
+        JobKey::new(namespace.as_deref().unwrap_or(cluster::Namespace::DEFAULT), name.id.unwrap_or_default())
     };
     criteria.named = Some(names.into_iter().map(key).collect());
     criteria.with_children =

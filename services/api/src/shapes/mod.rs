@@ -14,7 +14,6 @@ use serde::Serialize;
 use state::{AllocRef, State};
 use wire::command::Done;
 
-use crate::built_in_pools::is_built_in_pool;
 use crate::http;
 
 /// Response to a registration or an evaluation of a job (http-api A.9).
@@ -276,29 +275,4 @@ pub(crate) fn node_stub(node: &Node, parts: NodeParts) -> NodeListStub {
         create_index: api.create_index,
         modify_index: api.modify_index,
     }
-}
-
-/// A node pool.
-pub(crate) fn pool(pool: &model::cluster::NodePool) -> api_types::NodePool {
-    /// Default lifetime of the identities of a pool's nodes, in nanoseconds.
-    const IDENTITY_TTL: i64 = 24 * 3_600 * 1_000_000_000;
-    let api = pool.to_api();
-    api_types::NodePool {
-        hash: (!is_built_in_pool(&pool.name)).then(|| hash(pool)),
-        node_identity_ttl: api.node_identity_ttl.filter(|nanos| *nanos != 0).or(Some(IDENTITY_TTL)),
-        ..api
-    }
-}
-
-/// A namespace.
-pub(crate) fn namespace(namespace: &model::cluster::Namespace) -> api_types::Namespace {
-    api_types::Namespace { hash: Some(hash(namespace)), ..namespace.to_api() }
-}
-
-/// A hash that changes whenever the object does. Clients expect nothing else of it (http-api A.12).
-fn hash(object: &impl Serialize) -> api_types::Base64 {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-    let mut hasher = DefaultHasher::new();
-    serde_json::to_vec(object).expect("plain data always serializes to JSON").hash(&mut hasher);
-    api_types::Base64(hasher.finish().to_be_bytes().to_vec())
 }

@@ -7,7 +7,7 @@ use actix_web::rt;
 use bus::Bus;
 use clap::Parser as _;
 use model::change::Change;
-use model::{Epoch, EvalId, HistoryId, Index, ProcessId, Timestamp};
+use model::{Epoch, EvalId, Index, ProcessId, Timestamp};
 use private_servers::Nats;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -180,7 +180,7 @@ impl FakeApplier {
     fn head(&self) -> Head {
         let state = self.replica.snapshot();
         Head {
-            history: HistoryId::from_bytes([3; 16]),
+            history: state.history(),
             index: self.head.lock().unwrap().unwrap_or(state.index()),
             at: Timestamp::from_secs(1_767_225_600),
             epoch: Epoch(1),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::change::Change;
+use model::cluster::NodePool;
 use model::job::{Job, JobSpec, JobType};
 use model::{Index, JobKey};
 
@@ -138,6 +139,27 @@ async fn ids_that_are_none_are_a_failure() {
     }
     assert_eq!(harness.get("/v1/node/abc/allocations").await.text, "[]");
     assert_eq!(harness.get(&format!("/v1/evaluation/{uuid}/allocations")).await.text, "[]");
+}
+
+#[actix_web::test]
+async fn small_objects_are_listed_by_name() {
+    let pool = |name: &str| Change::NodePool(Box::new(NodePool { name: name.into(), ..NodePool::default() }));
+    let harness = Harness::with(["a", "b", "bc"].map(pool).into()).await;
+    for (query, names, next) in [
+        ("", "a b bc default", ""),
+        ("?prefix=b", "b bc", ""),
+        ("?per_page=2", "a b", "bc"),
+        ("?per_page=2&next_token=bc", "bc default", ""),
+        ("?per_page=3&reverse=true", "default bc b", "a"),
+        ("?reverse=true&next_token=b", "b a", ""),
+        ("?filter=Name+contains+%22c%22", "bc", ""),
+    ] {
+        let got = harness.get(&format!("/v1/node/pools{query}")).await;
+        let list = got.json();
+        let found: Vec<&str> =
+            list.as_array().unwrap().iter().map(|one| one["Name"].as_str().unwrap()).collect();
+        assert_eq!((&*found.join(" "), got.header("x-nomad-nexttoken")), (names, next), "{query}");
+    }
 }
 
 #[actix_web::test]

@@ -4,13 +4,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agent::Presence;
-use bus::{Bus, Contact};
+use bus::{Bus, Contact, LeaseStatus, LeaseStatuses};
 use model::{HistoryId, Index, ProcessId};
-use state::{Replica, State};
+use state::Replica;
 use telemetry::clock;
+use telemetry::metrics::catalogue::APPLIER;
 use tokio_util::sync::CancellationToken;
 
-use super::facts::{Announced, Facts, Nats, Parts, ProbeResult};
+use super::facts::{
+    Announced, DatabaseMatch, Facts, Holder, Lease, LogFailure, LostLease, Nats, Parts, ProbeResult,
+};
 use super::report::Report;
 use super::verdict;
 
@@ -49,6 +52,7 @@ struct Servers {
     process: ProcessId,
     replica: Arc<Replica>,
     contact: Contact,
+    leases: LeaseStatuses,
 }
 
 /// The last result of a probe, and its time.
@@ -100,8 +104,8 @@ impl Board {
     /// Records that the process with this id follows the feed with this replica.
     pub(crate) fn set_servers(&self, process: ProcessId, bus: &Bus, replica: &Arc<Replica>) {
         self.set_bus(bus.clone());
-        let servers = Servers { process, replica: Arc::clone(replica), contact: bus.contact() };
-        self.sources().servers = Some(servers);
+        let (replica, leases) = (Arc::clone(replica), bus.leases().clone());
+        self.sources().servers = Some(Servers { process, replica, contact: bus.contact(), leases });
     }
 
     /// Records that the process runs an agent, which keeps its registration in `presence`.
@@ -193,22 +197,49 @@ impl Board {
             replica: None,
             behind_for: Duration::ZERO,
             head: None,
-            is_applier: false,
+            applier_lease: Lease::UNKNOWN,
             leases: Vec::new(),
             database: probed(&sources.database),
+            database_match: DatabaseMatch::Unknown,
+            log_failure: None,
             api: probed(&sources.api),
             registration: sources.presence.as_ref().and_then(Presence::registration),
         };
-        let Some(Servers { process, replica, contact }) = sources.servers.clone() else { return facts };
+        let Some(Servers { process, replica, contact, leases }) = sources.servers.clone() else {
+            return facts;
+        };
         facts.behind_for = since(sources.caught_up);
         drop(sources);
         let state = replica.snapshot();
         facts.replica = contact.is_loaded().then(|| state.index());
         let head = contact.head();
-        facts.is_applier = parts.applier && head.is_some_and(|head| head.applier == process);
         let ago = contact.heard_ago().unwrap_or_default();
         facts.head = head.map(|head| Announced { index: head.index, ago });
-        facts.leases = leases(*parts, &state, process);
+        facts.database_match = match contact.database() {
+            bus::DatabaseMatch::Unknown => DatabaseMatch::Unknown,
+            bus::DatabaseMatch::Same => DatabaseMatch::Same,
+            bus::DatabaseMatch::Other(other) => DatabaseMatch::Other(other.to_string()),
+        };
+        let failure = contact.log_failure();
+        facts.log_failure =
+            failure.map(|failure| LogFailure { since: since(failure.since), error: failure.error });
+
+        let lease = |service: &str, holder: Option<Holder>| match leases.get(service, now) {
+            Some(LeaseStatus::Held { epoch, .. }) => Lease::Held { epoch },
+            status @ (Some(LeaseStatus::Lost { .. }) | None) => {
+                let lost = status.and_then(|status| lost(status, now));
+                // A lease that this process has lost stays its own in the state until another process takes it.
+                Lease::NotHeld { lost, holder: holder.filter(|holder| holder.process != process) }
+            }
+        };
+        let applier = head.map(|head| Holder { process: head.applier, epoch: head.epoch });
+        facts.applier_lease = lease(APPLIER, applier);
+        let singletons = parts.singletons.iter().map(|singleton| {
+            let holder = state.lease(*singleton);
+            let holder = holder.map(|lease| Holder { process: lease.holder, epoch: lease.epoch });
+            (*singleton, lease(singleton.as_str(), holder))
+        });
+        facts.leases = singletons.collect();
         facts
     }
 
@@ -217,10 +248,14 @@ impl Board {
     }
 }
 
-/// The leases that a process holds, according to its replica.
-fn leases(parts: Parts, state: &State, process: ProcessId) -> Vec<(model::cluster::Singleton, model::Epoch)> {
-    let held = parts.singletons.iter().filter_map(|singleton| state.lease(*singleton));
-    held.filter(|lease| lease.holder == process).map(|lease| (lease.service, lease.epoch)).collect()
+/// A lost lease at the time `now`.
+fn lost(status: LeaseStatus, now: Instant) -> Option<LostLease> {
+    match status {
+        LeaseStatus::Lost { epoch, at, reason } => {
+            Some(LostLease { epoch, ago: now.saturating_duration_since(at), reason })
+        }
+        LeaseStatus::Held { .. } => None,
+    }
 }
 
 #[cfg(test)]

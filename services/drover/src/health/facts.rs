@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent::Registration;
 use model::cluster::Singleton;
-use model::{Epoch, Index};
+use model::{Epoch, Index, ProcessId};
 
 /// The services that a process runs. Its readiness depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,12 +67,16 @@ pub(crate) struct Facts {
     pub(crate) behind_for: Duration,
     /// The last announcement of the plan applier.
     pub(crate) head: Option<Announced>,
-    /// Whether this process is the active plan applier.
-    pub(crate) is_applier: bool,
-    /// The leases that this process holds.
-    pub(crate) leases: Vec<(Singleton, Epoch)>,
-    /// Whether the database answers.
+    /// The plan applier's lease.
+    pub(crate) applier_lease: Lease,
+    /// The leases of the other services that run as one active instance; those that are missing are not held.
+    pub(crate) leases: Vec<(Singleton, Lease)>,
+    /// Whether the database answers. Only the plan applier probes it.
     pub(crate) database: ProbeResult,
+    /// Whether the database is the one that the plan applier writes.
+    pub(crate) database_match: DatabaseMatch,
+    /// Why the log in the database cannot be read, and since when.
+    pub(crate) log_failure: Option<LogFailure>,
     /// Whether its own API answers.
     pub(crate) api: ProbeResult,
     /// The registration of the node with the servers.
@@ -89,6 +93,58 @@ pub(crate) enum Nats {
     /// It is connected, but NATS refuses what the work of the process depends on; a description.
     Refuses(String),
     Connected,
+}
+
+/// A lease, as a process knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lease {
+    /// This process holds it.
+    Held { epoch: Epoch },
+    /// This process stands by.
+    NotHeld {
+        /// The last lease of this process, if it had one.
+        lost: Option<LostLease>,
+        /// The process that holds the lease, if this process knows of one.
+        holder: Option<Holder>,
+    },
+}
+
+impl Lease {
+    /// A lease of which the process knows nothing.
+    pub(crate) const UNKNOWN: Self = Self::NotHeld { lost: None, holder: None };
+}
+
+/// A lease that a process has lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LostLease {
+    pub(crate) epoch: Epoch,
+    /// The time since the loss.
+    pub(crate) ago: Duration,
+    pub(crate) reason: String,
+}
+
+/// Another process that holds a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) process: ProcessId,
+    pub(crate) epoch: Epoch,
+}
+
+/// The database of a process, compared with the one that the plan applier writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DatabaseMatch {
+    /// They have not been compared yet.
+    Unknown,
+    Same,
+    /// They are not the same. The text names both.
+    Other(String),
+}
+
+/// Why the log cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogFailure {
+    pub(crate) since: Duration,
+    pub(crate) error: String,
 }
 
 /// The head of the log that the plan applier announced.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::node::NodeStatus;
 
-use super::facts::{Announced, Facts, Nats, ProbeResult};
+use super::facts::{Announced, DatabaseMatch, Facts, Lease, LogFailure, Nats, ProbeResult};
 use super::report::{Check, Report};
 
 /// A process whose event loop has not run for this long is not live. Loading the state of a large cluster may hold up the
@@ -32,10 +32,8 @@ pub(crate) fn ready(facts: &Facts) -> Report {
         checks.push(bad("shutdown", "the process is ending"));
     }
     checks.push(nats(facts));
-    if parts.applier {
-        checks.push(probed("database", &facts.database, facts.up));
-    }
     if parts.replica {
+        checks.push(database(facts));
         checks.push(replica(facts));
         checks.push(plan_applier(facts));
     }
@@ -63,7 +61,7 @@ fn report(facts: &Facts, [good, bad]: [&str; 2], checks: Vec<Check>) -> Report {
 fn role(facts: &Facts) -> &'static str {
     if !facts.parts.applier && facts.parts.singletons.is_empty() {
         ""
-    } else if facts.is_applier || !facts.leases.is_empty() {
+    } else if is_held(&facts.applier_lease) || facts.leases.iter().any(|(_, lease)| is_held(lease)) {
         "active"
     } else {
         "standby"
@@ -86,6 +84,34 @@ fn nats(facts: &Facts) -> Check {
         Nats::Lost(since) => bad("nats", format!("the connection was lost {} ago", Span(*since))),
         Nats::NotYet => {
             bad("nats", format!("not connected since the process started {} ago", Span(facts.up)))
+        }
+    }
+}
+
+/// Only the plan applier depends on a database that answers. For the others it is enough that the database is the one
+/// that the plan applier writes: without it they still answer from memory.
+fn database(facts: &Facts) -> Check {
+    if let DatabaseMatch::Other(both) = &facts.database_match {
+        return bad("database", both.as_str());
+    }
+    if facts.parts.applier {
+        let probed = probed("database", &facts.database, facts.up);
+        if !probed.ok {
+            return probed;
+        }
+    }
+    let failure = facts.log_failure.as_ref();
+    let failure =
+        failure.map(|LogFailure { since, error }| format!("not read for {}: {error}", Span(*since)));
+    let is_same = facts.database_match == DatabaseMatch::Same;
+    match (is_same, failure) {
+        (true, None) => good("database", "the one that the plan applier writes"),
+        (true, Some(failure)) => good("database", format!("the one that the plan applier writes, {failure}")),
+        (false, Some(failure)) => bad("database", failure),
+        (false, None) => {
+            let up = Span(facts.up);
+            let message = format!("not compared with the plan applier's since the process started {up} ago");
+            bad("database", message)
         }
     }
 }
@@ -121,16 +147,31 @@ fn plan_applier(facts: &Facts) -> Check {
 
 /// A process is ready whether it holds the lease or stands by.
 fn leases(facts: &Facts) -> impl Iterator<Item = Check> {
-    let applier = facts.parts.applier.then(|| {
-        let message = if facts.is_applier { "active" } else { "standing by" };
-        good("plan-applier-lease", message)
-    });
+    let applier = facts.parts.applier.then(|| good("plan-applier-lease", lease(&facts.applier_lease)));
     let others = facts.parts.singletons.iter().map(|singleton| {
-        let held = facts.leases.iter().find(|(held, _)| held == singleton);
-        let message = held.map_or("standing by".to_owned(), |(_, epoch)| format!("active, epoch {epoch}"));
-        good(&format!("{singleton}-lease"), message)
+        let known = facts.leases.iter().find(|(known, _)| known == singleton);
+        good(&format!("{singleton}-lease"), lease(known.map_or(&Lease::UNKNOWN, |(_, lease)| lease)))
     });
     applier.into_iter().chain(others)
+}
+
+fn is_held(lease: &Lease) -> bool {
+    matches!(lease, Lease::Held { .. })
+}
+
+/// Whether this process holds a lease; if not, since when, why, and who does.
+fn lease(lease: &Lease) -> String {
+    let (lost, holder) = match lease {
+        Lease::Held { epoch } => return format!("active, epoch {epoch}"),
+        Lease::NotHeld { lost, holder } => (lost, holder),
+    };
+    let lost = lost.as_ref().map_or(String::new(), |lost| {
+        format!(", lost epoch {} {} ago ({})", lost.epoch, Span(lost.ago), lost.reason)
+    });
+    let holder = holder.map_or("no other process is known to be active".to_owned(), |holder| {
+        format!("process {} is active, epoch {}", holder.process, holder.epoch)
+    });
+    format!("standing by{lost}; {holder}")
 }
 
 fn probed(name: &str, probed: &ProbeResult, up: Duration) -> Check {
@@ -189,9 +230,9 @@ impl fmt::Display for Span {
 mod tests {
     use agent::Registration;
     use model::cluster::Singleton;
-    use model::{Epoch, Index};
+    use model::{Epoch, Index, ProcessId};
 
-    use super::super::facts::Parts;
+    use super::super::facts::{Holder, LostLease, Parts};
     use super::*;
 
     fn secs(secs: u64) -> Duration {
@@ -210,9 +251,11 @@ mod tests {
             replica: Some(Index(40)),
             behind_for: Duration::ZERO,
             head: Some(Announced { index: Index(42), ago: Duration::from_millis(400) }),
-            is_applier: false,
+            applier_lease: Lease::UNKNOWN,
             leases: Vec::new(),
             database: ProbeResult::Succeeded { ago: secs(1) },
+            database_match: DatabaseMatch::Same,
+            log_failure: None,
             api: ProbeResult::Succeeded { ago: secs(1) },
             registration: Some(Registration {
                 status: NodeStatus::Ready,
@@ -239,19 +282,19 @@ mod tests {
     #[test]
     fn a_healthy_cluster_in_one_process_says_how_each_part_stands() {
         let parts = Parts { agent: true, ..Parts::SERVERS };
-        let leases = vec![(Singleton::EvalBroker, Epoch(3))];
-        let facts = Facts { is_applier: true, leases, ..healthy(parts) };
+        let leases = vec![(Singleton::EvalBroker, Lease::Held { epoch: Epoch(3) })];
+        let facts = Facts { applier_lease: Lease::Held { epoch: Epoch(2) }, leases, ..healthy(parts) };
         insta::assert_snapshot!(shown(&ready(&facts)), @r#"
         it ready "active"
         event-loop true ran 0.3 s ago
         nats true connected
-        database true answered 1.0 s ago
+        database true the one that the plan applier writes
         replica true loaded, at index 40, 2 behind the plan applier
         plan-applier true announced index 42 0.4 s ago
-        plan-applier-lease true active
+        plan-applier-lease true active, epoch 2
         eval-broker-lease true active, epoch 3
-        node-tracker-lease true standing by
-        deployment-watcher-lease true standing by
+        node-tracker-lease true standing by; no other process is known to be active
+        deployment-watcher-lease true standing by; no other process is known to be active
         api true answered 1.0 s ago
         node true ready, as the servers said 6.0 s ago
         "#);
@@ -268,6 +311,8 @@ mod tests {
             replica: None,
             head: None,
             database: ProbeResult::Failed { since: secs(700), error: "connection refused".to_owned() },
+            database_match: DatabaseMatch::Unknown,
+            log_failure: Some(LogFailure { since: secs(59), error: "connection refused".to_owned() }),
             api: ProbeResult::Pending,
             registration: None,
             ..healthy(parts)
@@ -276,6 +321,7 @@ mod tests {
         it not ready ""
         event-loop true ran 0.3 s ago
         nats false the connection was lost 4.0 s ago
+        database false not read for 59 s: connection refused
         replica false not loaded from the database since the process started 60 s ago
         plan-applier false not heard of since the process started 60 s ago
         api false not reached since the process started 60 s ago
@@ -287,15 +333,16 @@ mod tests {
         database false has not answered for 11 min: connection refused
         replica false not loaded from the database since the process started 60 s ago
         plan-applier false not heard of since the process started 60 s ago
-        plan-applier-lease true standing by
+        plan-applier-lease true standing by; no other process is known to be active
         "#);
         insta::assert_snapshot!(shown(&ready(&broken(Parts::EVAL_BROKER))), @r#"
         it not ready "standby"
         event-loop true ran 0.3 s ago
         nats false the connection was lost 4.0 s ago
+        database false not read for 59 s: connection refused
         replica false not loaded from the database since the process started 60 s ago
         plan-applier false not heard of since the process started 60 s ago
-        eval-broker-lease true standing by
+        eval-broker-lease true standing by; no other process is known to be active
         "#);
         insta::assert_snapshot!(shown(&ready(&broken(Parts::AGENT))), @r#"
         it not ready ""
@@ -310,10 +357,11 @@ mod tests {
         let standby = healthy(Parts::NODE_TRACKER);
         let report = ready(&standby);
         assert_eq!((report.status.as_str(), report.role.as_str()), ("ready", "standby"));
-        let active = Facts { leases: vec![(Singleton::NodeTracker, Epoch(7))], ..standby };
+        let held = || Lease::Held { epoch: Epoch(7) };
+        let active = Facts { leases: vec![(Singleton::NodeTracker, held())], ..standby };
         assert_eq!(ready(&active).role, "active");
         assert_eq!(ready(&healthy(Parts::PLAN_APPLIER)).role, "standby");
-        assert_eq!(ready(&Facts { is_applier: true, ..healthy(Parts::PLAN_APPLIER) }).role, "active");
+        assert_eq!(ready(&Facts { applier_lease: held(), ..healthy(Parts::PLAN_APPLIER) }).role, "active");
         assert_eq!(ready(&healthy(Parts::SCHEDULER)).role, "");
     }
 
@@ -323,6 +371,51 @@ mod tests {
         let facts = Facts { nats, ..healthy(Parts::API) };
         assert_eq!(why_not(&facts), ["nats: NATS does not permit to publish on applier.head"]);
         assert_eq!(live(&facts).status, "live");
+    }
+
+    #[test]
+    fn a_lost_lease_says_since_when_and_who_has_it() {
+        let message = |lost, holder| {
+            let leases = vec![(Singleton::EvalBroker, Lease::NotHeld { lost, holder })];
+            let report = ready(&Facts { leases, ..healthy(Parts::EVAL_BROKER) });
+            assert_eq!((report.status.as_str(), report.role.as_str()), ("ready", "standby"));
+            report
+                .checks
+                .into_iter()
+                .find(|check| check.name == "eval-broker-lease")
+                .map(|check| check.message)
+        };
+        let reason = "not renewed in time".to_owned();
+        let lost = Some(LostLease { epoch: Epoch(3), ago: secs(34), reason });
+        let holder = Some(Holder { process: ProcessId::from_bytes([7; 16]), epoch: Epoch(4) });
+        let texts = [message(lost.clone(), None), message(lost, holder), message(None, holder)];
+        let text = texts.map(Option::unwrap_or_default).join("\n").replace("; ", ";\n  ");
+        insta::assert_snapshot!(text, @r"
+        standing by, lost epoch 3 34 s ago (not renewed in time);
+          no other process is known to be active
+        standing by, lost epoch 3 34 s ago (not renewed in time);
+          process 07070707-0707-0707-0707-070707070707 is active, epoch 4
+        standing by;
+          process 07070707-0707-0707-0707-070707070707 is active, epoch 4
+        ");
+    }
+
+    #[test]
+    fn a_process_on_another_database_than_the_applier_is_not_ready() {
+        let both = "this process uses the database a, but the plan applier writes b";
+        let other = |parts| Facts { database_match: DatabaseMatch::Other(both.to_owned()), ..healthy(parts) };
+        for parts in [Parts::API, Parts::PLAN_APPLIER, Parts::NODE_TRACKER] {
+            assert_eq!(why_not(&other(parts)), [format!("database: {both}")]);
+        }
+        let facts = Facts { database_match: DatabaseMatch::Unknown, ..healthy(Parts::API) };
+        assert_eq!(
+            why_not(&facts),
+            ["database: not compared with the plan applier's since the process started 60 s ago"]
+        );
+        // The other services answer from memory while the database does not answer.
+        let failure = LogFailure { since: secs(30), error: "connection refused".to_owned() };
+        let facts = Facts { log_failure: Some(failure), ..healthy(Parts::API) };
+        assert_eq!(why_not(&facts), [""; 0]);
     }
 
     #[test]

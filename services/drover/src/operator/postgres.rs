@@ -49,6 +49,12 @@ pub(crate) struct Grants {
 /// Any role may check them. Exits with 0 if the roles and rights are as they should be, with 1 if they are not, and with 2 if
 /// they cannot be checked.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("database_wait_secs", |arg| arg.default_value("5")),
+    mut_arg("applier_lease_ms", |arg| arg.hide(true)),
+    mut_arg("log_keep_secs", |arg| arg.hide(true)),
+    mut_arg("log_max_mb", |arg| arg.hide(true))
+)]
 pub(crate) struct Check {
     /// Print the differences as JSON.
     #[arg(long)]

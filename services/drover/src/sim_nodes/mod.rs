@@ -91,8 +91,9 @@ impl Args {
 }
 
 /// Simulates nodes until the process is stopped.
-pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
-    let bus = Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS")?;
+pub(crate) async fn run(mut process: Process, args: Args) -> anyhow::Result<()> {
+    let connecting = async { Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS") };
+    let bus = process.unless_stopped(connecting).await?;
     let heartbeat_thread = HeartbeatThread::start(&args.bus).await?;
     let mut nodes = JoinSet::new();
     let mut wakes = HashMap::new();

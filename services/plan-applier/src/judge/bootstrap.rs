@@ -4,26 +4,24 @@ use model::change::Change;
 use model::cluster::{Namespace, NodePool, Preemption, SchedulerAlgorithm, SchedulerConfig};
 use state::State;
 
-/// The namespace of jobs that name none, and the node pool of nodes that name none.
-pub(super) const DEFAULT: &str = "default";
-/// The node pool that contains every node (N-28.4).
-pub(super) const ALL_NODES: &str = "all";
-
 /// The changes that create the missing ones of these objects; `None` if none is missing. The applier commits them before
 /// the first command.
 pub fn bootstrap(state: &State) -> Option<Vec<Change>> {
     let index = state.index().next();
     let mut changes = Vec::new();
-    if state.namespace(DEFAULT).is_none() {
+    if state.namespace(Namespace::DEFAULT).is_none() {
         changes.push(Change::Namespace(Box::new(Namespace {
-            name: DEFAULT.into(),
+            name: Namespace::DEFAULT.into(),
             description: "Default shared namespace".into(),
             create_index: index,
             modify_index: index,
             ..Namespace::default()
         })));
     }
-    let pools = [(ALL_NODES, "Node pool with all nodes in the cluster."), (DEFAULT, "Default node pool.")];
+    let pools = [
+        (NodePool::ALL, "Node pool with all nodes in the cluster."),
+        (NodePool::DEFAULT, "Default node pool."),
+    ];
     for (name, description) in pools {
         if state.node_pool(name).is_none() {
             changes.push(Change::NodePool(Box::new(NodePool {

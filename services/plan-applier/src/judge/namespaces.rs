@@ -6,7 +6,6 @@ use model::job::JobStatus;
 use wire::command::{DeleteNamespace, Done, Handler, SetNamespace};
 use wire::{Refusal, RefusalKind};
 
-use super::bootstrap::DEFAULT;
 use super::work::{Work, refusal};
 
 /// Maximum number of ids that a refusal lists.
@@ -27,7 +26,7 @@ impl Handler<SetNamespace> for Work<'_> {
 impl Handler<DeleteNamespace> for Work<'_> {
     fn handle(&mut self, command: DeleteNamespace) -> Result<Done, Refusal> {
         let (state, name) = (self.state(), &command.name);
-        if **name == *DEFAULT {
+        if **name == *Namespace::DEFAULT {
             return Err(refusal(RefusalKind::Invalid, "can not delete default namespace"));
         }
         if state.namespace(name).is_none() {

@@ -6,17 +6,12 @@ use model::job::JobStatus;
 use wire::command::{DeleteNodePool, Done, Handler, SetNodePool};
 use wire::{Refusal, RefusalKind};
 
-use super::bootstrap::{ALL_NODES, DEFAULT};
 use super::work::{Work, refusal};
-
-fn is_built_in(name: &str) -> bool {
-    matches!(name, DEFAULT | ALL_NODES)
-}
 
 impl Handler<SetNodePool> for Work<'_> {
     fn handle(&mut self, command: SetNodePool) -> Result<Done, Refusal> {
         let (index, name) = (self.index(), &command.pool.name);
-        if is_built_in(name) {
+        if NodePool::is_built_in(name) {
             let message = format!("modifying node pool {name:?} is not allowed");
             return Err(refusal(RefusalKind::Invalid, message));
         }
@@ -39,13 +34,13 @@ impl Handler<DeleteNodePool> for Work<'_> {
                 format!("1 error occurred:\n\t* node pool {name:?} has {what} in regions: [global]\n\n");
             Err(refusal(RefusalKind::Conflict, message))
         };
-        if **name == *ALL_NODES || state.nodes().any(|node| node.spec().node_pool == *name) {
+        if **name == *NodePool::ALL || state.nodes().any(|node| node.spec().node_pool == *name) {
             return has("nodes");
         }
         if state.jobs().any(|job| job.spec.node_pool == *name && job.status != JobStatus::Dead) {
             return has("non-terminal jobs");
         }
-        if is_built_in(name) {
+        if NodePool::is_built_in(name) {
             return Err(refusal(RefusalKind::Invalid, format!("deleting node pool {name:?} is not allowed")));
         }
         self.apply(Change::NodePoolDeleted(name.clone()))?;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bus::feed::{self, Log, LogError, LogPage};
-use bus::{Bus, Contact, Publisher};
+use bus::{Bus, Contact, DatabaseMatch, Publisher};
 use bytes::Bytes;
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
@@ -35,6 +35,7 @@ struct MemoryLog {
 #[derive(Debug)]
 struct LogData {
     history: HistoryId,
+    epoch: Epoch,
     sets: Vec<Bytes>,
     /// Index up to which change sets are not in the log any more, only in the tables.
     trimmed: u64,
@@ -49,6 +50,7 @@ impl MemoryLog {
     fn new() -> Self {
         let data = LogData {
             history: HISTORY,
+            epoch: Epoch(1),
             sets: Vec::new(),
             trimmed: 0,
             fails: false,
@@ -104,9 +106,28 @@ impl Log for MemoryLog {
         }
         Ok(LogPage::Sets { history: data.history, head, sets })
     }
+
+    async fn head(&self) -> Result<Head, LogError> {
+        let data = self.data();
+        if data.fails { Err("the database is unavailable".into()) } else { Ok(data.newest()) }
+    }
+
+    fn address(&self) -> String {
+        "own:5432/drover".to_owned()
+    }
 }
 
 impl LogData {
+    fn newest(&self) -> Head {
+        Head {
+            history: self.history,
+            index: self.head(),
+            at: Timestamp::from_secs(1_767_225_600),
+            epoch: self.epoch,
+            applier: ProcessId::from_bytes([3; 16]),
+        }
+    }
+
     fn head(&self) -> Index {
         Index(self.sets.len() as u64)
     }
@@ -143,7 +164,6 @@ struct Feed {
     replica: Arc<Replica>,
     contact: Contact,
     publisher: Publisher,
-    epoch: Epoch,
     stop: CancellationToken,
     following: tokio::task::JoinHandle<()>,
 }
@@ -169,8 +189,8 @@ impl Feed {
         if !log.data().fails {
             soon(contact.loaded()).await;
         }
-        let publisher = Publisher::new(bus.clone());
-        Self { scene, bus, log, replica, contact, publisher, epoch: Epoch(1), stop, following }
+        let publisher = Publisher::new(bus.clone(), "applier:5432/drover".to_owned());
+        Self { scene, bus, log, replica, contact, publisher, stop, following }
     }
 
     /// Commits a change set of this size that creates a namespace.
@@ -183,14 +203,7 @@ impl Feed {
     }
 
     fn head(&self) -> Head {
-        let data = self.log.data();
-        Head {
-            history: data.history,
-            index: data.head(),
-            at: Timestamp::from_secs(1_767_225_600),
-            epoch: self.epoch,
-            applier: ProcessId::from_bytes([3; 16]),
-        }
+        self.log.data().newest()
     }
 
     /// Publishes the committed change sets from an index on.
@@ -316,16 +329,15 @@ async fn what_the_log_has_no_more_is_loaded() {
 
 #[tokio::test]
 async fn another_history_is_loaded() {
-    let mut feed = Feed::new().await;
+    let feed = Feed::new().await;
     feed.commit_many(5);
     feed.publish_from(1).await;
     feed.is_followed().await;
     {
         let mut data = feed.log.data();
-        data.history = OTHER;
+        (data.history, data.epoch) = (OTHER, Epoch(2));
         data.sets.truncate(2);
     }
-    feed.epoch = Epoch(2);
     feed.commit("restored", 0);
     feed.publish_from(3).await;
     let is_restored = || feed.replica.snapshot().namespace("restored").is_some();
@@ -348,17 +360,44 @@ async fn a_mistaken_applier_is_not_believed() {
         feed.publisher.publish(OTHER, Index(3), &[encode(3, 0, Vec::new())]).await.unwrap();
     }
     feed.settle().await;
-    assert_eq!(feed.log.loads(), 2, "the state was loaded once more");
+    assert_eq!(feed.log.loads(), 1, "the log refutes it");
+}
+
+#[tokio::test]
+async fn a_log_that_the_applier_does_not_write_is_found_until_it_does() {
+    let feed = Feed::new().await;
+    feed.commit_many(2);
+    feed.publish_from(1).await;
+    let announce_until = async |head: &dyn Fn() -> Head, is_found: &dyn Fn(&DatabaseMatch) -> bool| {
+        while !is_found(&feed.contact.database()) {
+            feed.publisher.announce(&head()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
+
+    // An applier goes on with a copy of the log.
+    let copy = || Head { epoch: Epoch(2), ..feed.head() };
+    soon(announce_until(&copy, &DatabaseMatch::is_other)).await;
+    let text = soon(feed.contact.database_differs()).await.to_string();
+    assert!(text.contains("own:5432/drover") && text.contains("applier:5432/drover"), "{text}");
+    let goes_on = tokio::time::timeout(Duration::ZERO, feed.contact.database_agrees()).await;
+    assert!(goes_on.is_err(), "this process waits");
+
+    feed.log.data().epoch = Epoch(3);
+    soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
+    soon(feed.contact.database_agrees()).await;
+    assert_eq!(feed.log.loads(), 1, "the state is not loaded for that");
 }
 
 #[tokio::test]
 async fn a_log_that_went_back_is_gone_back_to() {
-    let mut feed = Feed::new().await;
+    let feed = Feed::new().await;
     feed.commit_many(5);
     feed.publish_from(1).await;
     feed.is_followed().await;
     feed.log.data().sets.truncate(3);
-    feed.epoch = Epoch(2);
+    feed.log.data().epoch = Epoch(2);
     let mut follower = feed.replica.follow();
     let announcing = async {
         loop {
@@ -429,9 +468,12 @@ async fn a_log_that_cannot_be_read_is_tried_again() {
     while feed.log.loads() < 3 {
         soon(feed.log.load_called.notified()).await;
     }
+    let failure = feed.contact.log_failure().map(|failure| failure.error);
+    assert_eq!(failure.as_deref(), Some("the database is unavailable"));
     feed.log.data().fails = false;
     soon(feed.contact.loaded()).await;
     assert_eq!(feed.replica.snapshot().index(), Index(3));
+    assert_eq!(feed.contact.log_failure(), None);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The default values, with the rules that define them.
 
 use crate::Nanos;
+use crate::cluster::Namespace;
 use crate::job::{
     DelayFunction, EphemeralDisk, HealthCheck, JobType, LogConfig, MigrateStrategy, ReschedulePolicy,
     RestartMode, RestartPolicy, UpdateStrategy,
@@ -9,7 +10,7 @@ use crate::job::{
 /// A job's region (N-18.1).
 pub(super) const REGION: &str = "global";
 /// A job's namespace (N-18.1).
-pub(super) const NAMESPACE: &str = "default";
+pub(super) const NAMESPACE: &str = Namespace::DEFAULT;
 /// A job's priority, unless the server is configured otherwise (N-18.1).
 pub(super) const PRIORITY: i64 = 50;
 /// Any datacenter (N-18.1).

@@ -8,6 +8,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use super::TaskGroup;
 use crate::invalid::Invalid;
@@ -45,6 +46,21 @@ impl TaskGroups {
         }
         let groups = rmp_serde::from_slice(self.packed.as_deref().unwrap_or_default())?;
         Ok(self.unpacked.get_or_init(|| groups))
+    }
+
+    // The three conversions below have no type parameters, so they are compiled once, in this crate. In the generic
+    // functions that call them they would be compiled for every format, in each crate that encodes or decodes jobs.
+
+    fn pack(&self) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+        rmp_serde::to_vec_named(&**self)
+    }
+
+    fn to_json(&self) -> Result<Value, serde_json::Error> {
+        serde_json::to_value(self.check().map_err(serde_json::Error::custom)?)
+    }
+
+    fn from_list(list: Vec<Value>) -> Result<Self, serde_json::Error> {
+        Vec::<TaskGroup>::deserialize(Value::Array(list)).map(Self::from)
     }
 
     /// Whether the list is empty, without decoding it. An empty list is never stored encoded.
@@ -128,10 +144,10 @@ impl Serialize for TaskGroups {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.packed {
             _ if serializer.is_human_readable() => {
-                self.check().map_err(S::Error::custom)?.serialize(serializer)
+                self.to_json().map_err(S::Error::custom)?.serialize(serializer)
             }
             Some(packed) => serializer.serialize_bytes(packed),
-            None => serializer.serialize_bytes(&rmp_serde::to_vec_named(&**self).map_err(S::Error::custom)?),
+            None => serializer.serialize_bytes(&self.pack().map_err(S::Error::custom)?),
         }
     }
 }
@@ -153,7 +169,8 @@ impl<'de> Deserialize<'de> for TaskGroups {
 
             // The form in JSON, and in records of older versions.
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<TaskGroups, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(TaskGroups::from)
+                let list = Vec::deserialize(SeqAccessDeserializer::new(list))?;
+                TaskGroups::from_list(list).map_err(de::Error::custom)
             }
         }
 

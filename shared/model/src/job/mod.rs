@@ -39,6 +39,7 @@ pub use submission::{JobSource, JobSubmission};
 pub use task::{DispatchPayload, Lifecycle, LifecycleHook, LogConfig, Task};
 pub use volume::{AccessMode, AttachmentMode, PropagationMode, VolumeKind, VolumeMount, VolumeRequest};
 
+use crate::cluster::NodePool;
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror, passthrough, text_members};
 use crate::text::{matches_pattern, string_enum};
@@ -300,7 +301,7 @@ impl JobSpec {
 
     /// Whether the job may use nodes of this datacenter and node pool, regardless of their status.
     pub fn has_nodes_of(&self, datacenter: &str, node_pool: &str) -> bool {
-        let is_in_pool = matches!(&*self.node_pool, "" | "all") || *self.node_pool == *node_pool;
+        let is_in_pool = matches!(&*self.node_pool, "" | NodePool::ALL) || *self.node_pool == *node_pool;
         is_in_pool && self.datacenters.iter().any(|pattern| matches_pattern(pattern, datacenter))
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::Text;
+use model::cluster::NodePool;
 use model::job::JobSpec;
 use model::text::matches_pattern;
 use state::{NodePage, NodeRef, PAGE, State};
@@ -11,8 +12,6 @@ use crate::columns::{bits, equal_to};
 
 /// Number of datacenters of a page that are handled for all of its nodes at once.
 const DATACENTERS_AT_ONCE: usize = 2;
-/// The pool that contains all nodes.
-const ALL_POOLS: &str = "all";
 
 /// A job's base set, with its counts for metrics.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ enum Pool {
 impl BaseNodes {
     pub(crate) fn of(state: &State, pages: &[&NodePage], spec: &JobSpec) -> Self {
         let pool = match &*spec.node_pool {
-            "" | ALL_POOLS => Pool::All,
+            "" | NodePool::ALL => Pool::All,
             name => Pool::One(state.pools_in_use().number(name)),
         };
         let names =

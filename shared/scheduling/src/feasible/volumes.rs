@@ -88,7 +88,7 @@ impl<'a> Volumes<'a> {
         let own = self.state.volume_claims().filter(|claim| {
             claim.job == self.job
                 && claim.task_group == self.group.name
-                && self.state.host_volume(claim.volume_id).is_some()
+                && self.state.host_volume(&claim.volume_id).is_some()
         });
         let is_open = |claim: &&std::sync::Arc<model::volume::VolumeClaim>| {
             let Some(holder) = self.state.alloc(claim.alloc_id) else { return false };
@@ -150,8 +150,8 @@ impl PlacementVolumes<'_, '_> {
         room: &Room<'_>,
         node: NodeRef<'_>,
     ) -> bool {
-        let known = volume.id.parse().ok().and_then(|id| self.volumes.state.host_volume(id));
-        let Some(known) = known else { return false };
+        let Ok(id) = volume.id.parse::<HostVolumeId>() else { return false };
+        let Some(known) = self.volumes.state.host_volume(&id) else { return false };
         known.namespace == self.volumes.job.namespace
             && known.state == HostVolumeState::Ready
             && may_access(known, request)

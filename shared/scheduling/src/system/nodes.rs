@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::Text;
 use model::alloc::{ClientStatus, DesiredStatus};
+use model::cluster::NodePool;
 use state::{AllocRef, NodeRef, PAGE};
 
 use super::Target;
@@ -195,5 +196,5 @@ pub(super) fn in_base(target: Target<'_>, slot: u32) -> bool {
 /// Whether a node is in the job's pool, whatever its datacenter and status.
 fn in_pool(target: Target<'_>, node: Option<NodeRef<'_>>) -> bool {
     let pool = &*target.job.spec.node_pool;
-    matches!(pool, "" | "all") || node.is_some_and(|node| *node.spec().node_pool == *pool)
+    matches!(pool, "" | NodePool::ALL) || node.is_some_and(|node| *node.spec().node_pool == *pool)
 }

@@ -1,14 +1,14 @@
 //! Reads of allocations and nodes, which return views of them.
 
 mod refs;
+mod small;
 
 use std::ops::RangeBounds;
 
-use model::{AllocId, Index, JobKey, NodeId};
+use model::{AllocId, Index, JobKey, NodeId, Table};
 
 pub use refs::{AllocRef, NodeRef};
 
-use crate::scope::Table;
 use crate::tables::State;
 
 impl State {

@@ -48,8 +48,7 @@ async fn differences(connection: &mut PgConnection) -> Result<Vec<String>, Error
     }
     let is_missing = |name: &str| relations.iter().all(|found| found.name != name);
     all.extend(
-        rights::RELATIONS
-            .iter()
+        rights::relations()
             .filter(|relation| is_missing(relation.name))
             .map(|relation| format!("the table {} does not exist", relation.name)),
     );

@@ -1,8 +1,9 @@
 //! The table of rights: for every relation and function of the schema, which roles may do what with it.
 //!
 //! The owner, [`Role::PlanApplier`], has all rights on all of them. A migration that adds a relation or a column has to add
-//! it here; a test compares this table with a migrated database.
+//! it here, unless a kind of small object declares it; a test compares this table with a migrated database.
 
+use model::SmallObject;
 use state::Table;
 
 use super::Role;
@@ -80,7 +81,7 @@ impl Relation {
 /// The entry of a relation. Partitions of the log have none: roles with access to the log read them through the parent
 /// table.
 pub(super) fn relation(name: &str) -> Option<&'static Relation> {
-    RELATIONS.iter().find(|relation| relation.name == name)
+    relations().find(|relation| relation.name == name)
 }
 
 /// Whether a relation is a partition of the log.
@@ -127,8 +128,8 @@ pub(super) const SYSTEM_FUNCTIONS: &[Function] = &[Function {
 pub(super) const LARGE_OBJECT_FUNCTIONS: &[&str] =
     &["pg_catalog.lo_creat(integer)", "pg_catalog.lo_create(oid)", "pg_catalog.lo_from_bytea(oid, bytea)"];
 
-/// All relations of the schema except the partitions of the log.
-pub(super) const RELATIONS: &[Relation] = &[
+/// The relations of the schema, except the partitions of the log and the tables of small objects.
+const RELATIONS: &[Relation] = &[
     // The log contains everything that was ever registered, including secrets in the environment of tasks. Services read
     // it, because their replicas follow it. People may not.
     Relation { name: "changes", services: Services::All, people: People::Nothing },
@@ -138,14 +139,6 @@ pub(super) const RELATIONS: &[Relation] = &[
     Relation { name: "migration_lock", services: Services::Nobody, people: People::Nothing },
     // The private keys that the cluster signs with. Only the plan applier writes them, and no service reads them from here.
     Relation { name: "root_key_secrets", services: Services::Nobody, people: People::Nothing },
-    Relation {
-        name: "root_keys",
-        services: Services::Scope(Table::RootKeys),
-        people: People::Columns {
-            shown: &["id", "create_time", "create_index", "modify_index"],
-            hidden: &["body"],
-        },
-    },
     Relation {
         name: "jobs",
         services: Services::Scope(Table::Jobs),
@@ -316,22 +309,6 @@ pub(super) const RELATIONS: &[Relation] = &[
         },
     },
     Relation {
-        name: "node_pools",
-        services: Services::Scope(Table::NodePools),
-        people: People::Columns {
-            shown: &["name", "description", "create_index", "modify_index"],
-            hidden: &["body"],
-        },
-    },
-    Relation {
-        name: "namespaces",
-        services: Services::Scope(Table::Namespaces),
-        people: People::Columns {
-            shown: &["name", "description", "create_index", "modify_index"],
-            hidden: &["body"],
-        },
-    },
-    Relation {
         name: "scheduler_config",
         services: Services::Scope(Table::SchedulerConfig),
         people: People::Columns {
@@ -341,54 +318,59 @@ pub(super) const RELATIONS: &[Relation] = &[
     },
     Relation { name: "leases", services: Services::Scope(Table::Leases), people: People::All },
     Relation { name: "unblocked", services: Services::Scope(Table::Unblocked), people: People::All },
-    Relation {
-        name: "host_volumes",
-        services: Services::Scope(Table::HostVolumes),
-        people: People::Columns {
-            shown: &[
-                "id",
-                "namespace",
-                "name",
-                "plugin_id",
-                "node_id",
-                "node_pool",
-                "state",
-                "capacity_bytes",
-                "create_index",
-                "modify_index",
-                "create_time",
-                "modify_time",
-            ],
-            hidden: &["body"],
-        },
-    },
-    Relation {
-        name: "csi_volumes",
-        services: Services::Scope(Table::CsiVolumes),
-        people: People::Columns {
-            shown: &["namespace", "volume_id", "create_index", "modify_index"],
-            hidden: &["body"],
-        },
-    },
-    Relation {
-        name: "volume_claims",
-        services: Services::Scope(Table::VolumeClaims),
-        people: People::Columns {
-            shown: &[
-                "id",
-                "namespace",
-                "job_id",
-                "task_group",
-                "alloc_id",
-                "volume_id",
-                "volume_name",
-                "create_index",
-                "modify_index",
-            ],
-            hidden: &["body"],
-        },
-    },
 ];
+
+macro_rules! small_relations {
+    ($( $one:ident, $all:ident: $small:ident { $put:ident, $deleted:ident } of $object:ty; )+) => {
+        &[$(
+            Relation {
+                name: stringify!($all),
+                services: Services::Scope(Table::$small),
+                people: People::Columns {
+                    shown: {
+                        const COUNT: usize = shown_count::<$object>();
+                        const SHOWN: [&str; COUNT] = shown::<$object, COUNT>();
+                        &SHOWN
+                    },
+                    hidden: &["body"],
+                },
+            },
+        )+]
+    };
+}
+
+/// The tables of small objects. People may read what the kinds declare as columns.
+const SMALL: &[Relation] = model::for_each_small_object!(small_relations);
+
+/// Columns that all tables of small objects have, besides those that a kind declares and the hidden one.
+const COMMON: [&str; 2] = ["create_index", "modify_index"];
+
+const fn shown_count<T: SmallObject>() -> usize {
+    T::KEY_COLUMNS.len() + T::COLUMNS.len() + COMMON.len()
+}
+
+/// The names of the columns that people may read. `N` is [`shown_count`].
+const fn shown<T: SmallObject, const N: usize>() -> [&'static str; N] {
+    let mut names = [""; N];
+    let (key, own) = (T::KEY_COLUMNS, T::COLUMNS);
+    let mut at = 0;
+    while at < N {
+        names[at] = if at < key.len() {
+            key[at].name
+        } else if at < key.len() + own.len() {
+            own[at - key.len()].name
+        } else {
+            COMMON[at - key.len() - own.len()]
+        };
+        at += 1;
+    }
+    names
+}
+
+/// All relations of the schema except the partitions of the log.
+pub(super) fn relations() -> impl Iterator<Item = &'static Relation> {
+    RELATIONS.iter().chain(SMALL)
+}
 
 #[cfg(test)]
 mod tests {
@@ -396,7 +378,7 @@ mod tests {
 
     #[test]
     fn only_the_owner_has_more_than_reading() {
-        for relation in RELATIONS {
+        for relation in relations() {
             for role in Role::ALL {
                 assert_eq!(relation.access(role) == Access::Own, role == Role::PlanApplier);
             }

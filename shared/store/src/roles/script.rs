@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::passwords::random;
-use super::rights::{self, Access, FUNCTIONS, LARGE_OBJECT_FUNCTIONS, RELATIONS, SYSTEM_FUNCTIONS};
+use super::rights::{self, Access, FUNCTIONS, LARGE_OBJECT_FUNCTIONS, SYSTEM_FUNCTIONS};
 use super::{Passwords, Role, scram};
 
 /// Session settings of the role for people. They are defaults that a session may change: they guard against mistakes, not
@@ -163,7 +163,7 @@ alter default privileges for role {owner} revoke execute on functions from publi
 /// before.
 fn ownership() -> String {
     let owner = Role::PlanApplier.name();
-    let relations: Vec<String> = RELATIONS.iter().map(|relation| format!("'{}'", relation.name)).collect();
+    let relations: Vec<String> = rights::relations().map(|relation| format!("'{}'", relation.name)).collect();
     let relations = relations.join(", ");
     let mut text = format!(
         "
@@ -188,7 +188,7 @@ order by relispartition \\gexec
 fn relation_rights() -> String {
     let others = names(&Role::ALL[1..]);
     let mut text = "\n-- Rights on existing tables and functions.\n".to_owned();
-    for relation in RELATIONS {
+    for relation in rights::relations() {
         let name = relation.name;
         let exists = format!("where to_regclass('public.{name}') is not null \\gexec");
         let _ = writeln!(text, "select 'revoke all on public.{name} from public, {others}' {exists}");

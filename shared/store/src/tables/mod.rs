@@ -1,5 +1,5 @@
-//! The object tables, one file per table: writing the newest state of what change sets touched, and reading the tables
-//! back.
+//! The object tables, one file per table and one for all small objects: writing the newest state of what change sets
+//! touched, and reading the tables back.
 //!
 //! Rows are sent as one array per column, so that a statement takes thousands of them. Columns with times are rounded to
 //! the precision of the database; the bodies contain the exact times.
@@ -13,9 +13,9 @@ mod nodes;
 mod pacer;
 mod settings;
 mod shares;
+mod small;
 mod submissions;
 mod unblocked;
-mod volumes;
 
 use model::Index;
 use serde::Serialize;
@@ -43,13 +43,13 @@ pub(crate) async fn project(
     pacer: &mut Pacer,
 ) -> Result<(), Error> {
     settings::project(transaction, touched, after).await?;
+    small::project(transaction, touched, after).await?;
     jobs::project(transaction, touched, after, pacer).await?;
     submissions::project(transaction, touched, after).await?;
     nodes::project(transaction, touched, after).await?;
     evals::project(transaction, touched, after, pacer).await?;
     deployments::project(transaction, touched, after).await?;
     allocs::project(transaction, touched, before, after, pacer).await?;
-    volumes::project(transaction, touched, after).await?;
     unblocked::project(transaction, touched, after).await
 }
 
@@ -57,6 +57,7 @@ pub(crate) async fn project(
 /// object refers to one that is read later.
 pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     settings::load(transaction, into).await?;
+    small::load(transaction, into).await?;
     if into.wants(Table::Jobs) {
         jobs::load(transaction, into).await?;
     }
@@ -76,7 +77,6 @@ pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
         let shares = shares::load(transaction).await?;
         allocs::load(transaction, &shares, into).await?;
     }
-    volumes::load(transaction, into).await?;
     if into.wants(Table::Unblocked) {
         unblocked::load(transaction, into).await?;
     }

@@ -1,14 +1,12 @@
-//! The tables `scheduler_config`, `node_pools`, `namespaces`, `root_keys` and `leases`: few rows each.
+//! The tables `scheduler_config` and `leases`: few rows each.
 
-use futures::TryStreamExt;
 use model::change::Change;
-use model::cluster::{Lease, Namespace, NodePool};
-use model::keyring::RootKey;
+use model::cluster::Lease;
 use model::{Epoch, ProcessId};
 use sqlx::postgres::PgConnection;
 use state::{State, Table};
 
-use super::{column, decode, encode, int, split_present, text};
+use super::{column, decode, encode, int, split_present};
 use crate::error::{Error, database, unreadable};
 use crate::head;
 use crate::loading::Loading;
@@ -21,15 +19,6 @@ pub(super) async fn project(
 ) -> Result<(), Error> {
     if touched.scheduler_config {
         project_scheduler_config(transaction, after).await?;
-    }
-    if !touched.node_pools.is_empty() {
-        project_node_pools(transaction, touched, after).await?;
-    }
-    if !touched.namespaces.is_empty() {
-        project_namespaces(transaction, touched, after).await?;
-    }
-    if !touched.root_keys.is_empty() {
-        project_root_keys(transaction, touched, after).await?;
     }
     if !touched.leases.is_empty() {
         project_leases(transaction, touched, after).await?;
@@ -52,85 +41,6 @@ async fn project_scheduler_config(transaction: &mut PgConnection, after: &State)
     .await
     .map(drop)
     .map_err(database("write the scheduler configuration"))
-}
-
-async fn project_node_pools(
-    transaction: &mut PgConnection,
-    touched: &Touched,
-    after: &State,
-) -> Result<(), Error> {
-    let (present, gone) = split_present(&touched.node_pools, |name| after.node_pool(name));
-    let pools: Vec<&NodePool> = present.into_iter().map(AsRef::as_ref).collect();
-    sqlx::query!(
-        "insert into node_pools (name, description, create_index, modify_index, body)
-        select * from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])
-        on conflict (name) do update set (description, create_index, modify_index, body)
-            = (excluded.description, excluded.create_index, excluded.modify_index, excluded.body)",
-        &column(&pools, |pool| text(&pool.name)) as &[&str],
-        &column(&pools, |pool| text(&pool.description)) as &[&str],
-        &column(&pools, |pool| int(pool.create_index.0)),
-        &column(&pools, |pool| int(pool.modify_index.0)),
-        &column(&pools, |pool| encode(pool)),
-    )
-    .execute(&mut *transaction)
-    .await
-    .map_err(database("write node pools"))?;
-    let gone = column(&gone, |name| text(name));
-    let deleted = sqlx::query!("delete from node_pools where name = any($1)", &gone as &[&str]);
-    deleted.execute(transaction).await.map(drop).map_err(database("delete node pools"))
-}
-
-async fn project_namespaces(
-    transaction: &mut PgConnection,
-    touched: &Touched,
-    after: &State,
-) -> Result<(), Error> {
-    let (present, gone) = split_present(&touched.namespaces, |name| after.namespace(name));
-    let namespaces: Vec<&Namespace> = present.into_iter().map(AsRef::as_ref).collect();
-    sqlx::query!(
-        "insert into namespaces (name, description, create_index, modify_index, body)
-        select * from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])
-        on conflict (name) do update set (description, create_index, modify_index, body)
-            = (excluded.description, excluded.create_index, excluded.modify_index, excluded.body)",
-        &column(&namespaces, |namespace| text(&namespace.name)) as &[&str],
-        &column(&namespaces, |namespace| text(&namespace.description)) as &[&str],
-        &column(&namespaces, |namespace| int(namespace.create_index.0)),
-        &column(&namespaces, |namespace| int(namespace.modify_index.0)),
-        &column(&namespaces, |namespace| encode(namespace)),
-    )
-    .execute(&mut *transaction)
-    .await
-    .map_err(database("write namespaces"))?;
-    let gone = column(&gone, |name| text(name));
-    let deleted = sqlx::query!("delete from namespaces where name = any($1)", &gone as &[&str]);
-    deleted.execute(transaction).await.map(drop).map_err(database("delete namespaces"))
-}
-
-async fn project_root_keys(
-    transaction: &mut PgConnection,
-    touched: &Touched,
-    after: &State,
-) -> Result<(), Error> {
-    // Root keys are never deleted.
-    let (keys, _) = split_present(&touched.root_keys, |id| after.root_key(*id));
-    let keys: Vec<&RootKey> = keys.into_iter().map(AsRef::as_ref).collect();
-    sqlx::query!(
-        "insert into root_keys (id, create_time, create_index, modify_index, body)
-        select id, moment(create_time), create_index, modify_index, body
-        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[])
-            as rows (id, create_time, create_index, modify_index, body)
-        on conflict (id) do update set (create_time, create_index, modify_index, body)
-            = (excluded.create_time, excluded.create_index, excluded.modify_index, excluded.body)",
-        &column(&keys, |key| key.id.0),
-        &column(&keys, |key| key.create_time.0),
-        &column(&keys, |key| int(key.create_index.0)),
-        &column(&keys, |key| int(key.modify_index.0)),
-        &column(&keys, |key| encode(key)),
-    )
-    .execute(transaction)
-    .await
-    .map(drop)
-    .map_err(database("write root keys"))
 }
 
 async fn project_leases(
@@ -162,24 +72,6 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
         let config = config.fetch_optional(&mut *transaction).await;
         if let Some(body) = config.map_err(database("read the scheduler configuration"))? {
             into.push(Change::SchedulerConfig(decode("scheduler configuration", &body)?)).await?;
-        }
-    }
-    if into.wants(Table::NodePools) {
-        let mut bodies = sqlx::query_scalar!("select body from node_pools").fetch(&mut *transaction);
-        while let Some(body) = bodies.try_next().await.map_err(database("read node pools"))? {
-            into.push(Change::NodePool(decode("node pool", &body)?)).await?;
-        }
-    }
-    if into.wants(Table::Namespaces) {
-        let mut bodies = sqlx::query_scalar!("select body from namespaces").fetch(&mut *transaction);
-        while let Some(body) = bodies.try_next().await.map_err(database("read namespaces"))? {
-            into.push(Change::Namespace(decode("namespace", &body)?)).await?;
-        }
-    }
-    if into.wants(Table::RootKeys) {
-        let mut bodies = sqlx::query_scalar!("select body from root_keys").fetch(&mut *transaction);
-        while let Some(body) = bodies.try_next().await.map_err(database("read root keys"))? {
-            into.push(Change::RootKey(decode("root key", &body)?)).await?;
         }
     }
     if into.wants(Table::Leases) {

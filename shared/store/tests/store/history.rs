@@ -639,9 +639,11 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
             lease(Singleton::NodeTracker, 1, 25),
             root_key(1, "3q0", 25),
             root_key(2, "3q0", 25),
+            root_key(3, "3q0", 25),
         ],
         vec![
             root_key(1, "7q0", 26),
+            Change::RootKeyDeleted(RootKeyId::from_bytes(bytes(7, 3))),
             lease(Singleton::EvalBroker, 2, 26),
             room("v1:1", "large", "csi-volume:default:b"),
         ],

@@ -11,7 +11,6 @@ use model::node::{Driver, Node, NodeServerSide, NodeSpec, NodeStatus, Secret};
 use wire::command::{Done, Handler, RegisterNode};
 use wire::{Refusal, RefusalKind};
 
-use super::bootstrap::{ALL_NODES, DEFAULT};
 use super::nodes::{CLUSTER, affected_jobs};
 use super::work::{Work, refusal};
 
@@ -75,8 +74,8 @@ fn check(spec: &NodeSpec) -> Result<(), Refusal> {
         return Err(refusal(RefusalKind::Invalid, message));
     }
     let pool = &*spec.node_pool;
-    if pool == ALL_NODES {
-        let message = format!("node is not allowed to register in node pool \"{ALL_NODES}\"");
+    if pool == NodePool::ALL {
+        let message = format!("node is not allowed to register in node pool \"{pool}\"");
         return Err(refusal(RefusalKind::Invalid, message));
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -90,7 +89,7 @@ fn check(spec: &NodeSpec) -> Result<(), Refusal> {
 /// N-1.6).
 fn canonical(mut spec: Arc<NodeSpec>) -> Arc<NodeSpec> {
     if spec.node_pool.is_empty() {
-        Arc::make_mut(&mut spec).node_pool = DEFAULT.into();
+        Arc::make_mut(&mut spec).node_pool = NodePool::DEFAULT.into();
     }
     let class = class::computed(&spec);
     if *spec.computed_class != *class {

@@ -257,14 +257,15 @@ impl Active<'_> {
                 self.record_lease(begun);
                 if let Some(first) = rows.first().map(|row| row.index) {
                     self.projection.committed(&sets, &after);
+                    let encoded: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
+                    let bytes = encoded.iter().map(|set| set.len()).sum();
                     self.context
                         .replica
-                        .adopt(sets, after)
+                        .adopt(sets, after, bytes)
                         .expect("only the active applier appends to the log");
-                    let bytes: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
                     let history = self.applier.head(telemetry::clock::now()).history;
                     let publishing = telemetry::clock::monotonic();
-                    if let Err(error) = self.publisher.publish(history, first, &bytes).await {
+                    if let Err(error) = self.publisher.publish(history, first, &encoded).await {
                         tracing::debug!(
                             error = telemetry::chain(&error),
                             "cannot publish change sets: replicas read the log"

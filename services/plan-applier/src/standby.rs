@@ -162,9 +162,10 @@ async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
                 continue;
             }
         };
+        let bytes = page.iter().map(|row| row.bytes.len()).sum();
         let sets = page.iter().map(|row| row.change_set().map(Arc::new));
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
-        if context.replica.apply(sets).is_err() {
+        if context.replica.apply_sized(sets, bytes).is_err() {
             // The feed also updates the replica and was faster, or the change sets belong to another history.
             context.replica.reset(load().await?.state);
         }

@@ -451,9 +451,10 @@ impl<L: Log> Feed<L> {
 
 fn apply(replica: &Replica, sets: &[Bytes]) -> Result<(), ApplyError> {
     for sets in sets.chunks(STEP_SETS_MAX) {
+        let bytes = sets.iter().map(Bytes::len).sum();
         let decode = |bytes| wire::decode(ChangeSet::KIND, ChangeSet::VERSION, bytes).map(Arc::new);
         let sets = sets.iter().map(|bytes| decode(bytes)).collect::<Result<Vec<Arc<ChangeSet>>, _>>()?;
-        replica.apply(sets)?;
+        replica.apply_sized(sets, bytes)?;
     }
     Ok(())
 }

@@ -184,23 +184,25 @@ impl Active<'_> {
     async fn handle(&mut self, request: IntakeRequest) {
         match request {
             IntakeRequest::Command(request, command) => self.receive(request, command).await,
-            IntakeRequest::Head(request) => self.query(Query::Head, request),
-            IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request),
+            IntakeRequest::Head(request) => self.query(Query::Head, request).await,
+            IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request).await,
         }
     }
 
-    fn query(&mut self, query: Query, request: Request) {
+    async fn query(&mut self, query: Query, request: Request) {
         let since = telemetry::clock::monotonic();
         let until = since + request.remaining();
-        self.applier.ask(query, Requester { request, span: Span::none(), since }, until);
+        send_replies(self.applier.ask(query, Requester { request, span: Span::none(), since }, until)).await;
     }
 
-    async fn receive(&mut self, request: Request, command: Command) {
+    async fn receive(&mut self, mut request: Request, command: Command) {
         let id = request.id();
         let span = request.span();
         span.record(attribute::COMMAND, command.name());
         let trace = traces::trace_of(&span).or_else(|| request.trace());
         let bytes = request.payload().len();
+        // The queue of commands has its own limit.
+        request.discard_payload();
         let since = telemetry::clock::monotonic();
         let until = since + request.remaining();
         let requester = Requester { request, span, since };

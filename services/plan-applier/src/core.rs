@@ -33,6 +33,8 @@ const RETRY: Duration = Duration::from_millis(200);
 const FAST_BYTES_MAX: usize = 128 << 10;
 /// Maximum number of senders of one command that are answered. Others repeat it anyway.
 const WAITERS_MAX: usize = 16;
+/// Maximum number of queries that wait for the next write. Further ones are told to retry.
+const QUERIES_MAX: usize = 16_384;
 
 /// The state of the active applier. `A` is the address of a sender.
 #[derive(Debug)]
@@ -212,9 +214,13 @@ impl<A> Applier<A> {
         }
     }
 
-    /// Receives a query, whose sender waits until `until`.
-    pub fn ask(&mut self, query: Query, address: A, until: Instant) {
+    /// Receives a query, whose sender waits until `until`. Returns the reply if there are too many queries.
+    pub fn ask(&mut self, query: Query, address: A, until: Instant) -> Option<(A, Reply)> {
+        if self.queries.len() >= QUERIES_MAX {
+            return Some((address, retry("too many queries are waiting")));
+        }
         self.queries.push((query, Waiter { address, until }));
+        None
     }
 
     /// Requests that the next write renews the lease.
@@ -258,19 +264,19 @@ impl<A> Applier<A> {
             return;
         }
         let Self { queue, ready, overlay, leases, waiting, .. } = self;
-        for (bytes, incoming) in queue.take(ready.budget) {
-            ready.budget.spend(bytes);
+        ready.budget = queue.take(ready.budget, |incoming: Incoming| {
             // All its senders have stopped waiting. A repeat is a new request then.
             let is_abandoned =
                 waiting.get(&incoming.id).is_some_and(|all| all.iter().all(|waiter| waiter.until <= now));
             if is_abandoned {
                 waiting.remove(&incoming.id);
-                continue;
+                return 0;
             }
-            ready.add(overlay, incoming, wall, &|lease| leases.is_live(lease, now));
+            let written = ready.add(overlay, incoming, wall, &|lease| leases.is_live(lease, now));
             // The process that was just granted a lease counts as alive for later requests in the same batch.
             ready.leases.drain(..).for_each(|lease| leases.grant(&lease, now));
-        }
+            written
+        });
         self.has_expensive &= !self.queue.is_empty();
     }
 

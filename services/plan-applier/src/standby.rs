@@ -11,7 +11,7 @@ use telemetry::repeats::{Outage, Repeats};
 use wire::Subject;
 use wire::feed::{GetHead, Head};
 
-use crate::request_log::{REQUEST_RETENTION, RequestLog};
+use crate::request_log::{REQUEST_RETENTION, REQUESTS_MAX, RequestLog};
 use crate::{Context, metrics, refusing};
 
 /// How often a standby tries to take the lease.
@@ -179,6 +179,9 @@ async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
 /// Reads the requests that were committed within [`REQUEST_RETENTION`] before the head.
 async fn load_request_log(context: &Context, head: Head) -> Result<RequestLog, Error> {
     let since = Timestamp(head.at.0.saturating_sub(REQUEST_RETENTION.0).max(0));
-    let found = context.database.requests_since(since).await?;
+    let found = context.database.requests_since(since, REQUESTS_MAX).await?;
+    // If there are more, those at the time of the oldest may not be complete.
+    let oldest = found.first().filter(|_| found.len() >= REQUESTS_MAX);
+    let since = oldest.map_or(since, |(_, _, at)| Timestamp(at.0 + 1));
     Ok(RequestLog::new(since, found))
 }

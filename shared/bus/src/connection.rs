@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use async_nats::client::PublishErrorKind;
+use async_nats::client::{PublishError, PublishErrorKind};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr, Subscriber};
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use crate::envelope;
 use crate::error::Error;
 use crate::identity::{self, Identity};
 use crate::lease_status::LeaseStatuses;
+use crate::outgoing::{self, Outgoing, Room};
 use crate::refusals::Refusals;
 
 /// A server that sends nothing for two of these intervals is given up.
@@ -50,6 +51,7 @@ pub struct Bus(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     client: Client,
+    outgoing: Outgoing,
     link: watch::Receiver<Link>,
     contact: Contact,
     leases: LeaseStatuses,
@@ -159,6 +161,7 @@ impl Bus {
             .ping_interval(PING_EVERY)
             .connection_timeout(CONNECT_TIMEOUT)
             .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
+            .client_capacity(outgoing::MESSAGES_MAX)
             .custom_inbox_prefix(inbox)
             .request_timeout(None)
             .retry_on_initial_connect()
@@ -187,6 +190,7 @@ impl Bus {
         };
         let bus = Self(Arc::new(Inner {
             client,
+            outgoing: Outgoing::default(),
             link: link_state,
             contact: Contact::default(),
             leases: LeaseStatuses::default(),
@@ -304,10 +308,16 @@ impl Bus {
         let bytes = body.len();
         let client = self.client();
         let sending = async {
+            let room = self.room(bytes).await;
             match reply {
-                Some(reply) => client.publish_with_reply_and_headers(subject, reply, headers, body).await,
-                None => client.publish_with_headers(subject, headers, body).await,
+                Some(reply) => client.publish_with_reply_and_headers(subject, reply, headers, body).await?,
+                None => client.publish_with_headers(subject, headers, body).await?,
             }
+            if let Some(room) = room {
+                let client = client.clone();
+                tokio::spawn(async move { room.free_after_flush(&client).await });
+            }
+            Ok::<(), PublishError>(())
         };
         match tokio::time::timeout(SEND_TIMEOUT, sending).await {
             Ok(Ok(())) => Ok(()),
@@ -316,6 +326,11 @@ impl Bus {
             }
             Ok(Err(_)) | Err(_) => Err(Error::Disconnected),
         }
+    }
+
+    /// Waits for room in the client's queue for a message with a body of `bytes` bytes.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<Room> {
+        self.0.outgoing.room(bytes).await
     }
 
     /// Maximum size of a body that the server accepts.

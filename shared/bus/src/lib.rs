@@ -21,6 +21,7 @@ mod identity;
 pub mod lease;
 mod lease_status;
 pub mod metrics;
+mod outgoing;
 mod publisher;
 mod refusals;
 mod serve;

@@ -121,12 +121,13 @@ pub(crate) async fn contains(
     Ok(found.cast_unsigned() == requests.len() as u64)
 }
 
-/// The requests of change sets at or after `since`, with index and time, the oldest first.
+/// The newest `max` requests of change sets at or after `since`, with index and time, the oldest first.
 ///
 /// Reads back from the head, a page at a time: time never decreases along the log, so that no index by time is needed.
 pub(crate) async fn requests_since(
     connection: &mut PgConnection,
     since: Timestamp,
+    max: usize,
 ) -> Result<Vec<(RequestId, Index, Timestamp)>, Error> {
     const PAGE_ROWS: i64 = 10_000;
     let mut requests = Vec::new();
@@ -143,10 +144,11 @@ pub(crate) async fn requests_since(
             recent.map(|row| (RequestId(row.request_id), head::index(row.index), Timestamp(row.at_ns))),
         );
         match page.last() {
-            Some(last) if last.at_ns >= since.0 => before = last.index,
+            Some(last) if last.at_ns >= since.0 && requests.len() < max => before = last.index,
             Some(_) | None => break,
         }
     }
+    requests.truncate(max);
     requests.reverse();
     Ok(requests)
 }

@@ -20,7 +20,7 @@ use wire::refusal::RefusalKind;
 use crate::batch::{Incoming, Reply};
 use crate::core::{Applier, Completion, Query, Received, Write, WriteOutcome};
 use crate::garbage::Collection;
-use crate::intake::{Intake, IntakeRequest};
+use crate::intake::{DECODED_AHEAD_MAX, Intake, IntakeRequest};
 use crate::keyring::Keyring;
 use crate::projection::Projection;
 use crate::span;
@@ -164,9 +164,12 @@ impl Active<'_> {
                 }
                 request = intake.next() => {
                     let mut next = request;
+                    let mut more = DECODED_AHEAD_MAX;
                     while let Some(request) = next {
                         self.handle(request).await;
-                        next = intake.try_next();
+                        more -= 1;
+                        // However many there are, what was received is judged and written.
+                        next = if more > 0 { intake.try_next() } else { None };
                     }
                 }
                 _ = tick.tick() => {

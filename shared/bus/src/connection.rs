@@ -105,7 +105,8 @@ impl Bus {
     /// # Errors
     /// If the settings cannot be used. A server that is not reachable yet is not an error: the call waits for it.
     pub async fn connect(args: &Args, role: Role) -> Result<Self, Error> {
-        Self::open(Settings { args: args.clone(), role, agent_of: None, refusals: Arc::default() }).await
+        let settings = Settings { args: args.clone(), role, agent_of: None, refusals: Arc::default() };
+        Self::open(settings, Contact::default(), LeaseStatuses::default()).await
     }
 
     /// Connects the agent of a node. Its credentials permit it to read only responses to its own node. Otherwise as
@@ -115,7 +116,8 @@ impl Bus {
     /// As [`Self::connect`], and if the credentials are those of another node.
     pub async fn connect_agent(args: &Args, node: NodeId) -> Result<Self, Error> {
         let (args, refusals) = (args.clone(), Arc::default());
-        Self::open(Settings { args, role: Role::Agent, agent_of: Some(node), refusals }).await
+        let settings = Settings { args, role: Role::Agent, agent_of: Some(node), refusals };
+        Self::open(settings, Contact::default(), LeaseStatuses::default()).await
     }
 
     /// The role of this process.
@@ -123,12 +125,14 @@ impl Bus {
         self.0.settings.role
     }
 
-    /// Opens another connection with the same settings. Traffic on this connection does not delay it.
+    /// Opens another connection with the same settings. Traffic on this connection does not delay it. What this process
+    /// knows of the applier and of its own leases is shared.
     pub(crate) async fn open_another(&self) -> Result<Self, Error> {
-        Self::open(self.0.settings.clone()).await
+        let Inner { settings, contact, leases, .. } = &*self.0;
+        Self::open(settings.clone(), contact.clone(), leases.clone()).await
     }
 
-    async fn open(settings: Settings) -> Result<Self, Error> {
+    async fn open(settings: Settings, contact: Contact, leases: LeaseStatuses) -> Result<Self, Error> {
         let Settings { args, role, agent_of, .. } = &settings;
         let agent_of = *agent_of;
         let identity = Identity::of(args, agent_of)?;
@@ -192,8 +196,8 @@ impl Bus {
             client,
             outgoing: Outgoing::default(),
             link: link_state,
-            contact: Contact::default(),
-            leases: LeaseStatuses::default(),
+            contact,
+            leases,
             settings,
             own_metrics: watch::Sender::new(None),
             _inbox: inbox,

@@ -19,6 +19,7 @@ mod error;
 pub mod feed;
 mod identity;
 pub mod lease;
+mod lease_connection;
 mod lease_status;
 pub mod metrics;
 mod outgoing;

@@ -377,7 +377,7 @@ async fn perform(
     };
     let text = telemetry::chain(&error);
     let repeats = outage.failed(&text, clock::monotonic());
-    if matches!(error, Error::Unknown { .. }) {
+    if error.is_unknown() {
         if let Some(Repeats { attempts, lasting_secs, .. }) = repeats {
             tracing::warn!(error = text, attempts, lasting_secs, "the outcome of a write is unknown");
         }

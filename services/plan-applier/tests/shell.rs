@@ -53,7 +53,8 @@ impl World {
     async fn new() -> Self {
         let nats = Nats::temporary().await.unwrap();
         let database = Postgres::shared().await.unwrap().new_database().await.unwrap();
-        let Cli { store, args } = Cli::parse_from(["test", "--database-url", &database]);
+        let Cli { store, args } =
+            Cli::parse_from(["test", "--allow-unsafe-database", "--database-url", &database]);
         let bus = connect(&nats, Role::Servers).await;
         Self { nats, args, store, bus }
     }

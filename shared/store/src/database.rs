@@ -28,6 +28,7 @@ const READING: Limits = Limits {
     lock: Duration::from_secs(10),
     idle_in_transaction: Duration::from_secs(10),
     timeout: Duration::from_secs(40),
+    durable: false,
     // A generic plan that was made when a partition of the log was empty reads the whole partition for one page.
     settings: &[("plan_cache_mode", "force_custom_plan")],
 };

@@ -33,6 +33,25 @@ pub enum Error {
         #[source]
         source: Option<sqlx::Error>,
     },
+    /// The server reported a success with a warning, for instance because an administrator cancelled the wait for a
+    /// synchronous standby: the statement has taken effect, but perhaps on this server only. Otherwise as
+    /// [`Error::Unknown`].
+    #[error("unknown outcome of an attempt to {action}: the database server warns: {warning}")]
+    InDoubt {
+        /// What was attempted.
+        action: &'static str,
+        /// The server's warning.
+        warning: String,
+    },
+    /// The server loses acknowledged writes when its host crashes.
+    #[error(
+        "the database server loses acknowledged writes when its host crashes: set {off} to on in postgresql.conf, or accept \
+         that by --allow-unsafe-database"
+    )]
+    Unsafe {
+        /// The settings that are off.
+        off: String,
+    },
     /// The head is not at the index that the commit was to follow.
     #[error("the head is at index {found}, expected {expected}")]
     Moved {
@@ -174,6 +193,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the statement may or may not have taken effect.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. } | Self::InDoubt { .. })
+    }
+
     /// Whether nothing may be read or written until an operator accepts the database.
     pub fn needs_acceptance(&self) -> bool {
         self.reason_to_refuse().is_some()

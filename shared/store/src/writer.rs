@@ -65,6 +65,7 @@ impl Writer {
             // Half the lease, so that a stopped applier keeps its locks for less than the lease.
             idle_in_transaction: lease / 2,
             timeout: Duration::from_secs(15),
+            durable: true,
             settings: &[],
         };
         let maintenance = Limits { name: "drover maintenance", lock: Duration::from_millis(50), ..limits };
@@ -97,7 +98,7 @@ impl Writer {
     /// before, or never takes effect.
     ///
     /// # Errors
-    /// After [`Error::Unknown`], call it again.
+    /// After an unknown outcome ([`Error::is_unknown`]), call it again.
     pub async fn take_lease(&self, process: ProcessId, force: bool) -> Result<TakeOutcome, Error> {
         let lease = self.lease;
         let action = "take the applier's lease";
@@ -133,8 +134,8 @@ impl Writer {
     /// this happens or nothing. It is durable when the call returns.
     ///
     /// # Errors
-    /// After [`Error::Unknown`], call [`Self::resolve_commit`] before anything else. After any other error, nothing was
-    /// written.
+    /// After an unknown outcome ([`Error::is_unknown`]), call [`Self::resolve_commit`] before anything else. After any other
+    /// error, nothing was written.
     ///
     /// # Panics
     /// If there are no change sets, or their indexes are not consecutive.
@@ -168,7 +169,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Determines the outcome of a commit that ended in [`Error::Unknown`]. Waits until the commit's transaction has ended;
+    /// Determines the outcome of a commit whose outcome is unknown ([`Error::is_unknown`]). Waits until the commit's transaction has ended;
     /// the outcome is final.
     ///
     /// The transaction also writes the head: its own commit proves that what it found is on a synchronous standby as well

@@ -6,7 +6,7 @@ use model::change::ChangeSet;
 use model::{Epoch, HistoryId, Index};
 use private_servers::Postgres;
 use state::Scope;
-use store::{Error, Outcome, Tail};
+use store::{Args, Database, Error, Outcome, Tail, Writer};
 use wire::LogRow;
 
 use crate::history::{empty, empty_sets};
@@ -154,6 +154,60 @@ async fn a_commit_whose_session_was_ended_after_it_is_found_once_it_is_safe() {
     assert_eq!(found.await.unwrap().unwrap(), Outcome::Committed);
     assert_eq!(logged(&scene).await.len(), 2);
     server.stop().await.unwrap();
+}
+
+/// An administrator who cancels the wait for a standby makes the server report a success, with a warning. A setting of the
+/// database does not keep commits from waiting.
+#[tokio::test]
+async fn a_commit_whose_wait_was_cancelled_is_found_once_it_is_safe() {
+    let mut server = Postgres::temporary().await.unwrap();
+    let scene = Scene::at(server.new_database().await.unwrap()).await;
+    let mut superuser = scene.superuser().await;
+    let set = "execute format('alter database %I set synchronous_commit = off', current_database())";
+    superuser.run(&format!("do $$ begin {set}; end $$")).await;
+    superuser.run("alter system set synchronous_standby_names = 'far'").await;
+    server.restart().await.unwrap();
+    let mut superuser = scene.superuser().await;
+    // The idle connection was closed by the restart.
+    scene.writer.confirm().await.unwrap_err();
+
+    let writer = scene.writer.clone();
+    let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await });
+    let pid = superuser.wait_for_session("drover applier", "SyncRep").await;
+    superuser.run(&format!("select pg_cancel_backend({pid})")).await;
+    let error = commit.await.unwrap().unwrap_err();
+    assert!(error.is_unknown() && error.to_string().contains("synchronous replication"), "{error}");
+
+    let resolve = || {
+        let writer = scene.writer.clone();
+        tokio::spawn(async move { writer.resolve_commit(Index::ZERO, rows(&empty_sets(1..=2))).await })
+    };
+    let cancelled = resolve();
+    let pid = superuser.wait_for_session("drover applier", "SyncRep").await;
+    superuser.run(&format!("select pg_cancel_backend({pid})")).await;
+    let error = cancelled.await.unwrap().unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+
+    let found = resolve();
+    superuser.wait_for_session("drover applier", "SyncRep").await;
+    superuser.run("alter system reset synchronous_standby_names").await;
+    superuser.run("select pg_reload_conf()").await;
+    assert_eq!(found.await.unwrap().unwrap(), Outcome::Committed);
+    assert_eq!(logged(&scene).await.len(), 2);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_may_lose_commits_is_refused_unless_that_is_accepted() {
+    let scene = Scene::new().await;
+    let careful = Args { allow_unsafe_database: false, database_wait_secs: 1, ..scene.args.clone() };
+    let error = Writer::connect(&careful).await.unwrap_err();
+    let Error::NotReady { source: Some(source), .. } = error else { panic!("{error}") };
+    assert!(
+        matches!(*source, Error::Unsafe { .. }) && source.to_string().contains("set fsync to on"),
+        "{source}"
+    );
+    Database::connect(&careful).await.unwrap();
 }
 
 #[tokio::test]

@@ -77,6 +77,8 @@ pub(crate) fn args(database_url: String) -> Args {
         database_url,
         database_password_file: None,
         database_wait_secs: 10,
+        // Servers of tests do not flush what they write.
+        allow_unsafe_database: true,
         applier_lease_ms: 60_000,
         log_keep_secs: 3_600,
         log_max_mb: 1_024,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::{Publisher, Request};
-use model::{Epoch, Index, TraceContext};
+use model::change::{Change, ChangeSet};
+use model::{Epoch, Index, Timestamp, TraceContext};
 use state::State;
 use store::{Error, Outcome, Tail, Writer};
 use telemetry::metrics::catalogue::APPLIER;
@@ -25,6 +26,7 @@ use crate::keyring::Keyring;
 use crate::projection::Projection;
 use crate::span;
 use crate::standby::Takeover;
+use crate::timekeeper::Timekeeper;
 use crate::trimming::Trimming;
 use crate::{Context, metrics};
 
@@ -74,6 +76,7 @@ struct Active<'a> {
     _keyring: Keyring,
     applier: Applier<Requester>,
     epoch: Epoch,
+    time: Timekeeper,
     writing: Option<Writing>,
     /// Limits the lines about writes that fail.
     outage: Arc<Outage>,
@@ -99,19 +102,20 @@ struct Writing {
 /// # Errors
 /// If a subscription to NATS fails.
 pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result<Option<Error>> {
-    let Takeover { head, request_log } = takeover;
+    let Takeover { head, request_log, time } = takeover;
     let snapshot = context.replica.snapshot();
     let mut applier = Applier::new(head, State::clone(&snapshot), request_log, telemetry::clock::monotonic());
-    applier.bootstrap(context.bus.new_request_id(), telemetry::clock::now());
+    applier.bootstrap(context.bus.new_request_id(), time.now());
     let mut active = Active {
         context,
         publisher: Publisher::new(context.bus.clone(), context.database.address()),
         projection: Projection::start(context, snapshot),
-        trimming: Trimming::start(context),
-        _collection: Collection::start(context).await?,
+        trimming: Trimming::start(context, time.clone()),
+        _collection: Collection::start(context, time.clone()).await?,
         _keyring: Keyring::start(context),
         applier,
         epoch: head.epoch,
+        time,
         writing: None,
         outage: Arc::default(),
         confirmed: telemetry::clock::monotonic(),
@@ -225,14 +229,14 @@ impl Active<'_> {
         if !self.applier.has_to_judge() {
             return;
         }
-        let (begun, wall) = (telemetry::clock::monotonic(), telemetry::clock::now());
+        let (begun, time) = (telemetry::clock::monotonic(), self.time.now());
         let has_plans = self.applier.waiting_plans() > 0;
         if self.applier.may_be_slow() {
             // Moves this thread's other tasks to other threads. For short judging, moving them would cost more than it
             // saves.
-            tokio::task::block_in_place(|| self.applier.judge(begun, wall));
+            tokio::task::block_in_place(|| self.applier.judge(begun, time));
         } else {
-            self.applier.judge(begun, wall);
+            self.applier.judge(begun, time);
         }
         metrics::judged(begun.elapsed(), has_plans);
         metrics::waiting(self.applier.waiting(), self.applier.waiting_plans());
@@ -243,7 +247,7 @@ impl Active<'_> {
         if let Some(write) = self.applier.next_write(begun) {
             let (span, link) = span::commit(&write, self.applier.being_written());
             let (writer, outage) = (self.context.writer.clone(), Arc::clone(&self.outage));
-            let outcome = tokio::spawn(perform(writer, write, span, outage));
+            let outcome = tokio::spawn(perform(writer, write, self.time.clone(), span, outage));
             self.writing = Some(Writing { begun, outcome, link });
         }
     }
@@ -255,11 +259,13 @@ impl Active<'_> {
         link: Option<TraceContext>,
     ) -> Option<Exit> {
         let now = telemetry::clock::monotonic();
-        match self.applier.written(outcome, now, telemetry::clock::now()) {
+        match self.applier.written(outcome, now, self.time.now()) {
             Completion::Durable { rows, sets, after, answers } => {
                 metrics::write_succeeded(&rows, now.duration_since(begun));
                 metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
                 self.record_lease(begun);
+                // The holder of a lease needs the cluster's time at once.
+                self.is_announcing |= sets.iter().any(|set| grants_lease(set));
                 if let Some(first) = rows.first().map(|row| row.index) {
                     self.projection.committed(&sets, &after);
                     let encoded: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
@@ -268,7 +274,7 @@ impl Active<'_> {
                         .replica
                         .adopt(sets, after, bytes)
                         .expect("only the active applier appends to the log");
-                    let history = self.applier.head(telemetry::clock::now()).history;
+                    let history = self.applier.head(self.time.now()).history;
                     let publishing = telemetry::clock::monotonic();
                     if let Err(error) = self.publisher.publish(history, first, &encoded).await {
                         tracing::debug!(
@@ -302,7 +308,7 @@ impl Active<'_> {
     }
 
     async fn announce(&self) {
-        let head: Head = self.applier.head(telemetry::clock::now());
+        let head: Head = self.applier.head(self.time.now());
         if let Err(error) = self.publisher.announce(&head).await {
             tracing::debug!(error = telemetry::chain(&error), "cannot announce the head");
         }
@@ -348,17 +354,27 @@ async fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// Performs a write and returns its outcome.
+fn grants_lease(set: &ChangeSet) -> bool {
+    set.changes.iter().any(|change| matches!(change, Change::Lease(_)))
+}
+
+/// Performs a write and returns its outcome. Passes the database's time to `time`.
 ///
 /// # Errors
 /// If the database may not be written to before an operator accepts it.
 async fn perform(
     writer: Writer,
     write: Write,
+    time: Timekeeper,
     span: Span,
     outage: Arc<Outage>,
 ) -> Result<WriteOutcome, Error> {
+    let begun = clock::monotonic();
     let result = perform_once(&writer, write).instrument(span.clone()).await;
+    if let Ok((_, Some(now))) = result {
+        time.observe(now, begun, clock::monotonic());
+    }
+    let result = result.map(|(outcome, _)| outcome);
     if let Err(error) = &result {
         span::failed(&span, error);
     }
@@ -391,18 +407,20 @@ async fn perform(
     Ok(WriteOutcome::Failed)
 }
 
-async fn perform_once(writer: &Writer, write: Write) -> Result<WriteOutcome, Error> {
+/// Performs a write. Returns its outcome, and the database's time if the write succeeded.
+async fn perform_once(writer: &Writer, write: Write) -> Result<(WriteOutcome, Option<Timestamp>), Error> {
+    let done = |now| (WriteOutcome::Done, Some(now));
     match write {
-        Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| WriteOutcome::Done),
+        Write::Commit(from, rows) => writer.commit(from, rows).await.map(done),
         Write::ResolveCommit(from, rows) => match writer.resolve_commit(from, rows).await {
-            Ok(Outcome::Committed) => Ok(WriteOutcome::Done),
-            Ok(Outcome::NotCommitted) => Ok(WriteOutcome::Failed),
+            Ok(Outcome::Committed) => Ok((WriteOutcome::Done, None)),
+            Ok(Outcome::NotCommitted) => Ok((WriteOutcome::Failed, None)),
             Err(error) if matches!(error, Error::Deposed { .. }) || error.needs_acceptance() => Err(error),
             // The outcome is as unknown as before, whatever kept the writer from finding out.
-            Err(_) => Ok(WriteOutcome::Unknown),
+            Err(_) => Ok((WriteOutcome::Unknown, None)),
         },
-        Write::Renew => writer.renew().await.map(|_| WriteOutcome::Done),
-        Write::Confirm => writer.confirm().await.map(|_| WriteOutcome::Done),
+        Write::Renew => writer.renew().await.map(|confirmed| done(confirmed.now)),
+        Write::Confirm => writer.confirm().await.map(|confirmed| done(confirmed.now)),
     }
 }
 

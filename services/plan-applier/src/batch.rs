@@ -72,17 +72,17 @@ impl Batch {
         self.base.index()
     }
 
-    /// Judges a command and adds its result. Returns the size of the change set, 0 if there is none. `wall` is the machine's
-    /// clock; the cluster's time never goes back.
+    /// Judges a command and adds its result. Returns the size of the change set, 0 if there is none. `time` is the
+    /// cluster's time, which never goes back.
     pub(crate) fn add(
         &mut self,
         overlay: &mut State,
         incoming: Incoming,
-        wall: Timestamp,
+        time: Timestamp,
         is_live: &dyn Fn(&Lease) -> bool,
     ) -> usize {
         let Incoming { id, trace, command } = incoming;
-        let at = wall.max(overlay.at());
+        let at = time.max(overlay.at());
         let inputs = Inputs { index: overlay.index().next(), at, request_id: id, trace, is_live };
         let rebuild_overlay = || {
             let mut state = self.base.clone();
@@ -115,10 +115,10 @@ impl Batch {
     }
 
     /// Adds the objects that every cluster begins with, unless they exist.
-    pub(crate) fn bootstrap(&mut self, overlay: &mut State, id: RequestId, wall: Timestamp) {
+    pub(crate) fn bootstrap(&mut self, overlay: &mut State, id: RequestId, time: Timestamp) {
         let Some(changes) = judge::bootstrap(overlay) else { return };
         let index = overlay.index().next();
-        let at = wall.max(overlay.at());
+        let at = time.max(overlay.at());
         let stamp = Stamp { index, at };
         for change in &changes {
             overlay.apply_change(change, stamp).expect("the bootstrap changes depend on no other objects");

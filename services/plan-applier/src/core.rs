@@ -172,8 +172,8 @@ impl<A> Applier<A> {
     }
 
     /// Adds the objects that every cluster begins with, unless they exist.
-    pub fn bootstrap(&mut self, id: RequestId, wall: Timestamp) {
-        self.ready.bootstrap(&mut self.overlay, id, wall);
+    pub fn bootstrap(&mut self, id: RequestId, time: Timestamp) {
+        self.ready.bootstrap(&mut self.overlay, id, time);
     }
 
     /// Receives a command of `bytes` bytes, whose sender waits until `until`. A repeat joins the first one, or gets its
@@ -248,9 +248,9 @@ impl<A> Applier<A> {
         self.has_expensive || self.queue.bytes() > FAST_BYTES_MAX
     }
 
-    /// The head, with the time advanced to the machine's clock `wall`.
-    pub fn head(&self, wall: Timestamp) -> Head {
-        Head { at: self.head.at.max(wall), ..self.head }
+    /// The head, with the time advanced to `time`, the cluster's.
+    pub fn head(&self, time: Timestamp) -> Head {
+        Head { at: self.head.at.max(time), ..self.head }
     }
 
     /// Whether [`Self::judge`] has anything to do.
@@ -258,8 +258,8 @@ impl<A> Applier<A> {
         !self.queue.is_empty() && !self.ready.budget.is_exhausted()
     }
 
-    /// Judges waiting commands, as many as the next batch may take.
-    pub fn judge(&mut self, now: Instant, wall: Timestamp) {
+    /// Judges waiting commands, as many as the next batch may take. `time` is the cluster's time.
+    pub fn judge(&mut self, now: Instant, time: Timestamp) {
         if !self.has_to_judge() {
             return;
         }
@@ -272,7 +272,7 @@ impl<A> Applier<A> {
                 waiting.remove(&incoming.id);
                 return 0;
             }
-            let written = ready.add(overlay, incoming, wall, &|lease| leases.is_live(lease, now));
+            let written = ready.add(overlay, incoming, time, &|lease| leases.is_live(lease, now));
             // The process that was just granted a lease counts as alive for later requests in the same batch.
             ready.leases.drain(..).for_each(|lease| leases.grant(&lease, now));
             written
@@ -343,17 +343,17 @@ impl<A> Applier<A> {
     ///
     /// # Panics
     /// If no write was in progress.
-    pub fn written(&mut self, outcome: WriteOutcome, now: Instant, wall: Timestamp) -> Completion<A> {
+    pub fn written(&mut self, outcome: WriteOutcome, now: Instant, time: Timestamp) -> Completion<A> {
         let mut writing = self.writing.take().expect("a write is in progress");
         let is_commit = !writing.batch.rows.is_empty();
         match outcome {
-            WriteOutcome::Done => self.durable(writing, now, wall),
+            WriteOutcome::Done => self.durable(writing, now, time),
             WriteOutcome::Deposed => {
                 self.queries.extend(writing.queries);
                 Completion::Deposed
             }
             WriteOutcome::Unknown if is_commit && is_planted(Bug::AssumesUnknownCommitted) => {
-                self.durable(writing, now, wall)
+                self.durable(writing, now, time)
             }
             WriteOutcome::Unknown if is_commit => {
                 // Nothing is answered before the outcome is known (`docs/architecture/commit-path.md`).
@@ -377,7 +377,7 @@ impl<A> Applier<A> {
             .collect()
     }
 
-    fn durable(&mut self, writing: Writing<A>, now: Instant, wall: Timestamp) -> Completion<A> {
+    fn durable(&mut self, writing: Writing<A>, now: Instant, time: Timestamp) -> Completion<A> {
         let Batch { rows, sets, replies, .. } = writing.batch;
         let after = writing.after;
         if !rows.is_empty() {
@@ -396,7 +396,7 @@ impl<A> Applier<A> {
             answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
         for (query, waiter) in writing.queries {
-            answers.push((waiter.address, self.answer(&query, now, wall)));
+            answers.push((waiter.address, self.answer(&query, now, time)));
         }
         Completion::Durable { rows, sets, after, answers }
     }
@@ -422,9 +422,9 @@ impl<A> Applier<A> {
         Completion::Failed(answers)
     }
 
-    fn answer(&mut self, query: &Query, now: Instant, wall: Timestamp) -> Reply {
+    fn answer(&mut self, query: &Query, now: Instant, time: Timestamp) -> Reply {
         match query {
-            Query::Head => Reply::Head(self.head(wall)),
+            Query::Head => Reply::Head(self.head(time)),
             Query::Renew(renew) => {
                 if self.leases.renew(self.durable.lease(renew.service), renew, now) {
                     let done = Done { index: self.head.index, epoch: Some(renew.epoch), ..Done::default() };

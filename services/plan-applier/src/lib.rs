@@ -7,6 +7,7 @@
 
 mod actor;
 mod batch;
+pub mod cluster_clock;
 pub mod core;
 mod garbage;
 mod intake;
@@ -21,6 +22,7 @@ mod refusing;
 mod request_log;
 mod span;
 mod standby;
+mod timekeeper;
 mod trimming;
 
 pub use crate::batch::{Incoming, Reply};

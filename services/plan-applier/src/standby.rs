@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use bus::{DatabaseMatch, RequestError};
 use model::Timestamp;
-use store::{Error, Tail, TakeOutcome};
+use store::{Confirmed, Error, Tail, TakeOutcome};
 use telemetry::clock;
 use telemetry::repeats::{Outage, Repeats};
 use wire::Subject;
 use wire::feed::{GetHead, Head};
 
+use crate::cluster_clock::{ClusterClock, Reading};
 use crate::request_log::{REQUEST_RETENTION, REQUESTS_MAX, RequestLog};
+use crate::timekeeper::Timekeeper;
 use crate::{Context, metrics, refusing};
 
 /// How often a standby tries to take the lease.
@@ -35,6 +37,8 @@ pub(crate) struct Takeover {
     pub(crate) head: Head,
     /// The commands that were committed recently.
     pub(crate) request_log: RequestLog,
+    /// The cluster's time.
+    pub(crate) time: Timekeeper,
 }
 
 /// Waits until no other applier is active, takes the lease, and brings the replica to the head. Returns `None` when the
@@ -64,9 +68,11 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
         if holder_is_gone {
             metrics::tries_takeover();
         }
+        let begun = clock::monotonic();
         match context.writer.take_lease(context.process, holder_is_gone).await {
-            Ok(TakeOutcome::Active(head)) => match measured_catch_up(context, head).await {
+            Ok(TakeOutcome::Active(taken)) => match measured_catch_up(context, taken, begun).await {
                 Ok(takeover) => {
+                    let head = takeover.head;
                     tracing::info!(epoch = %head.epoch, index = %head.index, "the applier is active");
                     return Ok(Some(takeover));
                 }
@@ -135,15 +141,20 @@ async fn is_unanswered(context: &Context) -> bool {
     matches!(probe(context).await, Err(RequestError::NoResponders))
 }
 
-async fn measured_catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
-    let begun = telemetry::clock::monotonic();
-    let takeover = catch_up(context, head).await;
-    metrics::caught_up(begun.elapsed());
-    takeover
+/// Brings the shared replica to the head. The statement that took the lease began at `begun`.
+async fn measured_catch_up(context: &Context, taken: Confirmed, begun: Instant) -> Result<Takeover, Error> {
+    let Confirmed { head, now } = taken;
+    let ended = clock::monotonic();
+    let reading = Reading { time: now, begun, ended, wall: clock::now() };
+    let time = Timekeeper::new(ClusterClock::new(head.at, reading));
+    catch_up(context, head).await?;
+    let request_log = load_request_log(context, head).await?;
+    metrics::caught_up(ended.elapsed());
+    Ok(Takeover { head, request_log, time })
 }
 
 /// Brings the shared replica to the head of the log, which only this applier can move now.
-async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
+async fn catch_up(context: &Context, head: Head) -> Result<(), Error> {
     let load = || context.database.load(context.replica.scope());
     if !context.replica.snapshot().index().is_set() {
         let _ = tokio::time::timeout(LOAD_TIMEOUT, context.replica.wait_for(head.index)).await;
@@ -173,7 +184,7 @@ async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
     if context.replica.snapshot().index() > head.index {
         context.replica.reset(load().await?.state);
     }
-    Ok(Takeover { head, request_log: load_request_log(context, head).await? })
+    Ok(())
 }
 
 /// Reads the requests that were committed within [`REQUEST_RETENTION`] before the head.

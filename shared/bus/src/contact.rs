@@ -10,6 +10,9 @@ use wire::feed::Head;
 
 use crate::database::{DatabaseMatch, OtherDatabase};
 
+/// How long to wait for the first head. An applier announces the head every second.
+const FIRST_HEAD_WITHIN: Duration = Duration::from_millis(1_200);
+
 /// The last head that the applier announced, when this process received it, and whether this process reads the applier's
 /// database. Clones share it.
 ///
@@ -53,13 +56,19 @@ impl Contact {
     }
 
     /// The cluster's time: the time in the last announcement, advanced by this process's monotonic clock. So it does
-    /// not depend on any host's wall clock, except before the first head.
+    /// not depend on any host's wall clock, except before the first head ([`Self::first_head`]).
     pub fn cluster_now(&self) -> Timestamp {
         let advance = |received: &ReceivedHead| {
             let since = i64::try_from(received.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
             received.head.at + Nanos(since)
         };
         self.last.borrow().as_ref().map_or_else(clock::now, advance)
+    }
+
+    /// Waits for the first head, which an applier announces within a second. Returns without one if there is no applier.
+    pub async fn first_head(&self) {
+        let mut heads = self.heads();
+        let _ = tokio::time::timeout(FIRST_HEAD_WITHIN, heads.wait_for(Option::is_some)).await;
     }
 
     /// Whether this process reads the database that the applier writes.

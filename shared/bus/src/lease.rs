@@ -89,6 +89,8 @@ pub async fn hold(bus: &Bus, replica: &Replica, service: Singleton, process: Pro
                 tracing::info!(service = service.as_str(), epoch = epoch.0, "acquired the lease");
                 LEASES_TAKEN.add_with(1, &[service.as_str()]);
                 telemetry::metrics::set_active(service.as_str(), epoch.0);
+                // The active process decides by the cluster's time what is due.
+                contact.first_head().await;
                 return Lease { epoch, lost, _tasks: tasks, _active: active, _connection: connection };
             }
             Err(reason) => {

@@ -44,6 +44,8 @@ bugs! {
     IgnoresSecondNodeFailure,
     /// The applier does not record that a node gained capacity.
     ForgetsCapacityGained,
+    /// The applier takes the cluster's time from its own wall clock.
+    TrustsHostClock,
     /// A broker that becomes active does not enqueue pending evaluations.
     ForgetsPendingEvals,
     /// The broker never unblocks evaluations that wait for capacity.

@@ -54,7 +54,7 @@ pub use wire::feed::Head;
 pub use args::Args;
 pub use database::Database;
 pub use error::Error;
-pub use head::TakeOutcome;
+pub use head::{Confirmed, TakeOutcome};
 pub use load::Loaded;
 pub use log::Tail;
 pub use projector::Projector;

@@ -39,7 +39,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
 }
 
 /// Moves the head from `from` over `rows`, which follow it, and appends `rows` to the log. This is one statement and one
-/// round trip, with all effects or none. Returns whether it had its effects.
+/// round trip, with all effects or none. Returns the time by the database's clock, or `None` if it had no effects.
 ///
 /// Epoch, index and fence are conditions on the single row that is updated. A statement that waited for another transaction
 /// evaluates them again on the row that the other transaction left. Conditions on any other table would be evaluated on the
@@ -51,7 +51,7 @@ pub(crate) async fn append(
     rows: &[LogRow],
     lease: Duration,
     location: &Location,
-) -> Result<bool, Error> {
+) -> Result<Option<Timestamp>, Error> {
     let last = rows.last().expect("a commit has at least one change set");
     let indexes: Vec<i64> = rows.iter().map(|row| row.index.0.cast_signed()).collect();
     let times: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
@@ -60,7 +60,8 @@ pub(crate) async fn append(
     // One statement in two forms: with a row position to look at, and without.
     macro_rules! append {
         ($at:literal $(, $location:expr)?) => {
-            sqlx::query_scalar!(
+            sqlx::query_as!(
+                Appended,
                 "with moved as (
                     update head set index = $3, at_ns = $4,
                         lease_until = clock_timestamp() + $5::bigint * interval '1 millisecond'
@@ -72,7 +73,9 @@ pub(crate) async fn append(
                     from moved, unnest($6::bigint[], $7::bigint[], $8::uuid[], $9::bytea[])
                         as rows (index, at_ns, request_id, bytes)
                 )
-                select ctid::text as \"location!\" from moved",
+                select ctid::text as \"location!\",
+                    (extract(epoch from clock_timestamp()) * 1000000000)::bigint as \"now_ns!\"
+                from moved",
                 guard.epoch.0.cast_signed(),
                 from.0.cast_signed(),
                 last.index.0.cast_signed(),
@@ -94,10 +97,16 @@ pub(crate) async fn append(
     if moved.is_none() {
         moved = append!("").fetch_optional(connection).await.map_err(commit(action))?;
     }
-    Ok(moved.is_some_and(|ctid| {
+    Ok(moved.map(|Appended { location: ctid, now_ns }| {
         location.set(ctid);
-        true
+        Timestamp(now_ns)
     }))
+}
+
+/// The position of the head's row after change sets were appended, and the time by the database's clock.
+struct Appended {
+    location: String,
+    now_ns: i64,
 }
 
 /// Whether the log has the change sets of these requests after `from`, consecutively and committed by this epoch.

@@ -26,6 +26,7 @@ struct Applier {
 
 impl Applier {
     async fn new(bus: &Bus) -> Self {
+        announce(bus, 0);
         Self {
             commands: bus.serve(Subject::EVERY_COMMAND).await.unwrap(),
             renewals: bus.serve(Subject::EVERY_RENEWAL).await.unwrap(),
@@ -53,6 +54,17 @@ impl Applier {
         assert_eq!(lease.epoch, EPOCH);
         lease
     }
+}
+
+/// Plays the announcement of an applier.
+fn announce(bus: &Bus, epoch: u64) {
+    bus.contact().record_head(Head {
+        history: HistoryId::from_bytes([1; 16]),
+        index: Index(1),
+        at: Timestamp::from_secs(1),
+        epoch: Epoch(epoch),
+        applier: ProcessId::from_bytes([2; 16]),
+    });
 }
 
 async fn grant(request: Request) {
@@ -139,13 +151,7 @@ async fn a_new_applier_is_told_who_holds_the_lease() {
     grant(applier.renewal().await).await;
     // A renewal is due in a third of the lease's duration; hundreds in that time are not.
     for epoch in 1..=100 {
-        bus.contact().record_head(Head {
-            history: HistoryId::from_bytes([1; 16]),
-            index: Index(1),
-            at: Timestamp::from_secs(1),
-            epoch: Epoch(epoch),
-            applier: ProcessId::from_bytes([2; 16]),
-        });
+        announce(&bus, epoch);
         grant(applier.renewal().await).await;
     }
     assert!(!is_lost(&lease).await);
@@ -182,6 +188,7 @@ async fn a_process_that_is_busy_keeps_its_lease() {
     let scene = Scene::new().await;
     willing_applier(&scene).await;
     let bus = scene.bus().await;
+    announce(&bus, 0);
     let replica = Replica::new(State::default());
     let lease = soon(lease::hold(&bus, &replica, SERVICE, PROCESS)).await;
     std::thread::sleep(LEASE + LEASE / 2);

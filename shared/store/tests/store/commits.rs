@@ -6,7 +6,7 @@ use model::change::ChangeSet;
 use model::{Epoch, HistoryId, Index};
 use private_servers::Postgres;
 use state::Scope;
-use store::{Args, Database, Error, Outcome, Tail, Writer};
+use store::{Args, Confirmed, Database, Error, Outcome, Tail, TakeOutcome, Writer};
 use wire::LogRow;
 
 use crate::history::{empty, empty_sets};
@@ -32,7 +32,7 @@ async fn a_commit_moves_the_head_and_the_log_in_one_go() {
     scene.writer.commit(Index::ZERO, rows(&sets)).await.unwrap();
     let head = scene.database.head().await.unwrap();
     assert_eq!((head.index, head.at), (Index(3), sets[2].at));
-    assert_eq!(scene.writer.confirm().await.unwrap(), head);
+    assert_eq!(scene.writer.confirm().await.unwrap().head, head);
     assert_eq!(logged(&scene).await, rows(&sets));
     assert_eq!(*sets[1], logged(&scene).await[1].change_set().unwrap());
 }
@@ -211,6 +211,26 @@ async fn a_server_that_may_lose_commits_is_refused_unless_that_is_accepted() {
 }
 
 #[tokio::test]
+async fn every_write_tells_the_time_of_the_database() {
+    let scene = Scene::new().await;
+    let mut superuser = scene.superuser().await;
+    let clock = "select (extract(epoch from clock_timestamp()) * 1000000000)::bigint";
+    let mut before = superuser.query(clock).await;
+    let mut is_between = async |now: model::Timestamp| {
+        let after = superuser.query(clock).await;
+        let before = std::mem::replace(&mut before, after);
+        assert!((before..=after).contains(&now.0), "{before} {now:?} {after}");
+    };
+    is_between(scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap()).await;
+    is_between(scene.writer.renew().await.unwrap().now).await;
+    is_between(scene.writer.confirm().await.unwrap().now).await;
+    match scene.another().await.take_lease(SECOND, true).await.unwrap() {
+        TakeOutcome::Active(Confirmed { now, .. }) => is_between(now).await,
+        held @ TakeOutcome::Held { .. } => panic!("{held:?}"),
+    }
+}
+
+#[tokio::test]
 async fn only_own_change_sets_count_as_committed() {
     let scene = Scene::new().await;
     scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
@@ -275,10 +295,10 @@ async fn the_head_is_found_wherever_it_is() {
     let pages = "select pg_relation_size('head') / current_setting('block_size')::int";
     for index in 1.. {
         scene.writer.commit(Index(index - 1), rows(&empty_sets(index..=index))).await.unwrap();
-        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
+        assert_eq!(scene.writer.confirm().await.unwrap().head.index, Index(index));
         // Another session moves the row.
         superuser.run("update head set lease_until = lease_until").await;
-        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
+        assert_eq!(scene.writer.confirm().await.unwrap().head.index, Index(index));
         if superuser.query(pages).await > 2 {
             break;
         }

@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests chaos drill bench profile conformance package toolchain servers engine promtool
+.PHONY: help demo test manifests chaos drill fuzz bench profile conformance package toolchain servers engine promtool
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -38,6 +38,9 @@ drill: toolchain servers engine ## Runs the image and the compose file, and kill
 	$(if $(FULL),,cargo build --release $(LOCKED) --package drover)
 	FULL=$(FULL) cargo test --package tests $(LOCKED) --test drill $(ONLY) -- --include-ignored --nocapture --test-threads 1
 	@.ci/skipped report
+
+fuzz: toolchain servers ## Fuzzes every target guided by coverage, SECONDS=60 each; ONLY=job_file that one, KEEP=1 keeps inputs
+	@LOCKED=$(LOCKED) FUZZ_SECONDS=$(or $(SECONDS),60) .ci/fuzz
 
 bench: toolchain servers ## Runs the benchmarks; ONLY=burst runs that one, ADDR=http://host:port measures what is there, CREDENTIALS=1 TLS=1 with both
 	@LOCKED=$(LOCKED) .ci/bench

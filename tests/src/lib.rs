@@ -18,7 +18,7 @@
 //! - `state`: the state's indexes and counts always agree with its objects.
 //!
 //! The crate `simulation` beside it checks the same rules on a simulated network, database and clock. This crate may
-//! depend on every other crate; none depends on it.
+//! depend on every other crate; only `fuzz` beside it, whose targets begin with the recorded data, depends on it.
 
 pub mod bench;
 pub mod build;

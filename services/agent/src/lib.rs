@@ -32,6 +32,8 @@ mod context;
 mod disk;
 mod driver;
 pub mod executor;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod node;
 mod reports;
 mod requests;

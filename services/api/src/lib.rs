@@ -13,6 +13,8 @@ mod agent_client;
 mod cluster_metrics;
 mod events;
 mod filter;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod http;
 mod regexp;
 mod routes;
@@ -32,14 +34,15 @@ use std::time::Duration;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
-use bus::{Bus, CommandError, Contact};
+use bus::{Bus, Contact};
 use model::job::JobType;
 use model::{NodeId, ProcessId};
 use state::Replica;
 use telemetry::metrics::catalogue::{AGENT_HTTP_CONNECTIONS, API_CONNECTIONS};
 use tokio::net::TcpSocket;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Command, Done};
+use wire::command::{Command, CommandError, Done};
 use wire::{Refusal, RefusalKind};
 
 use self::cluster_metrics::Metrics;
@@ -120,31 +123,10 @@ impl Server {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let Self { limits, args, listener, addr, colocated } = self;
-        let (head_client, head_requests) = head_client(bus.clone());
-        let head_task = tokio::spawn(head_requests);
-        let recent_changes = Arc::<RecentChanges>::default();
-        let recent_task = tokio::spawn(Arc::clone(&recent_changes).follow(Arc::clone(&replica)));
-        let metrics = Arc::new(Metrics::new(args.published_metrics()));
-        let metrics_task = tokio::spawn(Arc::clone(&metrics).collect(bus.clone(), Arc::clone(&replica)));
         let workers = args.http_workers;
-        let api = Data::new(Api {
-            limits,
-            rules: args.rules(),
-            head_client,
-            response_cache: Arc::default(),
-            recent_changes,
-            metrics,
-            spans: Spans::default(),
-            failure_log: FailureLog::default(),
-            bus,
-            replica,
-            contact,
-            process,
-            addr,
-            colocated,
-            args,
-            stop: stop.clone(),
-        });
+        let parts =
+            Parts { limits, args, addr, colocated, bus, replica, contact, process, stop: stop.clone() };
+        let (api, tasks) = parts.start();
         let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(serve::serve));
         let mut server = HttpServer::new(app)
             .keep_alive(KEEP_ALIVE)
@@ -167,10 +149,55 @@ impl Server {
             handle.stop(true).await;
         };
         let (served, ()) = tokio::join!(server, stopping);
-        head_task.abort();
-        recent_task.abort();
-        metrics_task.abort();
+        tasks.iter().for_each(JoinHandle::abort);
         served.context("the HTTP server failed")
+    }
+}
+
+/// What the context of requests is made of.
+struct Parts {
+    limits: Limits,
+    args: Args,
+    addr: SocketAddr,
+    colocated: Colocated,
+    bus: Bus,
+    replica: Arc<Replica>,
+    contact: Contact,
+    process: ProcessId,
+    stop: CancellationToken,
+}
+
+impl Parts {
+    /// Makes the context, and starts the tasks that it depends on.
+    fn start(self) -> (Data<Api>, [JoinHandle<()>; 3]) {
+        let Self { limits, args, addr, colocated, bus, replica, contact, process, stop } = self;
+        let (head_client, head_requests) = head_client(bus.clone());
+        let recent_changes = Arc::<RecentChanges>::default();
+        let metrics = Arc::new(Metrics::new(args.published_metrics()));
+        let tasks = [
+            tokio::spawn(head_requests),
+            tokio::spawn(Arc::clone(&recent_changes).follow(Arc::clone(&replica))),
+            tokio::spawn(Arc::clone(&metrics).collect(bus.clone(), Arc::clone(&replica))),
+        ];
+        let api = Data::new(Api {
+            limits,
+            rules: args.rules(),
+            head_client,
+            response_cache: Arc::default(),
+            recent_changes,
+            metrics,
+            spans: Spans::default(),
+            failure_log: FailureLog::default(),
+            bus,
+            replica,
+            contact,
+            process,
+            addr,
+            colocated,
+            args,
+            stop,
+        });
+        (api, tasks)
     }
 }
 

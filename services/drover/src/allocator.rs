@@ -3,12 +3,13 @@
 
 use std::ffi::{c_int, c_long};
 
+/// The memory allocator of the `drover` binary. A binary declares it, not this library, so that fuzz targets, which use the
+/// library, can count their allocations.
+pub use mimalloc::MiMalloc as Allocator;
+
 #[cfg(test)]
 use libmimalloc_sys::mi_option_get;
 use libmimalloc_sys::mi_option_set;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The index of `purge_delay` among mimalloc's options. The bindings do not name it.
 const PURGE_DELAY_OPTION: c_int = 15;

@@ -9,6 +9,8 @@ mod cluster;
 mod command;
 mod configuration;
 mod dev;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod health;
 mod log;
 mod notify;
@@ -22,6 +24,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+pub use crate::allocator::Allocator;
 use crate::args::{Cli, Command};
 use crate::cli::{completion, man};
 use crate::command::Run as _;

@@ -1,8 +1,8 @@
 //! A sample of every message, with all fields set; the samples of commands are in the files of the commands. Each must
 //! survive encoding and decoding, also with an additional field, as a newer program might send it. Messages that omit
-//! fields have a sample without these fields as well.
+//! fields have a sample without these fields as well. Fuzz targets begin with these samples.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -27,26 +27,25 @@ use crate::broker::{
     self, Delivery, Dequeue, Dequeued, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse,
 };
 use crate::command::{
-    self, Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
+    Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
     PlanVerdict, ProbeHolder, RenewLease,
 };
-use crate::feed::{self, Changes, GetHead, Head};
+use crate::feed::{Changes, GetHead, Head};
 use crate::files::{
-    self, FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin,
-    ReadFile, ReadLogs, StatFile,
+    FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile,
+    ReadLogs, StatFile,
 };
-use crate::metrics::{self, Counters, Distributions, Gauges, ProcessMetrics};
+use crate::metrics::{Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
-    self, AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake,
-    Work, WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
+    AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
+    WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    self, AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts,
-    GetHostStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
+    AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats,
+    HostFacts, HostStats, MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
-use crate::{Refusal, RefusalKind, Wire, decode, decode_message, encode};
-use crate::{refusal, tasks};
+use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};
 
 pub(crate) const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
 pub(crate) const EVAL: EvalId = EvalId::from_bytes([2; 16]);
@@ -302,14 +301,31 @@ fn change_set() -> ChangeSet {
     }
 }
 
-/// Encodes and decodes a message, as it is and with an additional field, and returns its kind.
-fn round_trip<T: Wire + PartialEq + Debug>(message: T) -> &'static str {
+/// An encoded message.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Kind of the message.
+    pub kind: &'static str,
+    /// The body.
+    pub bytes: Vec<u8>,
+    /// Decodes a body of this kind, and encodes it again.
+    pub reencode: fn(&[u8]) -> Result<Vec<u8>, DecodeError>,
+}
+
+/// Encodes and decodes a message, as it is and with an additional field.
+fn round_trip<T: Wire + PartialEq + Debug>(message: T) -> Sample {
     let bytes = encode(&message);
-    for bytes in [with_additional_field(&bytes), bytes] {
-        assert_eq!(decode::<T>(T::KIND, T::VERSION, &bytes).unwrap(), message);
-        assert_eq!(decode_message::<T>(T::KIND, T::VERSION, &bytes.into()).unwrap(), message);
+    for bytes in [with_additional_field(&bytes), bytes.clone()] {
+        assert_eq!(decode::<T>(T::KIND, T::VERSION, &bytes).expect("a sample is readable"), message);
+        let shared = decode_message::<T>(T::KIND, T::VERSION, &bytes.into());
+        assert_eq!(shared.expect("a sample is readable"), message);
     }
-    T::KIND
+    Sample { kind: T::KIND, bytes, reencode: reencode::<T> }
+}
+
+fn reencode<T: Wire>(body: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let body = Bytes::copy_from_slice(body);
+    decode_message::<T>(T::KIND, T::VERSION, &body).map(|message| encode(&message))
 }
 
 /// The message as a newer program might send it: with an additional field at the end of the body, or of the enum
@@ -325,13 +341,16 @@ fn with_additional_field(body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
     assert!((SHORT_MAP..SHORT_MAP + 15).contains(&body[fields]), "a map with room for an additional field");
     body[fields] += 1;
-    body.extend(rmp_serde::to_vec("of_tomorrow").unwrap());
-    body.extend(rmp_serde::to_vec(&[1, 2, 3]).unwrap());
+    body.extend(rmp_serde::to_vec("of_tomorrow").expect("a text can be encoded"));
+    body.extend(rmp_serde::to_vec(&[1, 2, 3]).expect("a list can be encoded"));
     body
 }
 
-#[test]
-fn every_message_comes_back_as_it_went_out() {
+/// All samples. Most kinds of messages have one, some have several.
+///
+/// # Panics
+/// If a sample does not survive encoding and decoding.
+pub fn samples() -> Vec<Sample> {
     let delivery = Delivery {
         eval_id: EVAL,
         priority: 50,
@@ -340,7 +359,7 @@ fn every_message_comes_back_as_it_went_out() {
         wait_index: INDEX,
         lease_ms: 60_000,
     };
-    let mut tested = BTreeSet::from([
+    let mut samples = Vec::from([
         round_trip(Dequeue {
             kinds: vec![JobType::Service, JobType::Batch],
             max: 16,
@@ -477,29 +496,42 @@ fn every_message_comes_back_as_it_went_out() {
         }),
         round_trip(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
     ]);
-    tested.extend(Command::samples().into_iter().map(round_trip));
-    tested.extend(answers().map(round_trip));
-
-    let kinds = [
-        broker::KINDS,
-        command::KINDS,
-        feed::KINDS,
-        files::KINDS,
-        metrics::KINDS,
-        node::KINDS,
-        refusal::KINDS,
-        stats::KINDS,
-        tasks::KINDS,
-    ]
-    .concat();
-    assert_eq!(tested, kinds.iter().copied().collect(), "every message has a sample");
-    assert_eq!(tested.len(), kinds.len(), "no two messages have the same kind: {kinds:?}");
+    samples.extend(Command::samples().into_iter().map(round_trip));
+    samples.extend(answers().map(round_trip));
+    samples
 }
 
-#[test]
-fn an_allocation_finds_what_it_shares() {
-    let work = work_allocs();
-    let (common, job) = work.shared(&work.allocs[0]).unwrap();
-    assert_eq!((&*common.task_group, &*job.spec.id), ("app", "web"));
-    assert_eq!(work.shared(&work.allocs[1]), None, "its index is out of range");
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{broker, command, feed, files, metrics, node, refusal, stats, tasks};
+
+    #[test]
+    fn every_message_comes_back_as_it_went_out() {
+        let tested: BTreeSet<&str> = samples().iter().map(|sample| sample.kind).collect();
+        let kinds = [
+            broker::KINDS,
+            command::KINDS,
+            feed::KINDS,
+            files::KINDS,
+            metrics::KINDS,
+            node::KINDS,
+            refusal::KINDS,
+            stats::KINDS,
+            tasks::KINDS,
+        ]
+        .concat();
+        assert_eq!(tested, kinds.iter().copied().collect(), "every message has a sample");
+        assert_eq!(tested.len(), kinds.len(), "no two messages have the same kind: {kinds:?}");
+    }
+
+    #[test]
+    fn an_allocation_finds_what_it_shares() {
+        let work = work_allocs();
+        let (common, job) = work.shared(&work.allocs[0]).unwrap();
+        assert_eq!((&*common.task_group, &*job.spec.id), ("app", "web"));
+        assert_eq!(work.shared(&work.allocs[1]), None, "its index is out of range");
+    }
 }

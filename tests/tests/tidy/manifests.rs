@@ -35,6 +35,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("drover", &[SERVICES, SHARED]),
     ("simulation", &[SERVICES, SHARED]),
     ("tests", &[&["drover"], SERVICES, SHARED]),
+    ("fuzz", &[&["tests", "drover"], SERVICES, SHARED]),
 ];
 const MODEL_AND_BELOW: &[&str] = &["model", "api-types"];
 const WIRE_STATE_AND_BELOW: &[&str] = &["wire", "state", "model", "api-types"];

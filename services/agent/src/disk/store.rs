@@ -73,13 +73,18 @@ impl Store {
 /// Reads a file. Returns `None` if it does not exist or is unreadable.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };
-    match rmp_serde::from_slice(&bytes) {
+    match decode(&bytes) {
         Ok(value) => Ok(Some(value)),
         Err(error) => {
             set_aside(path, &error);
             Ok(None)
         }
     }
+}
+
+/// Decodes the bytes of a file.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
+    rmp_serde::from_slice(bytes)
 }
 
 /// Reads a text file and parses its content. Returns `None` as [`read`] does.
@@ -119,8 +124,12 @@ fn set_aside(path: &Path, error: &dyn std::error::Error) {
 
 /// Writes a file completely or not at all.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T, durability: Durability) -> io::Result<()> {
-    let bytes = rmp_serde::to_vec_named(value).map_err(io::Error::other)?;
-    write_bytes(path, &bytes, durability)
+    write_bytes(path, &encode(value)?, durability)
+}
+
+/// Encodes a value as the bytes of a file.
+pub(crate) fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    rmp_serde::to_vec_named(value).map_err(io::Error::other)
 }
 
 /// Writes bytes to a file completely or not at all.
@@ -143,7 +152,7 @@ pub(crate) fn write_bytes(path: &Path, bytes: &[u8], durability: Durability) -> 
 
 /// Writes a file of an allocation on a thread that may block.
 pub(crate) async fn save<T: Serialize>(path: PathBuf, value: &T) -> io::Result<()> {
-    let bytes = rmp_serde::to_vec_named(value).map_err(io::Error::other)?;
+    let bytes = encode(value)?;
     tokio::task::spawn_blocking(move || {
         if let Some(dir) = path.parent() {
             DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)?;

@@ -13,7 +13,7 @@ use super::harness::Harness;
 use crate::routes;
 
 /// Duration of the test, in milliseconds. `DROVER_FUZZ_MS` overrides it.
-const FUZZ_MS: u64 = 60_000;
+const FUZZ_MS: u64 = 15_000;
 /// Timeout of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum length of a response, in bytes. The test cluster is small.

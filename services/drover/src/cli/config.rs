@@ -77,6 +77,13 @@ fn validate(args: &Validate) -> ExitCode {
     if verdict.is_valid() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// The problems of a file with this text, as lines and as JSON.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn problems_of_text(text: &[u8]) -> (String, Value) {
+    let verdict = Verdict::of(&configuration::of_text(text));
+    (verdict.problems(), verdict.json())
+}
+
 impl Verdict {
     fn of(loaded: &Loaded) -> Self {
         let Loaded { settings, report } = loaded;

@@ -1,6 +1,8 @@
 //! Output for programs: the API's object as JSON, or formatted with a Go template (`docs/rules/cli.md` 1.5).
 
-use anyhow::anyhow;
+use std::fmt;
+
+use anyhow::{anyhow, ensure};
 use gotmpl::{Template, TemplateError, to_value};
 use serde::Serialize as _;
 use serde_json::Value;
@@ -39,17 +41,47 @@ impl Object {
     }
 }
 
+/// Maximum number of iterations of all `range` actions. The largest lists have a million elements.
+const ITERATIONS_MAX: u64 = 1_000_000;
+/// Maximum size of the text that a template writes, in bytes.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+
 /// Formats an object with a Go template.
 ///
 /// # Errors
-/// If the template is invalid, or cannot be executed on the object.
+/// If the template is invalid, cannot be executed on the object, or writes too much.
 pub(crate) fn format_with_template(template: &str, object: &Value) -> anyhow::Result<String> {
-    let format = || Template::new("-t").parse(template)?.execute_to_string(&to_value(object)?);
-    format().map_err(|error: TemplateError| {
+    let mut text = LimitedText::default();
+    let format = || {
+        let template = Template::new("-t").max_range_iters(ITERATIONS_MAX).parse(template)?;
+        template.execute_fmt(&mut text, &to_value(object)?)
+    };
+    let written = format();
+    ensure!(!text.is_full, "the template writes more than {TEXT_BYTES_MAX} bytes");
+    written.map_err(|error: TemplateError| {
         // Only errors of syntax begin with this word already.
         let text = error.to_string();
         anyhow!("Error formatting the data: template: {}", text.strip_prefix("template: ").unwrap_or(&text))
-    })
+    })?;
+    Ok(text.text)
+}
+
+/// Text of at most [`TEXT_BYTES_MAX`].
+#[derive(Default)]
+struct LimitedText {
+    text: String,
+    is_full: bool,
+}
+
+impl fmt::Write for LimitedText {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        if self.text.len() + more.len() > TEXT_BYTES_MAX {
+            self.is_full = true;
+            return Err(fmt::Error);
+        }
+        self.text.push_str(more);
+        Ok(())
+    }
 }
 
 /// An object as JSON, indented by four spaces as the API does.
@@ -96,5 +128,7 @@ mod tests {
             assert_eq!(text.matches("template: ").count(), 1, "{text}");
         }
         assert!(error("{{nothing .}}").contains("nothing"));
+        let huge = r#"{{range 10000}}{{printf "%60000d" 1}}{{end}}"#;
+        assert_eq!(error(huge), "the template writes more than 67108864 bytes");
     }
 }

@@ -118,10 +118,10 @@ fn parse(file: &Path, text: &[u8], report: &mut Report) -> Block {
 }
 
 /// Parses a text as the file `a.hcl`, for tests.
-#[cfg(test)]
-pub(crate) fn of_text(text: &str) -> Loaded {
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn of_text(text: impl AsRef<[u8]>) -> Loaded {
     let mut report = Report::default();
-    let block = parse(Path::new("a.hcl"), text.as_bytes(), &mut report);
+    let block = parse(Path::new("a.hcl"), text.as_ref(), &mut report);
     Loaded { settings: Settings::of(&block), report }
 }
 

@@ -147,7 +147,7 @@ impl CommandBody for AddRootKey {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
     use crate::command::Sample;

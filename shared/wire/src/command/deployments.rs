@@ -92,7 +92,7 @@ impl CommandBody for FailDeployment {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
     use crate::command::Sample;

@@ -117,7 +117,7 @@ impl CommandBody for DeleteEvals {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
     use crate::broker::SCHEDULER_VERSION;

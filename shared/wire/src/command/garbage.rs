@@ -72,7 +72,7 @@ pub struct ForceGarbageCollection {}
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GarbageCollectionStarted {}
 
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
     use crate::command::Sample;

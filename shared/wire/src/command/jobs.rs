@@ -136,7 +136,7 @@ impl CommandBody for Transition {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
     use crate::command::Sample;

@@ -70,7 +70,7 @@ pub struct RenewLease {
     pub epoch: Epoch,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
     use crate::command::Sample;

@@ -16,6 +16,7 @@ mod answer;
 mod cluster;
 #[macro_use]
 mod deployments;
+mod error;
 #[macro_use]
 mod evals;
 #[macro_use]
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use answer::{Answer, Done, PlanResult, PlanVerdict, REJECTED_NODES_MAX};
 pub use cluster::*;
 pub use deployments::*;
+pub use error::CommandError;
 pub use evals::*;
 pub use garbage::*;
 pub use info::{Class, CommandInfo};
@@ -105,7 +107,7 @@ macro_rules! define {
             }
         }
 
-        #[cfg(test)]
+        #[cfg(any(test, feature = "samples"))]
         impl Command {
             /// Samples of every kind of command.
             pub(crate) fn samples() -> Vec<Self> {
@@ -148,7 +150,7 @@ impl<C> Unboxed<C> for Box<C> {
 }
 
 /// Samples of one kind of command, with all fields set, and without the fields that messages may omit.
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 pub(crate) trait Sample: Sized {
     /// The samples; at least one.
     fn samples() -> Vec<Self>;

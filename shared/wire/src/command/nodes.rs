@@ -185,7 +185,7 @@ impl CommandBody for EvaluateNode {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
     use crate::command::Sample;

@@ -10,7 +10,7 @@ const END: &str = "\n\n";
 const DEPTH_MAX: usize = 16;
 
 /// The errors in a text that may be nested, as `group "web" > task "app": error`.
-pub(super) fn flat(text: &str) -> Vec<String> {
+pub(crate) fn flat(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
     problem(&mut rest, &mut Vec::new(), &mut found);
@@ -24,8 +24,13 @@ fn problem(rest: &mut &str, path: &mut Vec<String>, found: &mut Vec<String>) {
         *rest = &rest[after..];
         path.extend(step.clone());
         for _ in 0..count {
+            let before = rest.len();
             *rest = rest.strip_prefix(BULLET).unwrap_or(rest);
             problem(rest, path, found);
+            // The number may be larger than the number of errors, because it may be part of a name.
+            if rest.len() == before {
+                break;
+            }
         }
         *rest = rest.strip_prefix(END).unwrap_or(rest);
         if step.is_some() {
@@ -84,5 +89,6 @@ mod tests {
         assert_eq!(flat("Job ID contains a space"), ["Job ID contains a space"]);
         assert_eq!(flat(""), [""; 0]);
         assert_eq!(flat("9 errors occurred:\n\t* a"), ["a"]);
+        assert_eq!(flat("99999999999999 errors occurred:\n\t* a\n\n"), ["a"], "it ends");
     }
 }

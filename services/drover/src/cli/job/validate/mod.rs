@@ -1,6 +1,6 @@
 //! `drover job validate`: checks a job file without changing the cluster.
 
-mod problems;
+pub(crate) mod problems;
 
 use std::process::ExitCode;
 

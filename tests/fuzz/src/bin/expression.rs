@@ -1,0 +1,4 @@
+//! Fuzzes [`fuzz::targets::EXPRESSION`] by coverage.
+#![no_main]
+
+fuzz::program!(fuzz::targets::EXPRESSION);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::{Publisher, Request};
+use bus::{DatabaseMatch, Publisher, Request};
 use model::change::{Change, ChangeSet};
 use model::{Epoch, Index, Timestamp, TraceContext};
 use state::State;
@@ -162,7 +162,7 @@ impl Active<'_> {
             tokio::select! {
                 completed = write_completed(&mut self.writing) => {
                     let (begun, outcome, link) = completed?;
-                    if let Some(exit) = self.written(begun, outcome, link).await {
+                    if let Some(exit) = self.written(begun, outcome, link).await? {
                         return Ok(exit);
                     }
                 }
@@ -179,7 +179,8 @@ impl Active<'_> {
                 _ = tick.tick() => {
                     self.applier.renew();
                     self.is_announcing = true;
-                    self.is_disputed = self.context.bus.contact().database().is_other();
+                    self.is_disputed =
+                        matches!(self.context.bus.contact().database(), DatabaseMatch::Other(_));
                 }
                 () = sleep_until(wake_at) => {}
                 () = self.context.stop.cancelled(), if !self.applier.is_writing() => {}
@@ -193,6 +194,7 @@ impl Active<'_> {
             IntakeRequest::Command(request, command) => self.receive(request, command).await,
             IntakeRequest::Head(request) => self.query(Query::Head, request).await,
             IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request).await,
+            IntakeRequest::Lost(lost) => self.applier.object(lost),
         }
     }
 
@@ -257,7 +259,7 @@ impl Active<'_> {
         begun: Instant,
         outcome: WriteOutcome,
         link: Option<TraceContext>,
-    ) -> Option<Exit> {
+    ) -> Result<Option<Exit>, Error> {
         let now = telemetry::clock::monotonic();
         match self.applier.written(outcome, now, self.time.now()) {
             Completion::Durable { rows, sets, after, answers } => {
@@ -274,9 +276,11 @@ impl Active<'_> {
                         .replica
                         .adopt(sets, after, bytes)
                         .expect("only the active applier appends to the log");
-                    let history = self.applier.head(self.time.now()).history;
+                    let head = self.applier.head(self.time.now());
                     let publishing = telemetry::clock::monotonic();
-                    if let Err(error) = self.publisher.publish(history, first, &encoded).await {
+                    let published =
+                        self.publisher.publish(head.history, head.committer(), first, &encoded).await;
+                    if let Err(error) = published {
                         tracing::debug!(
                             error = telemetry::chain(&error),
                             "cannot publish change sets: replicas read the log"
@@ -291,13 +295,14 @@ impl Active<'_> {
                 if std::mem::take(&mut self.is_announcing) {
                     self.announce().await;
                 }
-                None
+                Ok(None)
             }
             Completion::Failed(answers) => {
                 send_replies(answers).await;
-                None
+                Ok(None)
             }
-            Completion::Deposed => Some(Exit::Deposed),
+            Completion::Deposed => Ok(Some(Exit::Deposed)),
+            Completion::WentBack { seen, found } => Err(Error::WentBack { seen, found }),
         }
     }
 

@@ -119,7 +119,7 @@ impl Batch {
         let Some(changes) = judge::bootstrap(overlay) else { return };
         let index = overlay.index().next();
         let at = time.max(overlay.at());
-        let stamp = Stamp { index, at };
+        let stamp = Stamp { index, at, request_id: Some(id) };
         for change in &changes {
             overlay.apply_change(change, stamp).expect("the bootstrap changes depend on no other objects");
         }

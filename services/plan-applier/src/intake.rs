@@ -6,7 +6,7 @@ use bus::{Bus, Request, Requests};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{Command, RenewLease};
-use wire::feed::{GetHead, Head};
+use wire::feed::{GetHead, Head, LostWrites};
 use wire::senders::{may_renew, may_send};
 use wire::{Role, Subject, Wire};
 
@@ -23,6 +23,8 @@ pub(crate) enum IntakeRequest {
     Head(Request),
     /// The holder of a singleton's lease renews it.
     Renew(Request, RenewLease),
+    /// A process has seen a change set that the log lacks.
+    Lost(LostWrites),
 }
 
 /// All requests. Commands keep the order of their arrival. Other requests come before them, so that no flood of commands
@@ -47,6 +49,8 @@ impl Intake {
         let any_sender = |_, _: &GetHead| Ok(());
         let head_request = |request, GetHead {}| IntakeRequest::Head(request);
         forward(heads, any_sender, head_request, &query_sender, &listening);
+        let objections = bus.serve(Subject::LostWrites.to_string()).await?;
+        forward(objections, |_, _| Ok(()), |_, lost| IntakeRequest::Lost(lost), &query_sender, &listening);
         answer_probes(bus.serve(Subject::Probe.to_string()).await?, head, listening.clone());
         Ok(Self { commands: command_receiver, queries: query_receiver, _listening: listening.drop_guard() })
     }

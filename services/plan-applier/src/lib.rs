@@ -15,6 +15,7 @@ pub mod judge;
 mod keyring;
 mod leases;
 mod metrics;
+mod objections;
 mod pace;
 mod projection;
 mod queue;

@@ -130,7 +130,7 @@ async fn what_is_acknowledged_is_durable_and_published() {
 
     let registered = world.done(&job("one")).await;
     assert!(registered.written);
-    let Tail::Page { rows, head } =
+    let Tail::Page { rows, head, .. } =
         world.database().await.changes_after(Index(registered.index.0 - 1), 1).await.unwrap()
     else {
         panic!("nothing is trimmed");

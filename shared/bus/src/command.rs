@@ -6,9 +6,9 @@ use model::RequestId;
 use telemetry::clock;
 use telemetry::metrics::catalogue::{BUS_COMMAND, BUS_COMMANDS_REPEATED};
 use tracing::{Instrument as _, Span};
+use wire::Subject;
 use wire::command::{Answer, Command, CommandError, Done};
 use wire::envelope::COMMAND_BYTES_MAX;
-use wire::Subject;
 
 use crate::backoff::backoff;
 use crate::call::{Call, RequestError};

@@ -248,7 +248,7 @@ async fn renew_until_lost(bus: Bus, renewal: RenewLease, mut since: Instant, los
             () = tokio::time::sleep_until(next.min(end).into()) => {}
             // A new applier does not know of renewals before its own time.
             () = contact.another_applier(applier) => {}
-            other = contact.database_differs() => break other.to_string(),
+            contradiction = contact.database_differs() => break contradiction,
         }
         let left = end.saturating_duration_since(clock::monotonic());
         if left.is_zero() {

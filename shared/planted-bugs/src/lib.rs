@@ -62,6 +62,10 @@ bugs! {
     ReadsFromMemory,
     /// A replica skips change sets that it missed.
     SkipsMissedChangeSets,
+    /// A replica applies change sets of a database that lacks some of its own.
+    MixesHistories,
+    /// The applier does not believe replicas that have seen more than its database has.
+    IgnoresLostWrites,
     /// Agents do not receive wakes.
     LosesWakes,
 }

@@ -95,6 +95,7 @@ impl From<Row> for Head {
             at: Timestamp(row.at_ns),
             epoch: Epoch(row.applier_epoch.cast_unsigned()),
             applier: ProcessId(row.applier_id),
+            began: None,
         }
     }
 }

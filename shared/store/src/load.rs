@@ -39,12 +39,14 @@ pub(crate) async fn load(connection: &mut PgConnection, scope: Scope) -> Result<
     loading.end_tables().await?;
     fail_point!("load.tables");
     let is_complete = catch_up(&mut transaction, &mut loading, projected.index, head.index).await?;
+    let last_request = log::request_at(&mut transaction, head.index).await?;
     // The state may still be under construction. The transaction has read everything that it needs.
     transaction.commit().await.map_err(database("end a load"))?;
     if !is_complete {
         return Ok(None);
     }
-    let state = loading.finish().await?;
+    let mut state = loading.finish().await?;
+    state.set_last_request(last_request);
     Ok(Some(Loaded { state, head, projected: projected.index }))
 }
 

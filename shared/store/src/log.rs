@@ -21,6 +21,9 @@ pub enum Tail {
         rows: Vec<LogRow>,
         /// The head of the same statement.
         head: Head,
+        /// The request of the change set at the index after which was read, if the log still has it. If it is another one
+        /// than that of the reader's last change set, the reader's state belongs to other change sets than the log's.
+        previous: Option<RequestId>,
     },
     /// The log does not go back that far, or has not reached the index: the caller has to load the state again.
     Trimmed,
@@ -162,6 +165,16 @@ pub(crate) async fn requests_since(
     Ok(requests)
 }
 
+/// The request of the change set at an index, if the log has it.
+pub(crate) async fn request_at(
+    connection: &mut PgConnection,
+    index: Index,
+) -> Result<Option<RequestId>, Error> {
+    let found = sqlx::query_scalar!("select request_id from changes where index = $1", index.0.cast_signed());
+    let found = found.fetch_optional(connection).await.map_err(database("read the log"))?;
+    Ok(found.map(RequestId))
+}
+
 /// Reads change sets after `index`: at most `rows_max`, and after the first only while their total size is at most
 /// `bytes_max`.
 pub(crate) async fn read_after(
@@ -173,6 +186,7 @@ pub(crate) async fn read_after(
     // One statement, so that the head and the log come from one snapshot.
     let found = sqlx::query!(
         r#"select head.index as head_index, head.at_ns as head_at_ns, applier_epoch, applier_id, history,
+            (select request_id from changes where index = $1) as "previous?",
             page.index as "index?", page.at_ns as "at_ns?", page.request_id as "request_id?", page.bytes as "bytes?"
         from head left join lateral (
             select index, at_ns, request_id, bytes
@@ -196,7 +210,9 @@ pub(crate) async fn read_after(
         at: Timestamp(first.head_at_ns),
         epoch: Epoch(first.applier_epoch.cast_unsigned()),
         applier: model::ProcessId(first.applier_id),
+        began: None,
     };
+    let previous = first.previous.map(RequestId);
     let rows: Vec<LogRow> = found
         .into_iter()
         .filter_map(|row| {
@@ -212,5 +228,5 @@ pub(crate) async fn read_after(
     if !is_gapless || index > head.index || (rows.is_empty() && index < head.index) {
         return Ok(Tail::Trimmed);
     }
-    Ok(Tail::Page { rows, head })
+    Ok(Tail::Page { rows, head, previous })
 }

@@ -279,9 +279,9 @@ impl Writer {
         work.await
     }
 
-    /// Records the head that another applier announced.
-    pub fn observe_head(&self, head: &Head) {
-        self.observe(head);
+    /// Records that a history was durable up to an index, as another applier announced or a replica shows.
+    pub fn observe_head(&self, history: HistoryId, index: Index) {
+        self.connections.server().observe(history, index);
     }
 
     /// Marks the database as lacking acknowledged writes, for this reason ([`Error::reason_to_refuse`]). Every applier,

@@ -17,7 +17,7 @@ use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State};
 use wire::LogRow;
 use wire::command::{Answer, Done, RenewLease};
-use wire::feed::Head;
+use wire::feed::{Head, LostWrites};
 use wire::{Refusal, RefusalKind};
 
 use crate::batch::{Batch, Incoming, Reply};
@@ -55,6 +55,8 @@ pub struct Applier<A> {
     ready: Batch,
     /// Queries to answer after the next write.
     queries: Vec<(Query, Waiter<A>)>,
+    /// What another process has seen and the log lacks, if this is still the active applier.
+    objection: Option<LostWrites>,
     writing: Option<Writing<A>>,
     renewal_due: bool,
     is_log_full: bool,
@@ -128,6 +130,13 @@ pub enum Completion<A> {
     Failed(Vec<(A, Reply)>),
     /// This applier is no longer the active one.
     Deposed,
+    /// The database lacks a change set that another process has seen. Nothing more may be written.
+    WentBack {
+        /// The index that was seen.
+        seen: Index,
+        /// The index at which this applier took over.
+        found: Index,
+    },
 }
 
 /// A sender that waits for an answer until a deadline.
@@ -145,6 +154,7 @@ struct Writing<A> {
     /// The state once it is durable.
     after: Snapshot,
     queries: Vec<(Query, Waiter<A>)>,
+    objection: Option<LostWrites>,
     /// Whether the write has been passed to the database. If not, the outcome of the commit has to be determined.
     is_in_progress: bool,
 }
@@ -163,6 +173,7 @@ impl<A> Applier<A> {
             request_log,
             leases: Leases::new(now),
             queries: Vec::new(),
+            objection: None,
             writing: None,
             renewal_due: false,
             is_log_full: false,
@@ -221,6 +232,15 @@ impl<A> Applier<A> {
         }
         self.queries.push((query, Waiter { address, until }));
         None
+    }
+
+    /// Receives the report that another process has seen a change set which the log may lack. It proves that only if this is
+    /// still the active applier, which is checked before anything else is written.
+    pub fn object(&mut self, lost: LostWrites) {
+        let is_missing = self.head.committer().is_some_and(|own| lost.is_missing_in(self.head.history, own));
+        if is_missing && !is_planted(Bug::IgnoresLostWrites) {
+            self.objection = Some(lost);
+        }
     }
 
     /// Requests that the next write renews the lease.
@@ -294,9 +314,11 @@ impl<A> Applier<A> {
             writing.is_in_progress = true;
             return Some(Write::ResolveCommit(writing.batch.from(), writing.batch.rows.clone()));
         }
-        // Judged commands may have to wait for their pace; queries do not.
-        let has_to_wait = self.is_paced() && now < self.pace.next();
-        if (self.ready.is_empty() || has_to_wait) && self.queries.is_empty() && !self.renewal_due {
+        // Judged commands may have to wait for their pace; queries do not. After an objection, no command is written.
+        let objection = self.objection.take();
+        let has_to_wait = objection.is_some() || (self.is_paced() && now < self.pace.next());
+        let has_nothing_else = self.queries.is_empty() && !self.renewal_due && objection.is_none();
+        if (self.ready.is_empty() || has_to_wait) && has_nothing_else {
             return None;
         }
         let (batch, after) = if has_to_wait {
@@ -314,7 +336,7 @@ impl<A> Applier<A> {
             (true, true) => Write::Renew,
             (true, false) => Write::Confirm,
         };
-        self.writing = Some(Writing { batch, begun: now, after, queries, is_in_progress: true });
+        self.writing = Some(Writing { batch, begun: now, after, queries, objection, is_in_progress: true });
         Some(write)
     }
 
@@ -378,6 +400,10 @@ impl<A> Applier<A> {
     }
 
     fn durable(&mut self, writing: Writing<A>, now: Instant, time: Timestamp) -> Completion<A> {
+        if let (Some(lost), Some(own)) = (writing.objection, self.head.committer()) {
+            self.queries.extend(writing.queries);
+            return Completion::WentBack { seen: lost.index, found: own.began };
+        }
         let Batch { rows, sets, replies, .. } = writing.batch;
         let after = writing.after;
         if !rows.is_empty() {
@@ -417,6 +443,7 @@ impl<A> Applier<A> {
             let reply = if is_planted(Bug::RepliesAfterFailedCommit) { judged } else { retry };
             answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
+        self.objection = self.objection.take().or(writing.objection);
         self.queries.extend(writing.queries);
         self.queries.retain(|(_, waiter)| waiter.until > now);
         Completion::Failed(answers)

@@ -64,6 +64,7 @@ fn announce(bus: &Bus, epoch: u64) {
         at: Timestamp::from_secs(1),
         epoch: Epoch(epoch),
         applier: ProcessId::from_bytes([2; 16]),
+        began: None,
     });
 }
 

@@ -39,7 +39,10 @@ pub(crate) fn impurities(sources: &[Source]) -> Vec<String> {
 /// Whether the header of a file says that it is pure: `Pure` at the start of a sentence.
 fn is_pure(source: &Source) -> bool {
     let header = source.comments().lines().take_while(|line| line.starts_with("//!"));
-    let header = header.flat_map(|line| line.trim_start_matches("//!").split_whitespace()).collect::<Vec<_>>().join(" ");
+    let header = header
+        .flat_map(|line| line.trim_start_matches("//!").split_whitespace())
+        .collect::<Vec<_>>()
+        .join(" ");
     header.starts_with("Pure") || header.contains(". Pure")
 }
 

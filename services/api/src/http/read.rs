@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use bus::Bus;
+use bus::{Bus, DatabaseMatch};
 use model::{Index, JobKey};
 use serde::Serialize;
 use state::{Snapshot, State, Table, WatchKey};
@@ -29,6 +29,9 @@ const HISTORY_RECHECK: Duration = Duration::from_millis(50);
 /// The error of reads while this server's database is not that of the applier.
 const OTHER_DATABASE: &str =
     "this server reads another database than the plan applier writes; its log names both";
+/// The error of reads while the applier's database lacks writes that this server has seen.
+const LOST_WRITES: &str =
+    "the plan applier's database lacks acknowledged writes that this server has seen; its log says which";
 /// An applier counts as known if its last message is no older than this.
 const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Default and maximum time of a blocking query.
@@ -125,14 +128,16 @@ impl Api {
     /// A snapshot that is as fresh as requested.
     ///
     /// # Errors
-    /// If the newest state is requested and there is no active applier, the applier writes another database, or the replica
-    /// does not catch up in time.
+    /// If the newest state is requested and there is no active applier, the applier writes another database or one that went
+    /// back, or the replica does not catch up in time.
     pub(crate) async fn fresh_snapshot(&self, stale: bool) -> Result<Snapshot, Error> {
         if stale {
             return Ok(self.replica.snapshot());
         }
-        if self.contact.database().is_other() {
-            return Err(Error::failed(OTHER_DATABASE));
+        match self.contact.database() {
+            DatabaseMatch::Unknown | DatabaseMatch::Same => {}
+            DatabaseMatch::Other(_) => return Err(Error::failed(OTHER_DATABASE)),
+            DatabaseMatch::WentBack(_) => return Err(Error::failed(LOST_WRITES)),
         }
         let head = async {
             loop {

@@ -121,8 +121,8 @@ fn write_transition(
     }
     let message = match sign {
         NodeLiveness::Missed => Some("Node heartbeat missed"),
-        NodeLiveness::Heard if from == NodeStatus::Down => Some("Node reregistered by heartbeat"),
-        NodeLiveness::Heard => None,
+        NodeLiveness::Alive if from == NodeStatus::Down => Some("Node reregistered by heartbeat"),
+        NodeLiveness::Alive => None,
     };
     let event = message.map(|message| work.node_event(CLUSTER, message));
     let last_missed_heartbeat_index = if to.is_unresponsive() && !from.is_unresponsive() {

@@ -425,7 +425,7 @@ async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
     let mut state = State::clone(&feed.replica.snapshot());
     sets.iter().for_each(|set| state.apply(set).unwrap());
     feed.announce().await;
-    feed.replica.adopt(sets, state.into()).unwrap();
+    feed.replica.adopt(sets, state.into(), 0).unwrap();
     feed.publish_from(1).await;
     feed.settle().await;
     assert_eq!(feed.log.loads(), 1);

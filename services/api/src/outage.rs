@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::Api;
-use crate::http::{Error, NO_LEADER, OTHER_DATABASE};
+use crate::http::{Error, NO_LEADER};
 
 /// What this process knows about the parts that it depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,8 +13,8 @@ struct Facts {
     nats_lost: Option<Duration>,
     /// What NATS does not permit to this process.
     nats_refuses: Option<String>,
-    /// Whether the plan applier writes another database.
-    is_other_database: bool,
+    /// Why the database that this process reads is not the state that the plan applier writes.
+    wrong_database: Option<&'static str>,
     /// How long this process has not been able to read the log in the database, and why.
     database_fails: Option<(Duration, String)>,
     /// Time since the last message of the plan applier.
@@ -33,13 +33,13 @@ impl Facts {
         if let Some(refusal) = &self.nats_refuses {
             outages.push(format!("nats: {refusal}"));
         }
-        if self.is_other_database {
-            outages.push(format!("database: {OTHER_DATABASE}"));
+        if let Some(problem) = self.wrong_database {
+            outages.push(format!("database: {problem}"));
         }
         if let Some((failing, error)) = &self.database_fails {
             outages.push(format!("database: not read for {} s: {error}", failing.as_secs()));
         }
-        if !self.is_applier_known && !self.is_other_database {
+        if !self.is_applier_known && self.wrong_database.is_none() {
             let since = match self.applier_heard {
                 Some(ago) => format!("for {} s", ago.as_secs()),
                 None => "since this server started".to_owned(),
@@ -68,7 +68,7 @@ impl Api {
         let facts = Facts {
             nats_lost: self.bus.outage(),
             nats_refuses: self.bus.refused(),
-            is_other_database: self.contact.database().is_other(),
+            wrong_database: self.wrong_database(),
             database_fails,
             applier_heard: self.contact.heard_ago(),
             is_applier_known: self.contact(true).1,
@@ -102,7 +102,8 @@ mod tests {
         let database_fails = Some((Duration::from_secs(9), "connection refused".to_owned()));
         let unread = Facts { database_fails, ..healthy.clone() };
         assert_eq!(unread.outages(), ["database: not read for 9 s: connection refused"]);
-        let other = Facts { is_other_database: true, is_applier_known: false, ..healthy };
-        assert_eq!(other.outages(), [format!("database: {OTHER_DATABASE}")]);
+        let wrong_database = Some("this server reads another database");
+        let other = Facts { wrong_database, is_applier_known: false, ..healthy };
+        assert_eq!(other.outages(), ["database: this server reads another database"]);
     }
 }

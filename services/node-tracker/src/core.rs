@@ -38,8 +38,8 @@ pub struct Heartbeats {
     settings: Settings,
     due: HashMap<NodeId, Timestamp>,
     by_due: BTreeSet<(Timestamp, NodeId)>,
-    /// The time of the last check.
-    last_check: Option<Timestamp>,
+    /// The time of the last check, and the wall clock's time then.
+    last_check: Option<(Timestamp, Timestamp)>,
 }
 
 impl Heartbeats {
@@ -79,10 +79,13 @@ impl Heartbeats {
 
     /// Checks for lost time; must be called several times a second. Messages that were sent within the last `receive_lag` may
     /// not have been received yet. A long time since the last call also means lost messages: the process was stopped or
-    /// starved, or its machine slept, which no other clock shows.
-    pub fn check_clock(&mut self, now: Timestamp, receive_lag: Nanos) {
-        let last_check = self.last_check.replace(now);
-        if receive_lag > DEAF_MAX || last_check.is_some_and(|last_check| now - last_check > DEAF_MAX) {
+    /// starved, or its machine slept. Only the wall clock shows that; nothing else depends on it, because it may be set to
+    /// any time.
+    pub fn check_clock(&mut self, now: Timestamp, wall: Timestamp, receive_lag: Nanos) {
+        let last_check = self.last_check.replace((now, wall));
+        let was_away =
+            last_check.is_some_and(|(last, last_wall)| now - last > DEAF_MAX || wall - last_wall > DEAF_MAX);
+        if receive_lag > DEAF_MAX || was_away {
             self.extend_all(now);
         }
     }
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_missed_whom_nobody_could_hear() {
+    fn extending_all_timers_gives_every_node_more_time() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         heartbeats.extend_all(after(9));
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_its_ttl_and_the_grace_to_be_heard_of() {
+    fn a_node_is_missed_after_its_ttl_and_the_grace() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         assert_eq!(heartbeats.beat(node(1), NOW, 0.0), Nanos::from_secs(5));
         assert_eq!(heartbeats.handle_timeout(after(10), ALL), []);
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_reported_is_reported_later() {
+    fn a_missed_heartbeat_that_could_not_be_reported_is_reported_later() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         heartbeats.beat(node(2), NOW, 0.0);
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_over_knows_who_was_silent() {
+    fn a_standby_knows_which_nodes_were_silent() {
         let (mut active, mut standby) = (Heartbeats::new(SETTINGS), Heartbeats::new(SETTINGS));
         standby.restore([node(1), node(2)], NOW);
         for secs in 0..20 {
@@ -291,25 +294,43 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_missed_by_a_process_that_was_stopped() {
+    fn no_node_is_missed_by_a_process_that_was_stopped() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
-        [0, 1, 3].into_iter().for_each(|secs| heartbeats.check_clock(after(secs), Nanos::ZERO));
+        let check = |heartbeats: &mut Heartbeats, secs| {
+            heartbeats.check_clock(after(secs), after(secs), Nanos::ZERO);
+        };
+        [0, 1, 3].into_iter().for_each(|secs| check(&mut heartbeats, secs));
         assert_eq!(heartbeats.poll_timeout(), Some(after(10) + EXPIRY_WINDOW));
-        heartbeats.check_clock(after(3_600), Nanos::ZERO);
+        check(&mut heartbeats, 3_600);
         assert_eq!(heartbeats.handle_timeout(after(3_600), ALL), []);
         assert_eq!(heartbeats.poll_timeout(), Some(after(3_615) + EXPIRY_WINDOW));
     }
 
     #[test]
-    fn nobody_is_missed_while_nobody_can_be_heard() {
+    fn a_clock_that_is_set_delays_a_missed_heartbeat_once_and_hides_none() {
+        let mut heartbeats = Heartbeats::new(SETTINGS);
+        heartbeats.beat(node(1), NOW, 0.0);
+        for (secs, wall) in [(0, 0), (1, -3_599), (2, -3_598), (3, 3)] {
+            heartbeats.check_clock(after(secs), after(wall), Nanos::ZERO);
+        }
+        assert_eq!(
+            heartbeats.poll_timeout(),
+            Some(after(3 + 15) + EXPIRY_WINDOW),
+            "the machine may have slept"
+        );
+        assert_eq!(heartbeats.handle_timeout(after(19), ALL), [node(1)]);
+    }
+
+    #[test]
+    fn no_node_is_missed_while_echoes_are_missing() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         for secs in 1..30 {
-            heartbeats.check_clock(after(secs), Nanos::from_secs(secs));
+            heartbeats.check_clock(after(secs), after(secs), Nanos::from_secs(secs));
             assert_eq!(heartbeats.handle_timeout(after(secs), ALL), []);
         }
-        heartbeats.check_clock(after(30), Nanos::ZERO);
+        heartbeats.check_clock(after(30), after(30), Nanos::ZERO);
         assert_eq!(
             heartbeats.poll_timeout(),
             Some(after(29 + 15) + EXPIRY_WINDOW),
@@ -319,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_node_is_missed_that_was_heard_in_time(
+        fn no_node_is_missed_that_sent_heartbeats_in_time(
             beats in proptest::collection::vec((0u16..8, 0i64..4_000), 1..200)
         ) {
             let mut heartbeats = Heartbeats::new(SETTINGS);

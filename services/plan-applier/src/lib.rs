@@ -7,6 +7,7 @@
 
 mod actor;
 mod batch;
+pub mod cluster_clock;
 pub mod core;
 mod garbage;
 mod intake;
@@ -14,6 +15,7 @@ pub mod judge;
 mod keyring;
 mod leases;
 mod metrics;
+mod objections;
 mod pace;
 mod projection;
 mod queue;
@@ -21,6 +23,7 @@ mod refusing;
 mod request_log;
 mod span;
 mod standby;
+mod timekeeper;
 mod trimming;
 
 pub use crate::batch::{Incoming, Reply};

@@ -11,6 +11,13 @@ use model::{Index, Nanos, RequestId, Timestamp};
 /// Minimum time for which request ids are kept: as long as the log is certain to contain their answers. Callers give up
 /// after a minute.
 pub(crate) const REQUEST_RETENTION: Nanos = store::LOG_KEEP_MIN;
+/// Maximum size of the request log in memory, in bytes. At more than five thousand commands a second, request ids are kept
+/// for a shorter time. A repeat of an older command is then refused, because its outcome is unknown.
+const BYTES_MAX: usize = 256 << 20;
+/// Approximate size of one request: its entries in the map and in the list.
+const ENTRY_BYTES: usize = 80;
+/// Maximum number of requests.
+pub(crate) const REQUESTS_MAX: usize = BYTES_MAX / ENTRY_BYTES;
 
 /// What the request log knows about a request id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +31,22 @@ pub(crate) enum Known {
 }
 
 /// The ids of requests that were committed recently.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RequestLog {
     indexes: HashMap<RequestId, Index>,
     /// The same ids, the oldest first.
     by_age: VecDeque<(Timestamp, RequestId)>,
     /// The request log contains every id that was committed at or after this time.
     since: Timestamp,
+    /// Maximum number of requests.
+    max: usize,
+}
+
+impl Default for RequestLog {
+    fn default() -> Self {
+        let since = Timestamp::default();
+        Self { indexes: HashMap::new(), by_age: VecDeque::new(), since, max: REQUESTS_MAX }
+    }
 }
 
 impl RequestLog {
@@ -46,10 +62,12 @@ impl RequestLog {
         self.indexes.insert(id, index);
         self.by_age.push_back((at, id));
         let until = Timestamp(at.0.saturating_sub(REQUEST_RETENTION.0));
-        while let Some((at, id)) = self.by_age.front().copied().filter(|(at, _)| *at < until) {
+        while let Some((at, id)) = self.by_age.front().copied()
+            && (at < until || self.by_age.len() > self.max)
+        {
             self.by_age.pop_front();
             self.indexes.remove(&id);
-            self.since = Timestamp(at.0 + 1);
+            self.since = self.since.max(Timestamp(at.0 + 1));
         }
     }
 
@@ -99,6 +117,17 @@ mod tests {
         assert_eq!(request_log.lookup(first), Known::TooOld);
         assert_eq!(request_log.lookup(id_at(100, 2)), Known::TooOld, "it may belong to a dropped request");
         assert_eq!(request_log.lookup(id_at(101, 2)), Known::New);
+    }
+
+    #[test]
+    fn more_requests_than_fit_are_kept_for_a_shorter_time() {
+        let mut request_log = RequestLog { max: 2, ..RequestLog::default() };
+        let ids = [1, 2, 3].map(|secs| id_at(secs, 1));
+        for (id, secs) in ids.into_iter().zip(1..) {
+            request_log.record(id, Index(secs.cast_unsigned()), Timestamp::from_secs(secs));
+        }
+        let known = ids.map(|id| request_log.lookup(id));
+        assert_eq!(known, [Known::TooOld, Known::Committed(Index(2)), Known::Committed(Index(3))]);
     }
 
     #[test]

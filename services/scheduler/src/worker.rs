@@ -43,7 +43,7 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Computes a proposal; in production [`scheduling::schedule`].
 pub(crate) type Schedule = fn(&Attempt<'_>, NewId<'_>) -> Proposal;
 
-/// What all workers of a process share.
+/// State that all workers of a process share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) bus: Bus,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) stop: CancellationToken,
 }
 
-/// Result of scheduling on a thread.
+/// The outcome of scheduling on a thread.
 enum Scheduled {
     /// The proposal, and the guard that keeps its plan outstanding.
     Proposal(Box<Proposal>, Option<OutstandingGuard>),
@@ -214,7 +214,7 @@ async fn schedule(
     permit: &Arc<OwnedSemaphorePermit>,
 ) -> Scheduled {
     let (replica, schedule) = (Arc::clone(&shared.replica), shared.schedule);
-    let outstanding = shared.outstanding.clone();
+    let (outstanding, contact) = (shared.outstanding.clone(), shared.bus.contact());
     // If the broker takes the evaluation away, the permit is still held until the thread is done.
     let permit = Arc::clone(permit);
     let span = traces::within(|| {
@@ -232,7 +232,7 @@ async fn schedule(
             return Scheduled::Behind;
         }
         let Some(eval) = live_eval(&snapshot, delivery.eval_id) else { return Scheduled::NotNeeded };
-        let now = now_for(&snapshot, &eval, clock::now());
+        let now = now_for(&snapshot, &eval, contact.cluster_now());
         span.record(attribute::INDEX, snapshot.index().0.cast_signed());
         let mut schedule_on = |state: &State| {
             let attempt = Attempt {
@@ -282,10 +282,11 @@ fn live_eval(state: &State, id: EvalId) -> Option<Arc<Evaluation>> {
     state.eval(id).filter(|eval| !eval.status.is_terminal()).map(Arc::clone)
 }
 
-/// The time at which an evaluation is processed. It is not before the evaluation's own time, so that a worker with a
-/// slow clock does not find something not yet due; nothing would wake the evaluation again (`docs/architecture/evaluations.md`).
-fn now_for(state: &State, eval: &Evaluation, own: Timestamp) -> Timestamp {
-    own.max(state.at()).max(eval.wait_until)
+/// The time at which an evaluation is processed: the cluster's time, as this process knows it. It is not before the
+/// evaluation's own time, so that nothing is found that is not yet due; nothing would wake the evaluation again
+/// (`docs/architecture/evaluations.md`).
+fn now_for(state: &State, eval: &Evaluation, cluster: Timestamp) -> Timestamp {
+    cluster.max(state.at()).max(eval.wait_until)
 }
 
 /// The span of the work on an evaluation, in the evaluation's trace.
@@ -312,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn now_is_never_before_what_is_known_to_have_passed() {
+    fn now_is_not_before_the_time_for_which_the_evaluation_waited() {
         let own = Timestamp::from_secs(100);
         let job = JobKey::new("default", "web");
         let id = EvalId::from_bytes([1; 16]);

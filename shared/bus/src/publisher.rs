@@ -5,7 +5,7 @@ use fail::fail_point;
 use model::{HistoryId, Index};
 use wire::Subject;
 use wire::envelope::{CHANGE_SET_BYTES_MAX, CHANGES_BYTES_MAX};
-use wire::feed::{Changes, Head};
+use wire::feed::{Changes, Committer, Head};
 
 use crate::connection::Bus;
 use crate::envelope;
@@ -26,13 +26,19 @@ impl Publisher {
         Self { bus, database }
     }
 
-    /// Publishes committed change sets, encoded as in the log; `first` is the index of the first one. A loss is
-    /// harmless, because replicas detect the gap.
+    /// Publishes change sets that `by` has committed, encoded as in the log; `first` is the index of the first one. A loss
+    /// is harmless, because replicas detect the gap.
     ///
     /// # Errors
     /// If there is no connection.
-    pub async fn publish(&self, history: HistoryId, first: Index, sets: &[Bytes]) -> Result<(), Error> {
-        for changes in split(history, first, sets) {
+    pub async fn publish(
+        &self,
+        history: HistoryId,
+        by: Option<Committer>,
+        first: Index,
+        sets: &[Bytes],
+    ) -> Result<(), Error> {
+        for changes in split(history, by, first, sets) {
             self.bus.publish(Subject::Changes, &changes).await?;
         }
         fail_point!("feed.published");
@@ -52,7 +58,7 @@ impl Publisher {
 
 /// Distributes the change sets over the minimum number of messages. Those that are too large for a message become
 /// `None`.
-fn split(history: HistoryId, first: Index, sets: &[Bytes]) -> Vec<Changes> {
+fn split(history: HistoryId, by: Option<Committer>, first: Index, sets: &[Bytes]) -> Vec<Changes> {
     let mut messages: Vec<Changes> = Vec::new();
     let mut room = 0;
     for (index, set) in (first.0..).map(Index).zip(sets) {
@@ -61,7 +67,7 @@ fn split(history: HistoryId, first: Index, sets: &[Bytes]) -> Vec<Changes> {
         match messages.last_mut() {
             Some(changes) if bytes <= room => changes.sets.push(included),
             Some(_) | None => {
-                messages.push(Changes { history, first: index, sets: vec![included] });
+                messages.push(Changes { history, by, first: index, sets: vec![included] });
                 room = CHANGES_BYTES_MAX;
             }
         }
@@ -75,13 +81,15 @@ const SET_HEAD_BYTES: usize = 5;
 
 #[cfg(test)]
 mod tests {
+    use model::{Epoch, ProcessId};
+
     use super::*;
 
     const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
 
     fn shape(sizes: &[usize]) -> Vec<(u64, Vec<Option<usize>>)> {
         let sets: Vec<Bytes> = sizes.iter().map(|size| vec![0; *size].into()).collect();
-        let messages = split(HISTORY, Index(7), &sets);
+        let messages = split(HISTORY, None, Index(7), &sets);
         let length = |set: &Option<Bytes>| set.as_ref().map(Bytes::len);
         messages.iter().map(|changes| (changes.first.0, changes.sets.iter().map(length).collect())).collect()
     }
@@ -106,8 +114,14 @@ mod tests {
     fn a_full_message_fits_what_nats_takes_by_default() {
         let many = vec![Bytes::from(vec![0; 100]); CHANGES_BYTES_MAX / 50];
         let one = vec![Bytes::from(vec![0; CHANGE_SET_BYTES_MAX]); 3];
-        for changes in split(HISTORY, Index(1), &many).iter().chain(&split(HISTORY, Index(1), &one)) {
-            assert!(wire::encode(changes).len() <= CHANGES_BYTES_MAX + 100);
+        let by = Committer {
+            epoch: Epoch(u64::MAX),
+            applier: ProcessId::from_bytes([0xff; 16]),
+            began: Index(u64::MAX),
+        };
+        let split = |sets: &[Bytes]| split(HISTORY, Some(by), Index(1), sets);
+        for changes in split(&many).iter().chain(&split(&one)) {
+            assert!(wire::encode(changes).len() <= CHANGES_BYTES_MAX + 200);
         }
     }
 }

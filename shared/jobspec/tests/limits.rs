@@ -148,7 +148,7 @@ fn expressions_of_text_are_small() {
 }
 
 #[test]
-fn what_tasks_inherit_is_counted() {
+fn secrets_that_tasks_inherit_are_counted() {
     let secrets = "secret \"s\" {}\n".repeat(5_000);
     let tasks: String = (0..5_000).fold(String::new(), |mut tasks, number| {
         writeln!(tasks, "task \"{number}\" {{}}").unwrap();

@@ -45,7 +45,7 @@ pub fn dry_run(
     let is_changed = existing.as_ref().is_none_or(|existing| existing.spec != *spec);
     let mut tried = state.clone();
     if is_changed {
-        let stamp = Stamp { index: state.index().next(), at: state.at() };
+        let stamp = Stamp { index: state.index().next(), at: state.at(), request_id: None };
         let job = Change::Job(Arc::new(registered(existing.as_deref(), spec, now)));
         tried.apply_change(&job, stamp).expect("a job change applies to every state");
         tried.advance(stamp);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_find_no_room_is_told() {
+    fn groups_that_would_find_no_room_are_reported() {
         let scene = Scene::default().node(1, 4_000, 8_000).running(0, 1);
         let run = try_out(&scene, |spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 5_000);
         assert_eq!(run.failed_groups.keys().map(|group| &**group).collect::<Vec<_>>(), ["web"]);

@@ -82,6 +82,7 @@ table! {
     };
     Changes => one_way(&[Role::PlanApplier], &Role::SERVICES);
     Head => one_way(&[Role::PlanApplier], &Role::SERVICES);
+    LostWrites => one_way(&WITNESSES, &[Role::PlanApplier]);
     Dequeue => request(&[Role::Scheduler], &[Role::EvalBroker]);
     EvalLease => request(&[Role::Scheduler], &[Role::EvalBroker]);
     NodeRegister(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
@@ -108,6 +109,16 @@ const SENDERS: [Role; 7] = [
 
 /// Roles that hold leases.
 const HOLDERS: [Role; 4] = [Role::EvalBroker, Role::NodeTracker, Role::DeploymentWatcher, Role::Servers];
+
+/// Roles that tell the applier about lost writes. An applier that is told so writes nothing before an operator has decided;
+/// a scheduler or an API, of which there may be many, cannot cause that.
+const WITNESSES: [Role; 4] =
+    [Role::EvalBroker, Role::PlanApplier, Role::NodeTracker, Role::DeploymentWatcher];
+
+/// Whether processes of this role tell the applier about lost writes.
+pub fn reports_lost_writes(role: Role) -> bool {
+    with_combined_roles(&WITNESSES).contains(&role)
+}
 
 /// Placeholder for a node's id in a subject. It is replaced by an id, a wildcard or a template.
 const ANY_NODE: NodeId = NodeId::from_bytes([0; 16]);
@@ -168,6 +179,7 @@ fn subscription(subject: &Subject) -> String {
         | Subject::LeaseHolder(_)
         | Subject::Changes
         | Subject::Head
+        | Subject::LostWrites
         | Subject::Dequeue
         | Subject::EvalLease
         | Subject::NodeRegister(_)
@@ -225,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_speaks_as_itself_and_hears_its_own() {
+    fn a_node_uses_only_its_own_subjects() {
         let Permissions { publish, subscribe } = of(Role::Agent);
         let own = |subjects: &[&str]| -> BTreeSet<String> {
             subjects.iter().map(|subject| subject.replace("ID", NODE)).collect()
@@ -258,7 +270,16 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_to_who_asked_only() {
+    fn lost_writes_are_reported_by_those_who_may() {
+        for role in Role::ALL {
+            let publishes = of(role).publish.contains("feed.lost-writes");
+            assert_eq!(publishes || role == Role::Observer, reports_lost_writes(role), "{role}");
+        }
+        assert!(reports_lost_writes(Role::Servers) && !reports_lost_writes(Role::Scheduler));
+    }
+
+    #[test]
+    fn a_response_goes_only_to_the_requester() {
         let answers = |role| -> BTreeSet<String> {
             of(role).publish.into_iter().filter(|subject| subject.starts_with("inbox.")).collect()
         };
@@ -303,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_subject_has_somebody_at_both_ends() {
+    fn every_subject_has_a_publisher_and_a_subscriber() {
         for subject in all_subjects() {
             let Access { publish, subscribe, .. } = access(subject);
             assert!(!publish.is_empty() && !subscribe.is_empty(), "{subject}");
@@ -311,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_role_may_hear_covers_what_services_subscribe_to() {
+    fn roles_may_subscribe_to_the_subjects_of_their_services() {
         let tracker = of(Role::NodeTracker).subscribe;
         let served = [
             Subject::EVERY_NODE_REGISTER,

@@ -16,7 +16,7 @@ use model::cluster::Singleton;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::keyring::RootKey;
-use model::node::{NodeEvent, NodeSpec, NodeStatus, Secret};
+use model::node::{NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements, Plan};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
@@ -30,7 +30,7 @@ use crate::command::{
     Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
     PlanVerdict, ProbeHolder, RenewLease,
 };
-use crate::feed::{Changes, GetHead, Head};
+use crate::feed::{Changes, Committer, GetHead, Head, LostWrites};
 use crate::files::{
     FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile,
     ReadLogs, StatFile,
@@ -178,16 +178,6 @@ pub(crate) fn node_spec() -> Arc<NodeSpec> {
 
 fn secret() -> Secret {
     Secret("sesame".into())
-}
-
-pub(crate) fn node_event() -> NodeEvent {
-    NodeEvent {
-        message: "Node heartbeat missed".into(),
-        subsystem: "Cluster".into(),
-        details: BTreeMap::from([("ttl".into(), "5s".into())]),
-        timestamp: NOW,
-        create_index: INDEX,
-    }
 }
 
 pub(crate) fn alloc_report() -> AllocReport {
@@ -376,10 +366,19 @@ pub fn samples() -> Vec<Sample> {
         round_trip(HolderAlive {}),
         round_trip(Changes {
             history: HISTORY,
+            by: Some(Committer { epoch: EPOCH, applier: PROCESS, began: INDEX }),
             first: INDEX,
             sets: vec![Some(Bytes::from_static(&[1, 2])), None],
         }),
-        round_trip(Head { history: HISTORY, index: INDEX, at: NOW, epoch: EPOCH, applier: PROCESS }),
+        round_trip(Head {
+            history: HISTORY,
+            index: INDEX,
+            at: NOW,
+            epoch: EPOCH,
+            applier: PROCESS,
+            began: Some(INDEX),
+        }),
+        round_trip(LostWrites { history: HISTORY, index: INDEX, epoch: EPOCH, applier: PROCESS }),
         round_trip(GetHead {}),
         round_trip(change_set()),
         round_trip(Register { id: NODE, spec: node_spec() }),
@@ -516,7 +515,7 @@ mod tests {
     use crate::{broker, command, feed, files, metrics, node, refusal, stats, tasks};
 
     #[test]
-    fn every_message_comes_back_as_it_went_out() {
+    fn every_message_survives_encoding_and_decoding() {
         let tested: BTreeSet<&str> = samples().iter().map(|sample| sample.kind).collect();
         let kinds = [
             broker::KINDS,
@@ -535,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_finds_what_it_shares() {
+    fn an_allocation_finds_its_job_and_its_common_share() {
         let work = work_allocs();
         let (common, job) = work.shared(&work.allocs[0]).unwrap();
         assert_eq!((&*common.task_group, &*job.spec.id), ("app", "web"));

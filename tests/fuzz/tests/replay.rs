@@ -1,5 +1,5 @@
 //! Runs every target on its kept inputs, on a sample of its seeds, on large inputs and on mutations, in the ordinary
-//! build and without coverage. `make fuzz` searches; this keeps what was found, and notices what breaks at once.
+//! build and without coverage. `make fuzz` searches for new failures; this test makes sure that old ones do not return.
 
 use std::collections::BTreeSet;
 use std::fs;

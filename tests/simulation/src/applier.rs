@@ -137,12 +137,15 @@ impl ApplierProcess {
                     Received::Rejected(to, reply) => ctx.answer(to, Reply::Applier(reply)),
                 }
             }
-            Body::Renew(renew) => active.applier.ask(Query::Renew(renew), from, until),
+            Body::Renew(renew) => {
+                let rejected = active.applier.ask(Query::Renew(renew), from, until);
+                send_replies(rejected, ctx);
+            }
             Body::ReadHead if planted_bugs::is_planted(planted_bugs::Bug::ReadsFromMemory) => {
                 let head = active.applier.head(ctx.wall());
                 ctx.answer(from, Reply::Applier(ApplierReply::Head(head)));
             }
-            Body::ReadHead => active.applier.ask(Query::Head, from, until),
+            Body::ReadHead => send_replies(active.applier.ask(Query::Head, from, until), ctx),
             Body::Probe => ctx.answer(from, Reply::Probed),
             _ => {}
         }
@@ -168,7 +171,7 @@ impl ApplierProcess {
     }
 }
 
-fn send_replies(replies: Vec<(Option<Address>, ApplierReply)>, ctx: &mut Ctx<'_>) {
+fn send_replies(replies: impl IntoIterator<Item = (Option<Address>, ApplierReply)>, ctx: &mut Ctx<'_>) {
     for (to, reply) in replies {
         ctx.answer(to, Reply::Applier(reply));
     }

@@ -34,6 +34,7 @@ impl Database {
             at: Timestamp::UNSET,
             epoch: Epoch(0),
             applier: ProcessId::from_bytes([0; 16]),
+            began: None,
         };
         Self { head, lease_until: Timestamp::UNSET, log: Vec::new(), states: vec![Arc::default()] }
     }

@@ -139,11 +139,13 @@ impl Cluster {
     }
 
     /// Environment variables of a process that uses the database with the rights of a role.
-    pub fn login(&self, role: roles::Role) -> [(&'static str, String); 2] {
+    pub fn login(&self, role: roles::Role) -> [(&'static str, String); 3] {
         let file = self.password_file(role);
         [
             ("DROVER_DATABASE_URL", self.postgres.url_as(role.name())),
             ("DROVER_DATABASE_PASSWORD_FILE", file.display().to_string()),
+            // The server does not flush what it writes.
+            ("DROVER_ALLOW_UNSAFE_DATABASE", "true".to_owned()),
         ]
     }
 

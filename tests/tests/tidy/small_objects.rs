@@ -1,4 +1,4 @@
-//! What a kind of small object costs: the files that name one.
+//! Counts the files that name a kind of small object, which is the cost of a new kind.
 //!
 //! A file that names no kind needs no change for a new one. So the files that the state, the store and the followers of
 //! changes consist of may name none, and few files may declare one.
@@ -111,7 +111,7 @@ fn is_test(path: &str) -> bool {
 }
 
 #[test]
-fn finds_what_a_kind_costs() {
+fn finds_files_that_name_a_kind() {
     let source = |path: &str, text: &str| Source::new(path.to_owned(), text.to_owned());
     let list = "macro_rules! each { ($then:ident $($first:tt)*) => { $then! {
         $($first)*

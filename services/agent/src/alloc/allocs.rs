@@ -131,8 +131,8 @@ impl Allocs {
 
     /// Restores the allocations of the previous run. Returns what the servers know of them.
     ///
-    /// Of an allocation whose state cannot be read, nothing may go on that nobody supervises: its processes are ended
-    /// before the allocation is started again. The servers send it with the node's work.
+    /// If the state of an allocation cannot be read, its processes are ended before the allocation is started again, so
+    /// that no process runs unsupervised. The servers send the allocation with the node's work.
     pub(crate) fn restore(&mut self) -> io::Result<Reports> {
         let mut reports = Reports::default();
         for id in self.context.store.allocs()? {

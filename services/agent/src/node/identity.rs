@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_stays_who_it_is_and_counts_its_boots() {
+    fn an_agent_keeps_its_identity_and_counts_its_boots() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let first = Identity::begin_boot(&store).unwrap();

@@ -38,7 +38,7 @@ pub(crate) use origin::Origins;
 pub(crate) use params::{Namespace, Page, Query, ReadOptions, unescape};
 pub(crate) use path::{CleanPath, clean, escape};
 pub(crate) use permits::{Permit, PermitKind, Permits};
-pub(crate) use read::{HeadClient, OTHER_DATABASE, Selection, Watched, head_client};
+pub(crate) use read::{HeadClient, Selection, Watched, head_client};
 pub(crate) use request_metrics::record_request;
 pub(crate) use response::{Meta, RESPONSE_MEMORY_MAX, Response, no_response_memory};
 pub(crate) use response_cache::{CacheKey, ResponseCache};

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::Bus;
+use bus::{Bus, DatabaseMatch};
 use model::{Index, JobKey};
 use serde::Serialize;
 use state::{Snapshot, State, Table, WatchKey};
@@ -30,8 +30,11 @@ const HEAD_RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How often a replica that has another history than the head is looked at again.
 const HISTORY_RECHECK: Duration = Duration::from_millis(50);
 /// The error of reads while this server's database is not that of the applier.
-pub(crate) const OTHER_DATABASE: &str =
+const OTHER_DATABASE: &str =
     "this server reads another database than the plan applier writes; its log names both";
+/// The error of reads while the applier's database lacks writes that this server has seen.
+const LOST_WRITES: &str =
+    "the plan applier's database lacks acknowledged writes that this server has seen; its log says which";
 /// An applier counts as known if its last message is no older than this.
 const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Default and maximum time of a blocking query.
@@ -130,14 +133,14 @@ impl Api {
     /// A snapshot that is as fresh as requested.
     ///
     /// # Errors
-    /// If the newest state is requested and there is no active applier, the applier writes another database, or the replica
-    /// does not catch up in time.
+    /// If the newest state is requested and there is no active applier, the applier writes another database or one that went
+    /// back, or the replica does not catch up in time.
     pub(crate) async fn fresh_snapshot(&self, stale: bool) -> Result<Snapshot, Error> {
         if stale {
             return Ok(self.replica.snapshot());
         }
-        if self.contact.database().is_other() {
-            return Err(Error::failed(OTHER_DATABASE));
+        if let Some(problem) = self.wrong_database() {
+            return Err(Error::failed(problem));
         }
         let head = async {
             loop {
@@ -392,6 +395,15 @@ impl Api {
         }
     }
 
+    /// Why what this server has read is not the state that the applier writes; `None` if it is.
+    pub(crate) fn wrong_database(&self) -> Option<&'static str> {
+        match self.contact.database() {
+            DatabaseMatch::Unknown | DatabaseMatch::Same => None,
+            DatabaseMatch::Other(_) => Some(OTHER_DATABASE),
+            DatabaseMatch::WentBack(_) => Some(LOST_WRITES),
+        }
+    }
+
     /// Time since the last message of the applier, and whether it is known. A read that is not stale has just requested its
     /// head. The applier of another database is not known.
     pub(crate) fn contact(&self, stale: bool) -> (Duration, bool) {
@@ -399,7 +411,7 @@ impl Api {
             return (Duration::ZERO, true);
         }
         let ago = self.contact.heard_ago();
-        let is_known = ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR) && !self.contact.database().is_other();
+        let is_known = ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR) && self.wrong_database().is_none();
         (ago.unwrap_or_default(), is_known)
     }
 }

@@ -2,7 +2,7 @@
 
 use model::keyring::{ALGORITHM, RootKey};
 use serde::Serialize;
-use state::Table;
+use state::{Table, WatchKey};
 
 use super::{Request, small_objects};
 use crate::Api;
@@ -39,8 +39,17 @@ struct Discovery {
     id_token_signing_alg_values_supported: [&'static str; 2],
 }
 
-/// The public keys of all signing keys.
+/// The public keys of all signing keys. A new cluster gets its first key after its first plan applier has become active;
+/// until then the answer waits. An empty set would tell a client that nothing can be verified, and the client may keep it.
 pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Response, Error> {
+    let mut watch = api.replica.watch([WatchKey::Table(Table::RootKeys)]);
+    let first_key = async {
+        while api.replica.snapshot().root_keys().next().is_none() {
+            watch.changed().await;
+        }
+    };
+    let waited = tokio::time::timeout(api.limits.leader_timeout, first_key).await;
+    waited.map_err(|_| Error::unavailable("the cluster has no signing key yet"))?;
     api.read(&request.query, Watched::table(Table::RootKeys), |snapshot| {
         Ok(Body::json(&KeySet { keys: snapshot.root_keys().map(|key| web_key(key)).collect() }).into())
     })

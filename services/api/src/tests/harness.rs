@@ -186,6 +186,7 @@ impl FakeApplier {
             at: Timestamp::from_secs(1_767_225_600),
             epoch: Epoch(1),
             applier: ProcessId::from_bytes([4; 16]),
+            began: None,
         }
     }
 

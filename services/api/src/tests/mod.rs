@@ -1,4 +1,5 @@
-//! Tests of the API over HTTP, with a replica made for the test, a real NATS server, a fake applier and a fake agent.
+//! Tests of the API over HTTP, with a replica made for the test, a real NATS server, a fake applier and a fake agent, and
+//! of what its requests may say.
 
 mod agent;
 mod blocking;
@@ -9,6 +10,7 @@ mod fuzz;
 mod harness;
 mod hostile;
 mod keyring;
+mod parameters;
 mod reads;
 mod stats;
 mod statuses;

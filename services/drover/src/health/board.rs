@@ -67,7 +67,7 @@ enum LastProbe {
     },
 }
 
-/// What the event loop probes periodically.
+/// A target that the event loop probes periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Database,
@@ -219,6 +219,7 @@ impl Board {
             bus::DatabaseMatch::Unknown => DatabaseMatch::Unknown,
             bus::DatabaseMatch::Same => DatabaseMatch::Same,
             bus::DatabaseMatch::Other(other) => DatabaseMatch::Other(other.to_string()),
+            bus::DatabaseMatch::WentBack(lost) => DatabaseMatch::Other(lost.to_string()),
         };
         let failure = contact.log_failure();
         facts.log_failure =
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_has_failed_since_it_last_worked() {
+    fn a_failing_probe_has_failed_since_its_last_success() {
         let board = Board::new("it", Parts::API, CancellationToken::new());
         let start = board.0.started;
         let at = |secs| start + Duration::from_secs(secs);

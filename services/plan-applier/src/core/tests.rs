@@ -23,6 +23,7 @@ impl Scene {
             at: Timestamp::UNSET,
             epoch: Epoch(7),
             applier: ProcessId::from_bytes([1; 16]),
+            began: None,
         };
         let now = telemetry::clock::monotonic();
         Self { applier: Applier::new(head, State::default(), RequestLog::default(), now), now }

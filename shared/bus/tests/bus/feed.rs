@@ -234,7 +234,7 @@ impl Feed {
 }
 
 #[tokio::test]
-async fn what_is_published_is_applied() {
+async fn published_change_sets_are_applied() {
     let feed = Feed::new().await;
     feed.commit_many(3);
     feed.publish_from(1).await;
@@ -307,7 +307,7 @@ async fn a_head_shows_what_was_lost() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_read_from_the_log() {
+async fn change_sets_too_large_for_a_message_are_read_from_the_log() {
     let feed = Feed::new().await;
     for bytes in [10, BIG, 10, BIG] {
         feed.commit("default", bytes);
@@ -318,7 +318,7 @@ async fn what_is_too_large_is_read_from_the_log() {
 }
 
 #[tokio::test]
-async fn what_the_log_has_no_more_is_loaded() {
+async fn a_replica_behind_a_trimmed_log_loads_the_tables() {
     let feed = Feed::new().await;
     feed.commit_many(9);
     feed.log.data().trimmed = 5;
@@ -350,7 +350,7 @@ async fn another_history_is_loaded() {
 }
 
 #[tokio::test]
-async fn a_mistaken_applier_is_not_believed() {
+async fn announcements_of_a_wrong_head_are_not_followed() {
     let feed = Feed::new().await;
     feed.commit_many(2);
     feed.publish_from(1).await;
@@ -391,7 +391,7 @@ async fn a_log_that_the_applier_does_not_write_is_found_until_it_does() {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_is_gone_back_to() {
+async fn a_replica_follows_a_log_that_went_back() {
     let feed = Feed::new().await;
     feed.commit_many(5);
     feed.publish_from(1).await;
@@ -425,14 +425,14 @@ async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
     let mut state = State::clone(&feed.replica.snapshot());
     sets.iter().for_each(|set| state.apply(set).unwrap());
     feed.announce().await;
-    feed.replica.adopt(sets, state.into()).unwrap();
+    feed.replica.adopt(sets, state.into(), 0).unwrap();
     feed.publish_from(1).await;
     feed.settle().await;
     assert_eq!(feed.log.loads(), 1);
 }
 
 #[tokio::test]
-async fn what_was_sent_while_nats_was_away_is_caught_up_with() {
+async fn change_sets_sent_during_an_outage_of_nats_are_read_afterwards() {
     let mut feed = Feed::new().await;
     feed.commit_many(1);
     feed.publish_from(1).await;
@@ -495,7 +495,7 @@ async fn change_sets_that_cannot_be_applied_make_it_load() {
 }
 
 #[tokio::test]
-async fn nonsense_is_passed_over() {
+async fn invalid_messages_are_skipped() {
     let feed = Feed::new().await;
     let client = feed.scene.client().await;
     for subject in [Subject::Changes, Subject::Head] {

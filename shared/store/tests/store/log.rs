@@ -262,9 +262,11 @@ async fn the_requests_since_a_moment_are_remembered() {
     commit(&scene, &sets[..2]).await;
     maintain(&scene, 1, 4).await;
     commit(&scene, &sets[2..]).await;
-    let found = scene.database.requests_since(sets[1].at).await.unwrap();
+    let found = scene.database.requests_since(sets[1].at, usize::MAX).await.unwrap();
     let expected: Vec<_> = sets[1..].iter().map(|set| (set.request_id, set.index, set.at)).collect();
     assert_eq!(found, expected);
-    assert_eq!(scene.database.requests_since(Timestamp::UNSET).await.unwrap().len(), 5);
-    assert_eq!(scene.database.requests_since(empty(6).at).await.unwrap(), []);
+    assert_eq!(scene.database.requests_since(Timestamp::UNSET, usize::MAX).await.unwrap().len(), 5);
+    let newest = scene.database.requests_since(Timestamp::UNSET, 2).await.unwrap();
+    assert_eq!(newest.iter().map(|(_, index, _)| index.0).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(scene.database.requests_since(empty(6).at, usize::MAX).await.unwrap(), []);
 }

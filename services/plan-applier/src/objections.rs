@@ -1,0 +1,51 @@
+//! Before a new applier writes anything, those who have seen more than its database has can object: an applier that has just
+//! started has seen nothing itself (`docs/architecture/log.md`).
+
+use std::time::Duration;
+
+use bus::Publisher;
+use store::Error;
+use wire::Subject;
+use wire::feed::{Head, LostWrites};
+
+use crate::Context;
+
+/// How long a new applier waits for objections. A replica answers an announcement at once.
+const OBJECTIONS_WITHIN: Duration = Duration::from_millis(300);
+
+/// Announces the head, and returns an error if the database lacks a change set that another process has seen. Does not wait
+/// if this process has followed the predecessor itself; objections reach the active applier as well.
+///
+/// # Errors
+/// If a subscription to NATS fails.
+pub(crate) async fn wait(context: &Context, head: Head) -> Result<Option<Error>, bus::Error> {
+    let followed = context.bus.contact().head();
+    let is_successor = followed.is_some_and(|known| {
+        known.history == head.history && known.epoch.0.saturating_add(1) == head.epoch.0
+    });
+    let Some(own) = head.committer().filter(|own| own.began.is_set() && !is_successor) else {
+        return Ok(None);
+    };
+    let mut objections = context.bus.serve(Subject::LostWrites.to_string()).await?;
+    // Without an answer, another standby would take over.
+    let mut probes = context.bus.serve(Subject::Probe.to_string()).await?;
+    let publisher = Publisher::new(context.bus.clone(), context.database.address());
+    if let Err(error) = publisher.announce(&head).await {
+        tracing::debug!(error = telemetry::chain(&error), "cannot announce the head");
+    }
+    let until = telemetry::clock::monotonic() + OBJECTIONS_WITHIN;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep_until(until.into()) => return Ok(None),
+            () = context.stop.cancelled() => return Ok(None),
+            Some(probe) = probes.next() => probe.answer(&head).await,
+            Some(objection) = objections.next() => {
+                if let Some((_, lost)) = objection.read::<LostWrites>().await
+                    && lost.is_missing_in(head.history, own)
+                {
+                    return Ok(Some(Error::WentBack { seen: lost.index, found: own.began }));
+                }
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::lexer::{is_word, without_test_modules};
-use crate::sources::Source;
+use crate::sources::{Source, is_test};
 
 /// The list of the kinds.
 const LIST: &str = "shared/model/src/small_object_list.rs";
@@ -105,11 +105,6 @@ fn is_declaring(path: &str) -> bool {
     is_in(path, DECLARING) && !is_in(path, USING)
 }
 
-/// Whether a file holds tests or what only tests use.
-fn is_test(path: &str) -> bool {
-    path.trim_end_matches(".rs").split('/').any(|part| matches!(part, "tests" | "scene" | "properties"))
-}
-
 #[test]
 fn finds_files_that_name_a_kind() {
     let source = |path: &str, text: &str| Source::new(path.to_owned(), text.to_owned());
@@ -124,6 +119,7 @@ fn finds_files_that_name_a_kind() {
         source(LIST, list),
         source("shared/state/src/apply.rs", "// Pool\nfn apply(pool: Any) { pools.insert(pool) }"),
         source("shared/state/src/tests.rs", "let pool = Pool;"),
+        source("services/eval-broker/src/testing.rs", "let pool = Pool;"),
         source(
             "services/eval-broker/src/broker.rs",
             "let a = \"Pool\";\n#[cfg(test)]\nmod tests { use Pool; }",

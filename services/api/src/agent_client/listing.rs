@@ -39,7 +39,7 @@ impl AllocAgent {
             }
             let Some(next) = next else { return Ok(Listing { entries, _memory: reservation }) };
             if after.is_some_and(|after| next <= after) {
-                return Err(Error::failed("the node listed the same part of the directory twice"));
+                return Err(Error::unavailable("the node listed the same part of the directory twice"));
             }
             after = Some(next);
         }

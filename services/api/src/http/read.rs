@@ -140,7 +140,7 @@ impl Api {
             return Ok(self.replica.snapshot());
         }
         if let Some(problem) = self.wrong_database() {
-            return Err(Error::failed(problem));
+            return Err(Error::unavailable(problem));
         }
         let head = async {
             loop {

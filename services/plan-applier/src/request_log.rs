@@ -123,8 +123,8 @@ mod tests {
     fn more_requests_than_fit_are_kept_for_a_shorter_time() {
         let mut request_log = RequestLog { max: 2, ..RequestLog::default() };
         let ids = [1, 2, 3].map(|secs| id_at(secs, 1));
-        for (id, secs) in ids.into_iter().zip(1..) {
-            request_log.record(id, Index(secs.cast_unsigned()), Timestamp::from_secs(secs));
+        for (id, number) in ids.into_iter().zip(1..) {
+            request_log.record(id, Index(number), Timestamp::from_secs(number.cast_signed()));
         }
         let known = ids.map(|id| request_log.lookup(id));
         assert_eq!(known, [Known::TooOld, Known::Committed(Index(2)), Known::Committed(Index(3))]);

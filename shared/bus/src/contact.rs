@@ -145,7 +145,10 @@ impl Contact {
 
     /// The same with the address of the applier's database.
     pub(crate) fn record_announcement(&self, head: Head, database: Option<Arc<str>>) {
-        let at = clock::monotonic();
+        self.record_at(head, database, clock::monotonic());
+    }
+
+    fn record_at(&self, head: Head, database: Option<Arc<str>>, at: Instant) {
         self.last.send_if_modified(|last| {
             let is_deposed =
                 last.as_ref().is_some_and(|ReceivedHead { head: known, .. }| {
@@ -224,6 +227,7 @@ impl Contact {
 #[cfg(test)]
 mod tests {
     use model::{HistoryId, Index, ProcessId};
+    use wire::feed::LostWrites;
 
     use super::*;
 
@@ -250,6 +254,33 @@ mod tests {
         let restored = Head { history: HistoryId::from_bytes([3; 16]), ..head(1, 5) };
         contact.record_head(restored);
         assert_eq!(contact.head(), Some(restored), "epochs of another history mean nothing");
+    }
+
+    #[test]
+    fn heads_of_an_older_epoch_are_believed_when_the_newer_one_is_silent() {
+        let (contact, begun) = (Contact::default(), clock::monotonic());
+        let hear = |epoch, secs| {
+            contact.record_at(head(epoch, 7), None, begun + Duration::from_secs(secs));
+            contact.epoch()
+        };
+        assert_eq!(hear(5, 0), Some(Epoch(5)));
+        assert_eq!(hear(3, 2), Some(Epoch(5)), "a deposed applier's message was under way");
+        assert_eq!(hear(3, 3), Some(Epoch(3)), "the database went back");
+    }
+
+    #[test]
+    fn what_is_lost_is_wrong_beside_what_was_compared() {
+        let lost = LostWrites {
+            history: HistoryId::from_bytes([1; 16]),
+            index: Index(616),
+            epoch: Epoch(2),
+            applier: ProcessId::from_bytes([2; 16]),
+        };
+        let contact = Contact::default();
+        contact.set_database(&DatabaseMatch::Same);
+        assert!(contact.set_lost(Some(LostChangeSet(lost))) && !contact.set_lost(Some(LostChangeSet(lost))));
+        assert!(matches!(contact.database(), DatabaseMatch::WentBack(_)));
+        assert!(contact.set_lost(None) && !contact.database().is_other());
     }
 
     #[test]

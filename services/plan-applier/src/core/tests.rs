@@ -178,9 +178,48 @@ fn an_unknown_outcome_is_found_out_before_anything_is_said() {
                 assert_eq!((fate, rows.len(), answers.len()), (WriteOutcome::Done, 1, 1))
             }
             Completion::Failed(answers) => assert!(fate == WriteOutcome::Failed && is_retry(&answers[0].1)),
-            Completion::Deposed => panic!("no other applier took over"),
+            Completion::Deposed | Completion::WentBack { .. } => panic!("this is the only applier"),
         }
     }
+}
+
+#[test]
+fn what_another_process_has_seen_and_the_log_lacks_ends_writing() {
+    let lost = |index, epoch| LostWrites {
+        history: HistoryId::from_bytes([1; 16]),
+        index: Index(index),
+        epoch: Epoch(epoch),
+        applier: ProcessId::from_bytes([9; 16]),
+    };
+    let mut scene = Scene::new();
+    scene.applier.head.began = Some(Index(611));
+    // What its predecessors committed before it took over is there, and another history proves nothing.
+    scene.applier.object(lost(611, 6));
+    scene.applier.object(LostWrites { history: HistoryId::from_bytes([2; 16]), ..lost(616, 6) });
+    assert!(scene.next_write().is_none());
+
+    // Whether this is still the active applier is found out before anything else is written.
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.judge();
+    scene.applier.object(lost(616, 6));
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    let Completion::Failed(_) = scene.written(WriteOutcome::Failed) else { panic!() };
+    scene.now = scene.applier.poll_timeout().unwrap();
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    let Completion::WentBack { seen, found } = scene.written(WriteOutcome::Done) else { panic!() };
+    assert_eq!((seen, found), (Index(616), Index(611)));
+    let rejected = scene.applier.reject_all();
+    assert!(matches!(&rejected[..], [(1, reply)] if is_retry(reply)), "{rejected:?}");
+}
+
+#[test]
+fn an_applier_that_was_deposed_meanwhile_proves_nothing() {
+    let mut scene = Scene::new();
+    scene.applier.head.began = Some(Index(611));
+    let (history, applier) = (scene.applier.head.history, ProcessId::from_bytes([9; 16]));
+    scene.applier.object(LostWrites { history, index: Index(616), epoch: Epoch(8), applier });
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    assert!(matches!(scene.written(WriteOutcome::Deposed), Completion::Deposed));
 }
 
 #[test]

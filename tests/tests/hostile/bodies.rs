@@ -37,7 +37,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "deep-json",
         does: "lists and objects nested 20,000 deep, open and closed, on every route that takes a body",
         expected: "an error",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(deep_json(scene)),
     },
     Attack {
@@ -58,14 +58,14 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "wrong-types",
         does: "each member of a job replaced by null, a text, a list, an object, a large number",
         expected: "any answer",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(wrong_types(scene)),
     },
     Attack {
         name: "compressed-bodies",
         does: "bodies that are compressed, of 1 GiB of zeros and of a job, in one layer and in two",
         expected: "an error; nothing is decompressed",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(compressed_bodies(scene)),
     },
 ];

@@ -25,14 +25,14 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "foreign-preflight",
         does: "a page of another site asks whether it may change things",
         expected: "no permission",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(foreign_preflight(scene)),
     },
     Attack {
         name: "open-redirect",
         does: "paths that a redirect could turn into the address of another site",
         expected: "no redirect leads away",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(open_redirect(scene)),
     },
 ];

@@ -67,7 +67,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "job-file-garbage",
         does: "job files that are no text, only a byte order mark, half a block, a text without end",
         expected: "400",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(garbage(scene)),
     },
 ];

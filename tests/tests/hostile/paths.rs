@@ -18,14 +18,14 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "dots-in-paths",
         does: "`.` and `..`, plain and escaped, once and twice, on routes that delete",
         expected: "no other job is deleted, no file is read",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(dots_in_paths(scene)),
     },
     Attack {
         name: "long-paths",
         does: "paths of 100,000 bytes, and of 30,000 segments",
         expected: "an error, or the connection is closed",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(long_paths(scene)),
     },
     Attack {
@@ -39,14 +39,14 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "odd-object-ids",
         does: "ids of allocations, nodes, evaluations and deployments that are no ids: too short, odd, `*`, 2,000 bytes",
         expected: "an error",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(odd_object_ids(scene)),
     },
     Attack {
         name: "unknown-routes",
         does: "routes of other programs: `/etc/passwd`, `/admin`, `/.git/config`, `/debug/pprof/heap`",
         expected: "an error; nothing of this machine",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(unknown_routes(scene)),
     },
 ];

@@ -36,7 +36,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "odd-topics",
         does: "topics that do not exist, 5,000 topics, indexes that are no numbers",
         expected: "a stream, or an error",
-        size: Size::Quick,
+        size: Size::Full,
         run: |scene| Box::pin(odd_topics(scene)),
     },
     Attack {

@@ -1,5 +1,5 @@
-//! Attacks on NATS: by clients without credentials, with those of a node, and with those of a service. What each may send
-//! and receive is tested in `integration`; here they send as much and as oddly as they may.
+//! Attacks on NATS: by clients without credentials, with those of a node, and with those of a service. What each may
+//! send and receive is tested in `integration`; here they send as much and as oddly as they may.
 
 use std::time::Duration;
 
@@ -260,7 +260,10 @@ async fn unreadable_messages(scene: &Scene) -> Outcome {
 }
 
 fn refusals_in(received: &[Received]) -> usize {
-    let is_refusal = |received: &&Received| matches!(received, Received::Message { text, .. } if text.contains("Drover-Kind: refusal"));
+    let is_refusal = |received: &&Received| match received {
+        Received::Message { text, .. } => text.contains("Drover-Kind: refusal"),
+        Received::Error(_) | Received::Pong | Received::End => false,
+    };
     received.iter().filter(is_refusal).count()
 }
 

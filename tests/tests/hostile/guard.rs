@@ -1,5 +1,5 @@
-//! Watches the processes of the cluster: the most memory that each took, the connections of the API, and whether one of its
-//! threads is still busy after an attacker has left. Reads `/proc`.
+//! Watches the processes of the cluster: the most memory that each took, the connections of the API, and whether one
+//! of its threads is still busy after an attacker has left. Reads `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,8 +22,8 @@ const MEMORY_MAX_MB: [(&str, u64); 4] = [(API, 1_536), ("plan-applier", 1_024), 
 const OTHER_MEMORY_MAX_MB: u64 = 768;
 /// How soon after an attacker has left no thread may be busy with its requests any more.
 const FREE_WITHIN: Duration = Duration::from_secs(1);
-/// The time over which the load of threads is measured, and the part of it, in clock ticks of 10 ms, from which a thread
-/// counts as busy.
+/// The time over which the load of threads is measured, and the part of it, in clock ticks of 10 ms, from which a
+/// thread counts as busy.
 const BUSY_WINDOW: Duration = Duration::from_millis(200);
 const BUSY_TICKS: u64 = 18;
 /// How soon after an attacker has left its connections must be closed, and how many others may have come meanwhile.

@@ -124,11 +124,13 @@ async fn many_groups(scene: &Scene) -> Outcome {
 
 async fn many_constraints(scene: &Scene) -> Outcome {
     let numbers = || 0..10_000;
+    let constraint =
+        |n: i32| json!({ "LTarget": "${attr.kernel.name}", "Operand": "!=", "RTarget": n.to_string() });
     for (what, member, blocks) in [
         (
             "constraints",
             "Constraints",
-            numbers().map(|n| json!({ "LTarget": "${attr.kernel.name}", "Operand": "!=", "RTarget": n.to_string() })).collect(),
+            numbers().map(constraint).collect(),
         ),
         (
             "affinities",

@@ -5,8 +5,8 @@
 //! attack is in [`run`]: other users are served quickly and lose nothing, no process takes more memory than its bound,
 //! none ends, and what the attacker held is free again as soon as it has left.
 //!
-//! `make hostile` runs all attacks on the optimised build, and measures. `make test` runs the quick ones on the ordinary
-//! build, and does not judge how fast others are served. `ONLY=` selects attacks whose name contains a text.
+//! `make hostile` runs all attacks on the optimised build, and measures. `make test` runs the quick ones on the
+//! ordinary build, and does not judge how fast others are served. `ONLY=` selects attacks whose name contains a text.
 #![allow(clippy::print_stdout, reason = "long tests print their progress")]
 
 mod attack;

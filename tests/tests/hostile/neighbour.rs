@@ -1,5 +1,6 @@
-//! The attackers' neighbours: clients that read and register jobs all the time, at a fixed rate. Each request counts from
-//! the moment at which it was due, so that a server that stands still for a while is slow for all requests of that time.
+//! The attackers' neighbours: clients that read and register jobs all the time, at a fixed rate. Each request counts
+//! from the moment at which it was due, so that a server that stands still for a while is slow for all requests of
+//! that time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -139,8 +139,8 @@ async fn observe(
     faults
 }
 
-/// Asserts that the cluster has come to rest, that its steady task has run all the while, and that the log and the tables
-/// agree.
+/// Asserts that the cluster has come to rest, that its steady task has run all the while, and that the log and the
+/// tables agree.
 async fn assert_consistent(scene: &Scene) {
     let cluster = &scene.cluster;
     scene.assert_steady().await;

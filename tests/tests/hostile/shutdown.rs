@@ -1,5 +1,5 @@
-//! An API that ends, stops or is killed while requests are in flight. It is a second one, so that neighbours go on at the
-//! first.
+//! An API that ends, stops or is killed while requests are in flight. It is a second one, so that neighbours go on at
+//! the first.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A client of HTTP that sends bytes unchanged and takes whatever comes back. No proper client sends what attackers send.
+//! A client of HTTP that sends bytes unchanged and takes whatever comes back. No proper client sends what attackers
+//! send.
 
 use std::time::Duration;
 

@@ -124,7 +124,8 @@ async fn daemons(scene: &Scene) -> Outcome {
     let file = scene.cluster.path("daemons.pids");
     let script = format!(
         "i=0; while [ $i -lt 20 ]; do \
-         setsid sh -c 'trap \"\" HUP INT TERM QUIT USR1; (trap \"\" HUP INT TERM; sh -c \"echo \\$\\$ >> {0}; exec sleep 600\") & \
+         setsid sh -c 'trap \"\" HUP INT TERM QUIT USR1; \
+         (trap \"\" HUP INT TERM; sh -c \"echo \\$\\$ >> {0}; exec sleep 600\") & \
          echo $$ >> {0}; exec sleep 600' >/dev/null 2>&1 < /dev/null & \
          i=$((i+1)); done; trap \"\" TERM INT; while :; do sleep 1; done",
         file.display()

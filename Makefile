@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests chaos drill fuzz bench profile conformance package toolchain servers engine promtool
+.PHONY: help demo test manifests chaos hostile drill fuzz bench profile conformance package toolchain servers engine promtool
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -32,6 +32,9 @@ manifests: ## Checks the Helm chart and the Kubernetes manifests, which deploy/k
 
 chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
 	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1
+
+hostile: toolchain servers ## Attacks a cluster in every way of docs/hostile.md, and measures its neighbours; ONLY=slow those so named
+	HOSTILE=1 ONLY='$(ONLY)' cargo test --profile measured --package tests $(LOCKED) --test hostile -- --nocapture --test-threads 1
 
 drill: toolchain servers engine ## Runs the image and the compose file, and kills every container; FULL=1 compiles in the image
 	@.ci/skipped forget

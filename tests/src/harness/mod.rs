@@ -9,6 +9,7 @@ pub mod mounts;
 pub mod otlp;
 pub mod processes;
 pub mod raw_nats;
+pub mod steady;
 pub mod waterfall;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,6 +284,11 @@ impl Cluster {
     pub fn pid(&self, name: &str) -> Pid {
         let child = self.processes.get(name).unwrap_or_else(|| panic!("{name} is not running"));
         Pid::from_raw(child.id().cast_signed())
+    }
+
+    /// The names and ids of the processes that run, or have exited by themselves.
+    pub fn process_ids(&self) -> Vec<(String, u32)> {
+        self.processes.iter().map(|(name, child)| (name.clone(), child.id())).collect()
     }
 
     /// All APIs of the cluster.

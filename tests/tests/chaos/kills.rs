@@ -13,9 +13,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use telemetry::clock;
 use tests::harness::invariants::{self, History};
+use tests::harness::steady::SteadyTasks;
 use tests::harness::{Cluster, wait_until};
 
-use crate::steady::SteadyTasks;
 use crate::stream::{ALL_MEMORY_MB, MEMORY_MB_MAX, RunningStream, Stream, StreamStats};
 use crate::{BINARY, rounds, seed};
 

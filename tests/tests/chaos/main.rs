@@ -8,7 +8,6 @@
 mod deposed;
 mod kills;
 mod outages;
-mod steady;
 mod stream;
 mod witness;
 

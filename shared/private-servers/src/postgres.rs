@@ -193,6 +193,11 @@ impl Postgres {
         .await
     }
 
+    /// The port that the server listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Process id of the server while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.guard.pid().map(|pid| pid.as_raw().unsigned_abs())

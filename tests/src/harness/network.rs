@@ -6,11 +6,14 @@
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+
+use super::processes::run;
 
 /// The network of all links, which is not used otherwise; each link has four addresses of it.
 const NETWORK: u32 = u32::from_be_bytes([10, 213, 0, 0]);
@@ -115,7 +118,7 @@ impl Network {
     }
 
     /// A command that runs a program in this network.
-    pub fn command(&self, program: &std::path::Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name())).arg(program);
         command
@@ -241,15 +244,4 @@ async fn pass_on(mut near: TcpStream, port: u16) {
 
 fn ip(arguments: &[&str]) -> Result<(), String> {
     run("ip", arguments)
-}
-
-/// Runs a program that prints nothing unless it fails.
-fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| format!("cannot run {program}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let error = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{program} {}: {}", arguments.join(" "), error.trim()))
 }

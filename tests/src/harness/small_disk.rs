@@ -1,10 +1,11 @@
 //! A file system of its own for a process, which can become full.
 
 use std::path::Path;
-use std::process::Command;
 
 use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
+
+use super::processes::run;
 
 /// The size, in MiB: more than any process writes. The system keeps in memory only what was written.
 const SIZE_MIB: u64 = 4096;
@@ -29,13 +30,18 @@ impl SmallDisk {
         let directory = tempfile::tempdir().expect("a temporary directory can be created");
         // Every user may use it, because PostgreSQL does not run as root.
         let options = format!("size={SIZE_MIB}m,mode=1777");
-        run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs"], directory.path())?;
-        Ok(Self { directory })
+        let disk = Self { directory };
+        run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", disk.path_text()])?;
+        Ok(disk)
     }
 
     /// The root of the file system.
     pub fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    fn path_text(&self) -> &str {
+        self.path().to_str().expect("the path of temporary directories is UTF-8")
     }
 
     /// Takes away all free space.
@@ -64,23 +70,13 @@ impl SmallDisk {
     }
 
     fn resize(&self, size: &str) -> Result<(), String> {
-        run("mount", &["-o", &format!("remount,size={size}")], self.path())
+        run("mount", &["-o", &format!("remount,size={size}"), self.path_text()])
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // Processes that are about to end may still use it; it vanishes with them.
-        let _ = run("umount", &["--lazy"], self.path());
+        let _ = run("umount", &["--lazy", self.path_text()]);
     }
-}
-
-fn run(program: &str, arguments: &[&str], path: &Path) -> Result<(), String> {
-    let output = Command::new(program).args(arguments).arg(path).output();
-    let output = output.map_err(|error| format!("cannot run {program}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let error = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{program} {}: {}", arguments.join(" "), error.trim()))
 }

@@ -1,17 +1,17 @@
 //! Values that all parts of the agent share: settings, drivers, the state store, and the facts about the node that jobs may
 //! refer to.
 
-use std::collections::BTreeMap;
-
 use model::AllocId;
 use tokio::sync::watch;
 
 use crate::disk::dirs::AllocDirs;
+use crate::disk::secrets::Storage;
 use crate::disk::store::Store;
 use crate::disk::usage::{DiskUse, disk_use};
 use crate::driver::Drivers;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
+use crate::node::host_env::HostEnv;
 
 /// Shared by all allocations.
 pub(crate) struct Context {
@@ -23,8 +23,10 @@ pub(crate) struct Context {
     pub(crate) store: Store,
     /// The facts about the node that jobs may refer to.
     pub(crate) node: NodeFacts,
-    /// The agent's environment without the variables that tasks do not get.
-    pub(crate) host_env: BTreeMap<String, String>,
+    /// What tasks get of the machine's environment.
+    pub(crate) host_env: HostEnv,
+    /// Where secrets of tasks are kept.
+    pub(crate) secrets: Storage,
     /// Whether the servers have sent this node's work since the agent started.
     pub(crate) contacted: watch::Receiver<bool>,
 }

@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use wire::node::WorkAllocs;
 
 use crate::alloc::core::AllocCore;
-use crate::work::spec::AllocSpec;
-use crate::executor::{Exit, Launch};
-use crate::reports::{AllocState, Reports};
 use crate::disk::store;
+use crate::executor::{Exit, Launch};
+use crate::reports::core::{AllocState, Reports};
+use crate::work::spec::AllocSpec;
 
 /// Maximum number of expired timers of an allocation.
 const TIMERS_MAX: usize = 16;

@@ -17,16 +17,18 @@
 //! | `reports` | what the agent reports: the states of allocations |
 //! | `context` | values that the modules above share |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
-//! | `node` | who the agent is: settings, identity, fingerprint, and what the servers know of the node |
+//! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
-//! | `disk` | state, directories and output of tasks on disk, and their removal |
+//! | `disk` | state, directories, secrets and output of tasks on disk, and their removal |
+//! | `account` | the user that a task runs as |
 //! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
 //! `servers::heartbeats`. Around them are tokio tasks: one for each allocation and each of its tasks, one that owns all
 //! allocations (`alloc::allocs`), one that reports, and one for each kind of message from the servers and the API.
 
+mod account;
 mod alloc;
 mod context;
 mod disk;
@@ -46,6 +48,8 @@ mod wait;
 mod work;
 
 pub use node::config::{Args, Pair, PortRange};
+pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
+pub use node::host_env::check_env_allowlist;
 pub use node::presence::{Presence, Registration};
-pub use run::{node_id, run, run_connecting};
+pub use run::run_connecting;

@@ -5,11 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use bus::Bus;
-use model::NodeId;
 use model::node::NodeSpec;
-use telemetry::clock;
+use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -19,14 +18,15 @@ use wire::Subject;
 use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::context::Context;
 use crate::disk::dirs::build_parent;
-use crate::disk::store::Store;
+use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
 use crate::driver::raw_exec::{self, RawExec};
-use crate::node::config::{Args, Config, state_dir};
+use crate::node::config::{Args, Config};
+use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
 use crate::node::fingerprint::{Machine, is_same, node_spec};
-use crate::node::host_env::host_env;
+use crate::node::host_env::HostEnv;
 use crate::node::identity::Identity;
 use crate::node::presence::Presence;
 use crate::reports::actor::Reporter;
@@ -45,42 +45,8 @@ const EVENTS_MAX: usize = 1_024;
 /// How long the last reports may take when the agent ends.
 const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the id of this node. On the first start the id is the one that the agent's credentials were `issued_for`, or a
-/// new one.
-///
-/// # Errors
-/// If the data directory cannot be used, or belongs to another node than the credentials.
-pub fn node_id(args: &Args, issued_for: Option<NodeId>) -> anyhow::Result<NodeId> {
-    let store = open_store(args)?;
-    let node = Identity::node(&store, issued_for).context("cannot read or create the node id")?;
-    match issued_for {
-        Some(issued_for) if issued_for != node => bail!(
-            "the NATS credentials belong to node {issued_for}, but the data directory {} belongs to node {node}: use the \
-             credentials of node {node}, or an empty data directory",
-            args.data_dir.display()
-        ),
-        Some(_) | None => Ok(node),
-    }
-}
-
-fn open_store(args: &Args) -> anyhow::Result<Store> {
-    // Created separately, because every directory that `Store::open` creates gets the state directory's permissions.
-    std::fs::create_dir_all(&args.data_dir)
-        .with_context(|| format!("cannot create the data directory {}", args.data_dir.display()))?;
-    let dir = state_dir(&std::path::absolute(&args.data_dir)?);
-    Store::open(&dir).with_context(|| format!("cannot open the state directory {}", dir.display()))
-}
-
-/// Runs the agent over an existing connection.
-///
-/// # Errors
-/// If the settings or the data directory cannot be used.
-pub async fn run(args: Args, bus: Bus, stop: CancellationToken) -> anyhow::Result<()> {
-    run_connecting(args, std::future::ready(Ok(bus)), Presence::default(), stop).await
-}
-
-/// Runs the agent. The allocations of the previous run continue while the agent connects. `presence` shows the node's
-/// registration.
+/// Runs the agent with its data directory. The allocations of the previous run continue while the agent connects.
+/// `presence` shows the node's registration.
 ///
 /// Tasks keep running after the agent stops, unless the settings say otherwise.
 ///
@@ -88,20 +54,22 @@ pub async fn run(args: Args, bus: Bus, stop: CancellationToken) -> anyhow::Resul
 /// If the settings or the data directory cannot be used, or the connection cannot be set up.
 pub async fn run_connecting(
     args: Args,
+    data_dir: DataDir,
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
     presence: Presence,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    Box::pin(run_parts(args, connecting, presence, stop)).await
+    Box::pin(run_parts(args, data_dir, connecting, presence, stop)).await
 }
 
 async fn run_parts(
     args: Args,
+    data_dir: DataDir,
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
     presence: Presence,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let store = open_store(&args)?;
+    let store = data_dir.store().clone();
     let config = Config::new(args)?;
     build_parent(&config.allocs_dir()).with_context(|| {
         format!("cannot create the directory for allocations {}", config.allocs_dir().display())
@@ -115,7 +83,8 @@ async fn run_parts(
     let (contacted, contacted_receiver) = watch::channel(false);
     let context = Arc::new(Context {
         node: NodeFacts::new(&config, &identity, &spec),
-        host_env: host_env(&config.env_denylist),
+        host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
+        secrets: Storage::detect(),
         drivers,
         store,
         contacted: contacted_receiver,
@@ -186,6 +155,10 @@ async fn run_parts(
         if commands.send(AllocsCommand::StopAll(done)).await.is_ok() {
             let _ = all_ended.await;
         }
+        // No task needs them any more, and whoever removes the data directory could not remove what is mounted in it.
+        if let Err(error) = unmount_all(&context.config.allocs_dir()) {
+            tracing::warn!(error = chain(&error), "cannot unmount the secrets of tasks");
+        }
     }
     services.shutdown().await;
     drop(commands);
@@ -194,6 +167,7 @@ async fn run_parts(
     if timeout(LAST_REPORT_TIMEOUT, reporting.join_all()).await.is_err() {
         tracing::warn!("stopped without reporting the last allocation states");
     }
+    drop(data_dir);
     tracing::info!("agent stopped");
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::alloc::class::Class;
 use crate::alloc::status::{Member, Tasks};
 use crate::context::Context;
 use crate::disk::dirs::build_parent;
+use crate::disk::secrets::{Secrets, Storage};
 use crate::disk::store::Store;
 use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
@@ -25,6 +26,7 @@ use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, RawExec};
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
+use crate::node::host_env::HostEnv;
 use crate::work::spec::AllocSpec;
 
 /// The time at which tests start.
@@ -146,18 +148,35 @@ pub(crate) fn executor() -> ExecutorCommand {
     ExecutorCommand::new(program, args.map(str::to_owned).to_vec())
 }
 
+/// Secrets on disk, of the user that runs the tests.
+pub(crate) fn secrets() -> Secrets {
+    let owner = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    Secrets { storage: Storage::Disk, owner, size_mb: 0 }
+}
+
 /// The agent's context, with its data below a directory.
 pub(crate) fn context(dir: &Path, contacted: watch::Receiver<bool>) -> Arc<Context> {
+    context_with(dir, contacted, executor())
+}
+
+/// The same with another executor.
+pub(crate) fn context_with(
+    dir: &Path,
+    contacted: watch::Receiver<bool>,
+    executor: ExecutorCommand,
+) -> Arc<Context> {
     let config = Config::for_tests(dir);
     build_parent(&config.allocs_dir()).expect("the test directory is writable");
     let drivers = Drivers::default()
         .with(mock::NAME, Mock)
-        .with(raw_exec::NAME, RawExec::new(raw_exec::Settings::default(), executor()));
+        .with(raw_exec::NAME, RawExec::new(raw_exec::Settings::default(), executor));
     Arc::new(Context {
         drivers,
         store: Store::open(&dir.join("state")).expect("the test directory is writable"),
         node: NodeFacts::default(),
-        host_env: [("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())].into(),
+        host_env: HostEnv::default(),
+        // What tests mount would outlast them.
+        secrets: Storage::Disk,
         contacted,
         config,
     })

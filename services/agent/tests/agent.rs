@@ -60,12 +60,13 @@ async fn agent_process() {
         executor: Some((std::env::current_exe().unwrap(), executor)),
         ..agent::Args::default()
     };
-    let node = agent::node_id(&args, None).unwrap();
+    let data_dir = agent::DataDir::open(&args).await.unwrap();
+    let node = data_dir.node_id(None).unwrap();
     let node_key = Some(std::env::var(NODE_KEY).unwrap().into());
     let nats = bus::Args { node_key, ..nats_args(&std::env::var(NATS_URL).unwrap()) };
     let connecting = async move { Bus::connect_agent(&nats, node).await };
     let (presence, stop) = (agent::Presence::default(), CancellationToken::new());
-    agent::run_connecting(args, connecting, presence, stop).await.unwrap();
+    agent::run_connecting(args, data_dir, connecting, presence, stop).await.unwrap();
 }
 
 fn nats_args(url: &str) -> bus::Args {
@@ -372,6 +373,18 @@ struct Scene {
     tracker: Tracker,
 }
 
+impl Drop for Scene {
+    /// Unmounts the secrets of tasks, which outlive a killed agent.
+    fn drop(&mut self) {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+        for point in points.filter(|point| point.starts_with(self.dir.path())) {
+            // If it cannot be unmounted, the directory stays.
+            let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
+        }
+    }
+}
+
 impl Scene {
     async fn new() -> Self {
         let nats = Nats::temporary().await.unwrap();
@@ -592,6 +605,52 @@ async fn an_allocation_that_was_half_made_is_begun_anew() {
     scene.tracker.until("the allocation has started", |state| state.last(ALLOC).is_some_and(is_over)).await;
     assert_eq!(scene.tracker.state().last(ALLOC).unwrap().status, ClientStatus::Running);
     assert!(!left.join("0").exists(), "the leftover files are removed");
+}
+
+/// The state of an allocation with a running task cannot be read: another version of the agent wrote it, or it was torn.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allocation_with_unreadable_state_never_runs_twice_and_keeps_its_files() {
+    let scene = Scene::new().await;
+    let agent = scene.ready_agent().await;
+    let patient =
+        "echo $$ >> pids; echo data > local/kept; while [ -d $NOMAD_TASK_DIR ]; do sleep 0.01; done";
+    scene.tracker.place(ALLOC, script(patient)).await;
+    let unwanted = AllocId::from_bytes([8; 16]);
+    scene.tracker.place(unwanted, script(patient)).await;
+    for alloc in [ALLOC, unwanted] {
+        scene.tracker.until_reported(alloc, ClientStatus::Running).await;
+        scene.tracker.until("the task has begun", |_| scene.task_file(alloc, "local/kept").exists()).await;
+    }
+    agent.kill();
+    let pid = |alloc| {
+        let pids = fs::read_to_string(scene.task_file(alloc, "pids")).unwrap();
+        pids.lines().last().unwrap().parse::<u32>().unwrap()
+    };
+    let pids = [ALLOC, unwanted].map(pid);
+    let state = scene.dir.path().join("state/allocs");
+    fs::write(state.join(ALLOC.to_string()).join("alloc"), "from another version").unwrap();
+    let torn = state.join(unwanted.to_string()).join("state");
+    let whole = fs::read(&torn).unwrap();
+    fs::write(&torn, &whole[..whole.len() / 2]).unwrap();
+    {
+        let mut state = scene.tracker.state();
+        state.reports.clear();
+        state.work.remove(&unwanted);
+    }
+
+    let _agent = scene.agent();
+    scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+    let begun = |_: &TrackerState| pid(ALLOC) != pids[0];
+    scene.tracker.until("the task has begun again", begun).await;
+    let runs = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
+    assert!(!runs(pids[0]) && runs(pid(ALLOC)), "one copy runs");
+    assert!(scene.task_file(ALLOC, "local/kept").exists());
+    let gone = |_: &TrackerState| !scene.task_file(unwanted, "local").exists() && !runs(pids[1]);
+    scene.tracker.until("nothing is left of what the servers have deleted", gone).await;
+    let names = fs::read_dir(&state).unwrap().flatten();
+    let names: Vec<_> = names.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    let aside = format!("{ALLOC}.unreadable-");
+    assert!(names.iter().any(|name| name.starts_with(&aside)), "{names:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

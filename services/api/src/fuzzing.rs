@@ -18,7 +18,7 @@ use state::Replica;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::Limits;
-use crate::{Api, Args, Colocated, Parts, routes};
+use crate::{Api, Args, Colocated, Parts, serve};
 
 /// Parts of the paths of streams that do not end. Their bodies are not read.
 const ENDLESS: [&str; 2] = ["event", "monitor"];
@@ -103,7 +103,7 @@ impl InMemory {
         let (http_request, mut payload) = parts.set_payload(request.body.to_vec()).to_http_parts();
         let payload = Payload::from_request(&http_request, &mut payload).await.ok()?;
         // Boxed, because the handlers' futures are large.
-        let response = Box::pin(routes::serve(Data::clone(&self.0), http_request, payload)).await;
+        let response = Box::pin(serve::serve(Data::clone(&self.0), http_request, payload)).await;
         let status = response.status().as_u16();
         let is_endless = ENDLESS.iter().any(|part| request.target.contains(part));
         let body = if is_endless { Bytes::new() } else { received(response.into_body()).await };

@@ -34,7 +34,7 @@ use std::time::Duration;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
-use bus::{Bus, CommandError, Contact};
+use bus::{Bus, Contact};
 use model::job::JobType;
 use model::{NodeId, ProcessId};
 use state::Replica;
@@ -42,7 +42,7 @@ use telemetry::metrics::catalogue::{AGENT_HTTP_CONNECTIONS, API_CONNECTIONS};
 use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Command, Done};
+use wire::command::{Command, CommandError, Done};
 use wire::{Refusal, RefusalKind};
 
 use self::cluster_metrics::Metrics;

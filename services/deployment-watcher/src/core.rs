@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use bus::WriteGate;
 use model::alloc::ClientStatus;
 use model::change::{AllocChange, AllocsChanged, Change, Concern, DeploymentChange, EvalChange};
 use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp, TraceContext};
 use state::{Snapshot, Step};
+use wire::WriteGate;
 use wire::command::{DeploymentFinding, UpdateDeployments};
 
 use crate::agenda::Agenda;

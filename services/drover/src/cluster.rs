@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::Presence;
+use agent::{DataDir, Presence};
 use anyhow::{Context as _, anyhow, bail};
 use bus::Bus;
 use clap::Parser as _;
@@ -114,8 +114,13 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         return services::agent(process, nats, agent).await;
     };
     // Binds before it starts anything, so that an address in use is reported at once.
-    let server = api::Server::bind(servers.api.clone())?.with_colocated(api::Colocated {
-        node: agent.as_ref().map(|agent| agent::node_id(agent, None)).transpose()?,
+    let server = api::Server::bind(servers.api.clone())?;
+    let data_dir = match &agent {
+        Some(agent) => Some(DataDir::open(agent).await?),
+        None => None,
+    };
+    let server = server.with_colocated(api::Colocated {
+        node: data_dir.as_ref().map(|data_dir| data_dir.node_id(None)).transpose()?,
         workers: servers.scheduler.worker_count(),
         schedulers: servers.scheduler.schedulers.clone(),
         dev: is_dev,
@@ -147,7 +152,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         process.id = persistent_id(dir)?;
     }
     let infra = nats.zip(database).expect("NATS and the database are given or private");
-    let result = run_services(process, infra, servers, server, agent, dir).await;
+    let result = run_services(process, infra, servers, server, agent.zip(data_dir), dir).await;
     // Stops both cleanly, so that the next start needs no recovery.
     let stopped = tokio::try_join!(
         async { if let Some(postgres) = own_postgres { postgres.stop().await } else { Ok(()) } },
@@ -171,7 +176,7 @@ async fn run_services(
     (nats, database): (bus::Args, Databases),
     servers: Servers,
     server: api::Server,
-    agent: Option<agent::Args>,
+    agent: Option<(agent::Args, DataDir)>,
     dir: &Path,
 ) -> anyhow::Result<()> {
     let cluster = process.connect(&nats, Role::Servers, Scope::ALL).await?;
@@ -209,8 +214,8 @@ async fn run_services(
             end.cancel();
             Ok(())
         }),
-        Some(agent) => {
-            let node = agent::node_id(&agent, None)?;
+        Some((agent, data_dir)) => {
+            let node = data_dir.node_id(None)?;
             let boot = boot(&cluster, node);
             registered = Some((node, boot));
             let nats = nats.clone();
@@ -222,7 +227,7 @@ async fn run_services(
                 Bus::connect_agent(&nats, node).await
             };
             process.start("agent", async move {
-                let ended = agent::run_connecting(agent, connecting, presence, stop).await;
+                let ended = agent::run_connecting(agent, data_dir, connecting, presence, stop).await;
                 end.cancel();
                 ended
             });

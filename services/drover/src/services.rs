@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::Presence;
+use agent::{DataDir, Presence};
 use anyhow::Context as _;
 use bus::Bus;
 use state::Scope;
@@ -100,7 +100,8 @@ pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyho
 
 /// The agent. It needs NATS only, and continues to run earlier tasks without it.
 pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Args) -> anyhow::Result<()> {
-    let node = agent::node_id(&args, nats.node()?)?;
+    let data_dir = DataDir::open(&args).await?;
+    let node = data_dir.node_id(nats.node()?)?;
     let presence = Presence::default();
     process.health.set_presence(presence.clone());
     let health = process.health.clone();
@@ -109,7 +110,7 @@ pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Ar
         health.set_bus(bus.clone());
         Ok(bus)
     };
-    let run = agent::run_connecting(args, connecting, presence, process.stop.clone());
+    let run = agent::run_connecting(args, data_dir, connecting, presence, process.stop.clone());
     process.start("agent", run);
     process.wait().await
 }

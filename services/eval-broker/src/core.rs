@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use bus::WriteGate;
 use model::change::{Change, Concern, EvalChange, Unblocked, UnblockedChange};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobType;
@@ -16,6 +15,7 @@ use model::text::quoted;
 use model::{Epoch, EvalId, Index, Nanos, RequestId, Text, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State, Step};
+use wire::WriteGate;
 use wire::broker::{Delivery, EvalLeaseAction};
 use wire::command::{EvalUpdate, UpdateEvals};
 

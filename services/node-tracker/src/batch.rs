@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use bus::{Bus, CommandError};
+use bus::Bus;
 use model::{Epoch, Index, NodeId};
 use telemetry::repeats::{Outage, Repeats};
 use telemetry::traces::{self, Joined};
@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
-use wire::command::{Command, Done, NodeLiveness, NodeReport, ReportAllocs, UpdateNodes};
+use wire::command::{Command, CommandError, Done, NodeLiveness, NodeReport, ReportAllocs, UpdateNodes};
 use wire::{Refusal, RefusalKind};
 
 use crate::metrics;

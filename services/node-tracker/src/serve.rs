@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
-use bus::{Bus, CommandError, Request};
+use bus::{Bus, Request};
 use model::node::{NodeStatus, Secret};
 use model::{Epoch, Index, Nanos, NodeId};
 use state::{NodeRef, Replica, Snapshot};
@@ -13,7 +13,7 @@ use telemetry::metrics::catalogue::{
     CLIENT_GET_ALLOCS, CLIENT_GET_CLIENT_ALLOCS, CLIENT_REGISTER, CLIENT_UPDATE_ALLOC, CLIENT_UPDATE_STATUS,
 };
 use tokio::sync::Semaphore;
-use wire::command::{Command, NodeReport, RegisterNode};
+use wire::command::{Command, CommandError, NodeReport, RegisterNode};
 use wire::node::{
     GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Work, WorkAllocs,
     WorkIndex,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Bus, CommandError};
+use bus::Bus;
 use clap::Parser;
 use model::cluster::Singleton;
 use model::job::{JobSpec, Task, TaskGroup};
@@ -15,7 +15,7 @@ use state::{Replica, Scope, State, Table, WatchKey};
 use store::{Database, Tail, Writer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
+use wire::command::{Command, CommandError, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
 use wire::feed::{Changes, GetHead, Head};
 use wire::{RefusalKind, Role, Subject};
 

@@ -2,10 +2,9 @@
 //!
 //! Pure. The limit of attempts without progress is enforced by `scheduling`, which is given their number.
 
-use bus::CommandError;
 use model::Index;
 use wire::RefusalKind;
-use wire::command::{Done, PlanVerdict};
+use wire::command::{CommandError, Done, PlanVerdict};
 
 /// Maximum number of consecutive stale plans before the evaluation is returned to the broker. A plan is stale if the
 /// plan of another attempt on the same job was committed first.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Bus, CommandError};
+use bus::Bus;
 use model::eval::Evaluation;
 use model::{EvalId, Index, Timestamp};
 use scheduling::{Attempt, NewId, Proposal};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use wire::Subject;
 use wire::broker::{Delivery, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse, SCHEDULER_VERSION};
-use wire::command::{Command, Done, SubmitPlan};
+use wire::command::{Command, CommandError, Done, SubmitPlan};
 
 use crate::attempt::{Attempts, End, Next, ReturnReason};
 use crate::backoff::DequeuePause;

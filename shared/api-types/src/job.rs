@@ -257,7 +257,7 @@ pub struct Constraint {
     pub l_target: Option<String>,
     /// Right side, usually a literal.
     pub r_target: Option<String>,
-    /// Such as `=`, `version`, `regexp`, `is_set` or `distinct_hosts`; default `=`.
+    /// Such as `=`, `version`, `regexp`, `is_set` or `distinct_hosts`. Required.
     pub operand: Option<String>,
 }
 
@@ -269,7 +269,7 @@ pub struct Affinity {
     pub l_target: Option<String>,
     /// Right side, usually a literal.
     pub r_target: Option<String>,
-    /// Such as `=`, `version`, `regexp` or `set_contains_any`; default `=`.
+    /// Such as `=`, `version`, `regexp` or `set_contains_any`. Required.
     pub operand: Option<String>,
     /// -100 to 100 but not 0; a negative weight means that such nodes are avoided. Default 50.
     pub weight: Option<i64>,

@@ -6,9 +6,9 @@ use model::RequestId;
 use telemetry::clock;
 use telemetry::metrics::catalogue::{BUS_COMMAND, BUS_COMMANDS_REPEATED};
 use tracing::{Instrument as _, Span};
-use wire::command::{Answer, Command, Done};
+use wire::Subject;
+use wire::command::{Answer, Command, CommandError, Done};
 use wire::envelope::COMMAND_BYTES_MAX;
-use wire::{DecodeError, Refusal, Subject};
 
 use crate::backoff::backoff;
 use crate::call::{Call, RequestError};
@@ -21,32 +21,6 @@ const TRY_MIN: Duration = Duration::from_secs(2);
 const TRY_MAX: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-
-/// The reason why a command was not carried out, as far as it is known.
-#[derive(Debug, thiserror::Error)]
-pub enum CommandError {
-    /// The command was refused. Repeating it does not help until something else has changed.
-    #[error("refused: {}", .0.message)]
-    Refused(Refusal),
-    /// No applier responded in time. The command may have been carried out nevertheless; the same request id may be sent
-    /// again.
-    #[error("no applier responded in time: {reason}")]
-    Unavailable {
-        /// The failure of the last attempt.
-        reason: String,
-    },
-    /// The response is not the expected message. The command may have been carried out.
-    #[error("cannot decode the applier's response")]
-    Unreadable(#[source] DecodeError),
-    /// The command is too large. Nothing was sent.
-    #[error("the command has {bytes} bytes; the maximum is {max}")]
-    TooLarge {
-        /// Size of the command.
-        bytes: usize,
-        /// Maximum size.
-        max: usize,
-    },
-}
 
 /// An attempt failed, and may be repeated.
 enum Retry {

@@ -173,15 +173,15 @@ impl<'t> Scanner<'t> {
     }
 
     fn number(&mut self, at: Position) -> Result<Number, Error> {
+        let is_part = |c: char| continues_word(c) && c != '-';
         let mut text = self.cursor.take_while(|c| matches!(c, '-' | '+')).to_owned();
-        loop {
-            text.push_str(self.cursor.take_while(|c| continues_word(c) && c != '-'));
-            let in_exponent = text.ends_with(['e', 'E']) && !text.contains(['x', 'X']);
-            match self.cursor.peek().filter(|c| in_exponent && matches!(c, '-' | '+')) {
-                Some(sign) => text.push(sign),
-                None => break,
-            }
+        text.push_str(self.cursor.take_while(is_part));
+        // An exponent has one sign.
+        let in_exponent = text.ends_with(['e', 'E']) && !text.contains(['x', 'X']);
+        if let Some(sign) = self.cursor.peek().filter(|c| in_exponent && matches!(c, '-' | '+')) {
             self.cursor.advance();
+            text.push(sign);
+            text.push_str(self.cursor.take_while(is_part));
         }
         Number::parse(&text).ok_or_else(|| {
             let text =

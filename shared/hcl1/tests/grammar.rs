@@ -204,6 +204,12 @@ fn nesting_has_a_limit() {
 }
 
 #[test]
+fn numbers_are_read_once() {
+    let error = hcl(&format!("a = {}1", "1e+".repeat(300_000))).unwrap_err();
+    assert!(error.text.contains("illegal number"), "{}", &error.text[..40]);
+}
+
+#[test]
 fn sizes_have_limits() {
     assert!(hcl(&" ".repeat(BYTES_MAX)).is_ok());
     assert!(hcl(&" ".repeat(BYTES_MAX + 1)).unwrap_err().text.contains("larger than 1048576 bytes"));

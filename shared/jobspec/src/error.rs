@@ -6,6 +6,8 @@ use crate::{fault::Fault, position::Place, source::Source};
 
 /// Maximum number of reported errors.
 const DIAGNOSTICS_MAX: usize = 50;
+/// Maximum number of recorded errors. Of more, those that are not reported are dropped.
+const RECORDED_MAX: usize = 1000;
 
 /// The errors in a job file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +69,11 @@ pub(crate) struct Faults(RefCell<Vec<Fault>>);
 
 impl Faults {
     pub(crate) fn record(&self, fault: Fault) {
-        self.0.borrow_mut().push(fault);
+        let mut faults = self.0.borrow_mut();
+        faults.push(fault);
+        if faults.len() > RECORDED_MAX {
+            keep_first(&mut faults);
+        }
     }
 
     /// Unwraps a result. Records the error if there is one.
@@ -81,8 +87,35 @@ impl Faults {
         if faults.is_empty() {
             return Ok(());
         }
-        faults.sort_by_key(|fault| (fault.source, fault.at.as_ref().map_or(usize::MAX, |at| at.start)));
-        faults.truncate(DIAGNOSTICS_MAX);
+        keep_first(&mut faults);
         Err(Error { diagnostics: faults.into_iter().map(|fault| Diagnostic::new(fault, sources)).collect() })
+    }
+}
+
+/// Sorts errors by their positions, and drops all but the first.
+fn keep_first(faults: &mut Vec<Fault>) {
+    faults.sort_by_key(|fault| (fault.source, fault.at.as_ref().map_or(usize::MAX, |at| at.start)));
+    faults.truncate(DIAGNOSTICS_MAX);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_errors_the_first_in_the_file_are_kept() {
+        let text = " ".repeat(100_000);
+        let sources = [Source::new("f", &text)];
+        let faults = Faults::default();
+        for start in (0..100_000).rev() {
+            faults.record(Fault::new(start..start, "wrong", ""));
+        }
+        assert!(faults.0.borrow().len() <= RECORDED_MAX);
+        let error = faults.finish(&sources).unwrap_err();
+        let columns = error
+            .diagnostics
+            .iter()
+            .map(|diagnostic| diagnostic.place.as_ref().map_or(0, |place| place.column));
+        assert!(columns.eq(1..=DIAGNOSTICS_MAX));
     }
 }

@@ -25,6 +25,7 @@ mod lint;
 mod members;
 mod number;
 mod position;
+mod shown;
 mod source;
 mod suggest;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a parser accepts some tokens and refuses all others")]

@@ -13,6 +13,9 @@ use crate::{
     syntax::{Attribute, Block, Body, Expression, Kind, NativeBody},
 };
 
+/// Maximum number of names in the message about an unknown name.
+const NAMES_SHOWN_MAX: usize = 20;
+
 /// Records the errors in the jobs of a file.
 pub(crate) fn file(body: &Body, faults: &Faults) {
     // The JSON tree does not distinguish blocks from attributes.
@@ -138,7 +141,11 @@ fn check_reference(
         None if names.is_empty() => {
             format!("the group has no {what}s; define one: {what} {name:?} {{ … }}")
         }
-        None => format!("the group has no {what} {name:?}; it has {}", names.join(", ")),
+        None => {
+            let more = if names.len() > NAMES_SHOWN_MAX { ", …" } else { "" };
+            let shown = names[..names.len().min(NAMES_SHOWN_MAX)].join(", ");
+            format!("the group has no {what} {name:?}; it has {shown}{more}")
+        }
     };
     faults.record(Fault::with_subject(attribute.value.at.clone(), "Unknown {}", what, detail));
 }

@@ -1,37 +1,50 @@
 //! Access to the members of values: attributes of objects, and elements with an index or a key.
 
+use std::collections::BTreeMap;
+
 use crate::{
+    environment::Environment,
     fault::{Evaluated, Fault},
     position::At,
-    suggest::nearest,
+    shown::quoted,
+    suggest::{self, nearest},
     value::{Sequence, Value},
 };
 
 /// Summary of the error for a reference to an unknown attribute.
 pub(crate) const UNSUPPORTED_ATTRIBUTE: &str = "Unsupported attribute";
 
-/// The error for a reference to an attribute that an object does not have.
-pub(crate) fn no_attribute<'n>(name: &str, known: impl Iterator<Item = &'n String>, at: &At) -> Box<Fault> {
-    let known: Vec<&str> = known.map(String::as_str).collect();
+/// The error for a reference to an attribute that an object does not have. The search for a suggestion counts as steps,
+/// because expressions can try many references.
+pub(crate) fn no_attribute(
+    name: &str,
+    members: &BTreeMap<String, Value>,
+    at: &At,
+    environment: &Environment<'_>,
+) -> Box<Fault> {
+    let known: Vec<&str> = members.keys().map(String::as_str).take(suggest::NAMES_MAX).collect();
+    if let Err(fault) = environment.take_steps(at, suggest::steps(name, &known)) {
+        return fault;
+    }
     let near = nearest(name, &known);
     let near = near.map(|near| format!(". Did you mean {near:?}?")).unwrap_or_default();
-    let detail = format!("this object has no attribute {name:?}{near}");
+    let detail = format!("this object has no attribute {}{near}", quoted(name));
     Box::new(Fault::new(at.clone(), UNSUPPORTED_ATTRIBUTE, detail))
 }
 
 /// The attribute of an object with a name.
-pub(crate) fn attribute(value: Value, name: &str, at: &At) -> Evaluated {
+pub(crate) fn attribute(value: Value, name: &str, at: &At, environment: &Environment<'_>) -> Evaluated {
     match value {
         Value::Map(_, mut members) => match members.remove(name) {
             Some(member) => Ok(member),
-            None => Err(no_attribute(name, members.keys(), at)),
+            None => Err(no_attribute(name, &members, at, environment)),
         },
         Value::Null => {
-            let detail = format!("null has no attribute {name:?}");
+            let detail = format!("null has no attribute {}", quoted(name));
             Err(Box::new(Fault::new(at.clone(), "Attempt to get attribute from null value", detail)))
         }
         other @ (Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(..)) => {
-            let detail = format!("a value of the kind {} has no attribute {name:?}", other.kind());
+            let detail = format!("a value of the kind {} has no attribute {}", other.kind(), quoted(name));
             Err(Box::new(Fault::new(at.clone(), UNSUPPORTED_ATTRIBUTE, detail)))
         }
     }

@@ -11,9 +11,17 @@ const WRITTEN_BITS: u64 = 512;
 const WORD_BITS: u64 = 64;
 /// Precision of a number from a double, in bits.
 const DOUBLE_BITS: u64 = 53;
-/// Maximum number of digits, and maximum power of ten. Both are far beyond the range of doubles, and such numbers can still
-/// be printed quickly.
-const EXPONENT_MAX: i64 = 1_200;
+/// Maximum number of digits of a number in a text. Every number can be parsed from the text that it is printed as.
+const DIGITS_MAX: usize = 1_000;
+/// Maximum power of ten in a text, with either sign. It is beyond the range of doubles, and such numbers are still parsed and
+/// printed quickly.
+const EXPONENT_MAX: i64 = 400;
+/// Maximum size of a number as a power of two, with either sign. 10^n is about 2^(3.32 n).
+const MAGNITUDE_MAX: i64 = 4 * EXPONENT_MAX;
+/// Minimum exponent of two, so that the smallest numbers have all their bits, too.
+const SCALE_MIN: i64 = -MAGNITUDE_MAX - WRITTEN_BITS as i64;
+/// Number of bits that are a word in [`Number::steps`].
+const STEP_BITS: u64 = 64;
 
 /// A number.
 #[derive(Debug, Clone)]
@@ -53,8 +61,8 @@ impl From<usize> for Number {
 }
 
 impl Number {
-    /// Parses a decimal number with an optional fraction and exponent. Returns `None` if the text is not a number, or its
-    /// exponent is out of range.
+    /// Parses a decimal number with an optional fraction and exponent. Returns `None` if the text is not a number, has more
+    /// than [`DIGITS_MAX`] digits, or its exponent is beyond [`EXPONENT_MAX`].
     pub(crate) fn parse(text: &str) -> Option<Number> {
         let (negative, digits) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -77,13 +85,15 @@ impl Number {
                 value: Repr::Small(if negative { -value } else { value }),
             });
         }
-        if mantissa.len() > EXPONENT_MAX as usize || exponent.abs() > EXPONENT_MAX {
+        if whole.len() + fraction.len() > DIGITS_MAX || exponent.unsigned_abs() > EXPONENT_MAX.unsigned_abs()
+        {
             return None;
         }
         let digits = BigInt::parse_bytes(format!("{whole}{fraction}").as_bytes(), 10)?;
         let digits = if negative { -digits } else { digits };
         let exponent = exponent - fraction.len() as i64;
-        let power = BigInt::from(10).pow(exponent.unsigned_abs() as u32);
+        let power = u32::try_from(exponent.unsigned_abs()).expect("the digits and the exponent are few");
+        let power = BigInt::from(10).pow(power);
         if exponent >= 0 {
             Number::rounded(digits * power, 0, false, WRITTEN_BITS)
         } else {
@@ -118,6 +128,25 @@ impl Number {
     pub(crate) fn infinite(negative: bool) -> Number {
         let sign = if negative { Sign::Minus } else { Sign::Plus };
         Number { bits: WRITTEN_BITS, value: Repr::Infinite(sign) }
+    }
+
+    /// The memory of the number besides its own fields, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.value {
+            Repr::Small(_) | Repr::Infinite(_) => 0,
+            Repr::Float(mantissa, _) => mantissa.bits().div_ceil(8) as usize,
+        }
+    }
+
+    /// What it takes to print the number, in steps of an evaluation. The time grows with the square of the digits.
+    pub(crate) fn steps(&self) -> usize {
+        match &self.value {
+            Repr::Small(_) | Repr::Infinite(_) => 0,
+            Repr::Float(mantissa, exponent) => {
+                let words = (mantissa.bits().saturating_add(exponent.unsigned_abs()) / STEP_BITS) as usize;
+                words.saturating_mul(words) / 4
+            }
+        }
     }
 
     pub(crate) fn is_infinite(&self) -> bool {
@@ -325,10 +354,9 @@ impl Number {
         {
             return Some(Number { bits, value: Repr::Small(whole) });
         }
-        // 10^n is about 2^(3.32 n), so the limit in bits is at most four times as large.
-        let within = (-4 * EXPONENT_MAX..=4 * EXPONENT_MAX).contains(&(exponent + magnitude_bits))
-            && exponent >= -4 * EXPONENT_MAX;
-        within.then(|| Number { bits, value: Repr::Float(BigInt::from_biguint(sign, magnitude), exponent) })
+        let within = (-MAGNITUDE_MAX..=MAGNITUDE_MAX).contains(&(exponent + magnitude_bits));
+        (within && exponent >= SCALE_MIN)
+            .then(|| Number { bits, value: Repr::Float(BigInt::from_biguint(sign, magnitude), exponent) })
     }
 
     /// The shortest decimal digits that distinguish the number from its neighbours, and the number of digits after the point.
@@ -468,6 +496,33 @@ mod tests {
         for wrong in ["", "-", ".", "1_000", "0x10", "1e", "e1", " 1", "1e99999999"] {
             assert_eq!(Number::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_number_far_beyond_doubles_is_none() {
+        for wrong in [
+            "1.5e-9223372036854775808",
+            "1e-9223372036854775808",
+            "1e9223372036854775807",
+            "-1e-9223372036854775808",
+            "1e401",
+            "1e-401",
+            "1e18446744073709551616",
+        ] {
+            assert_eq!(Number::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(Number::parse(&"9".repeat(DIGITS_MAX + 1)), None);
+        for right in ["1e400", "1e-400", "-1.5e-400", &"9".repeat(400)] {
+            let number = number(right);
+            assert_eq!(Number::parse(&number.to_string()), Some(number), "{right}");
+        }
+    }
+
+    #[test]
+    fn numbers_with_more_digits_take_more_steps() {
+        assert_eq!(number("12345").steps(), 0);
+        let third = number("1").divided_by(&number("3")).unwrap();
+        assert!(third.steps() < number("1e-400").steps() && number("1e-400").steps() < 4_096);
     }
 
     #[test]

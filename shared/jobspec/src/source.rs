@@ -12,6 +12,9 @@ use crate::{
 
 /// Maximum size of an excerpt, in bytes. Generated files may have very long lines.
 const EXCERPT_BYTES_MAX: usize = 1024;
+/// Number of bytes at the start of a line in which grapheme clusters are counted. Beyond them, code points are counted, which
+/// is much faster.
+const CLUSTERED_BYTES_MAX: usize = 16 << 10;
 
 /// A file with its name.
 pub(crate) struct Source<'a> {
@@ -53,7 +56,7 @@ impl<'a> Source<'a> {
         let before = &self.text[..offset];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        (line, before[line_start..].graphemes(true).count() + 1)
+        (line, columns(&before[line_start..]) + 1)
     }
 
     fn floor(&self, offset: usize) -> usize {
@@ -61,7 +64,28 @@ impl<'a> Source<'a> {
     }
 }
 
+/// The number of columns that a part of a line takes.
+fn columns(text: &str) -> usize {
+    let (start, rest) = text.split_at(floor(text, CLUSTERED_BYTES_MAX));
+    let clusters = if start.is_ascii() { start.len() } else { start.graphemes(true).count() };
+    clusters + rest.chars().count()
+}
+
 /// The last character boundary at or before an offset.
 fn floor(text: &str, offset: usize) -> usize {
     text.floor_char_boundary(offset.min(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_characters() {
+        let text = "a\n\u{65}\u{301}x";
+        let source = Source::new("f", text);
+        assert_eq!(source.position(text.len() - 1), (2, 2));
+        let long = format!("{}é", "a".repeat(CLUSTERED_BYTES_MAX));
+        assert_eq!(Source::new("f", &long).position(long.len()), (1, CLUSTERED_BYTES_MAX + 2));
+    }
 }

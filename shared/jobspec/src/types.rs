@@ -1,25 +1,26 @@
 //! Types, and the conversion of values to types (§5, §8).
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{cmp::Ordering, collections::BTreeMap, rc::Rc};
 
 use crate::{
     fault::{Evaluated, Fault},
+    shown::quoted,
     syntax::{Expression, Kind},
     value::{Mapping, Sequence, Value},
 };
 
-/// The type of a value.
+/// The type of a value. Clones share their parts, because the common type of many values is cloned for each of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
     Any,
     Text,
     Number,
     Bool,
-    List(Box<Type>),
-    Set(Box<Type>),
-    Map(Box<Type>),
-    Tuple(Vec<Type>),
-    Object(BTreeMap<String, Type>),
+    List(Rc<Type>),
+    Set(Rc<Type>),
+    Map(Rc<Type>),
+    Tuple(Rc<[Type]>),
+    Object(Rc<BTreeMap<String, Type>>),
 }
 
 impl Type {
@@ -49,7 +50,7 @@ impl Type {
         }
         let Kind::Call(call) = &expression.kind else { return unknown() };
         let [argument] = &call.arguments[..] else { return invalid("the type needs one argument") };
-        let inner = || Type::parse(argument, any).map(Box::new);
+        let inner = || Type::parse(argument, any).map(Rc::new);
         match (call.name.as_str(), &argument.kind) {
             ("list", _) => inner().map(Type::List),
             ("set", _) => inner().map(Type::Set),
@@ -65,7 +66,7 @@ impl Type {
                     };
                     types.insert(name.clone(), Type::parse(value, any)?);
                 }
-                Ok(Type::Object(types))
+                Ok(Type::Object(Rc::new(types)))
             }
             ("optional", _) => {
                 invalid("attributes are not optional in a job file; give the variable a default")
@@ -77,9 +78,7 @@ impl Type {
     /// The exact type of a value.
     pub(crate) fn of(value: &Value) -> Type {
         let element = |values: &mut dyn Iterator<Item = &Value>| {
-            Box::new(
-                values.map(Type::of).reduce(|a, b| a.unify(&b).unwrap_or(Type::Any)).unwrap_or(Type::Any),
-            )
+            Rc::new(values.map(Type::of).reduce(|a, b| a.unify(&b).unwrap_or(Type::Any)).unwrap_or(Type::Any))
         };
         match value {
             Value::Null => Type::Any,
@@ -90,7 +89,8 @@ impl Type {
             Value::List(Sequence::List, values) => Type::List(element(&mut values.iter())),
             Value::List(Sequence::Set, values) => Type::Set(element(&mut values.iter())),
             Value::Map(Mapping::Object, members) => {
-                Type::Object(members.iter().map(|(name, value)| (name.clone(), Type::of(value))).collect())
+                let members = members.iter().map(|(name, value)| (name.clone(), Type::of(value)));
+                Type::Object(Rc::new(members.collect()))
             }
             Value::Map(Mapping::Map, members) => Type::Map(element(&mut members.values())),
         }
@@ -104,16 +104,16 @@ impl Type {
             (Type::Text, Type::Number | Type::Bool) | (Type::Number | Type::Bool, Type::Text) => {
                 Some(Type::Text)
             }
-            (Type::List(a), Type::List(b)) => a.unify(b).map(|inner| Type::List(Box::new(inner))),
-            (Type::Set(a), Type::Set(b)) => a.unify(b).map(|inner| Type::Set(Box::new(inner))),
+            (Type::List(a), Type::List(b)) => a.unify(b).map(|inner| Type::List(Rc::new(inner))),
+            (Type::Set(a), Type::Set(b)) => a.unify(b).map(|inner| Type::Set(Rc::new(inner))),
             (Type::Set(a), Type::List(b)) | (Type::List(a), Type::Set(b)) => {
-                a.unify(b).map(|inner| Type::List(Box::new(inner)))
+                a.unify(b).map(|inner| Type::List(Rc::new(inner)))
             }
-            (Type::Map(a), Type::Map(b)) => a.unify(b).map(|inner| Type::Map(Box::new(inner))),
+            (Type::Map(a), Type::Map(b)) => a.unify(b).map(|inner| Type::Map(Rc::new(inner))),
             (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
-                a.iter().zip(b).map(|(a, b)| a.unify(b)).collect::<Option<_>>().map(Type::Tuple)
+                a.iter().zip(b.iter()).map(|(a, b)| a.unify(b)).collect::<Option<_>>().map(Type::Tuple)
             }
-            (Type::Tuple(a), Type::Tuple(b)) => common(a.iter().chain(b)).map(Type::List),
+            (Type::Tuple(a), Type::Tuple(b)) => common(a.iter().chain(b.iter())).map(Type::List),
             (Type::Tuple(items), Type::List(inner)) | (Type::List(inner), Type::Tuple(items)) => {
                 common(items.iter().chain([&**inner])).map(Type::List)
             }
@@ -122,7 +122,7 @@ impl Type {
             }
             (Type::Object(a), Type::Object(b)) if a.keys().eq(b.keys()) => {
                 let member = |(name, of_a): (&String, &Type)| Some((name.clone(), of_a.unify(&b[name])?));
-                a.iter().map(member).collect::<Option<_>>().map(Type::Object)
+                a.iter().map(member).collect::<Option<_>>().map(|members| Type::Object(Rc::new(members)))
             }
             (Type::Object(a), Type::Object(b)) => common(a.values().chain(b.values())).map(Type::Map),
             (Type::Object(members), Type::Map(inner)) | (Type::Map(inner), Type::Object(members)) => {
@@ -141,7 +141,8 @@ impl Type {
             (_, Value::Null) => Ok(Value::Null),
             (Type::Text, value) => value.to_text().map(Value::Text).ok_or_else(|| wanted("string")),
             (Type::Number, value) => {
-                let given = if let Value::Text(text) = &value { format!(" {text:?}") } else { String::new() };
+                let given =
+                    if let Value::Text(text) = &value { format!(" {}", quoted(text)) } else { String::new() };
                 value.to_number().map(Value::Number).ok_or_else(|| wanted("number") + &given)
             }
             (Type::Bool, value) => value.to_bool().map(Value::Bool).ok_or_else(|| wanted("bool")),
@@ -199,8 +200,8 @@ impl Type {
     }
 }
 
-fn common<'t>(mut types: impl Iterator<Item = &'t Type>) -> Option<Box<Type>> {
-    types.try_fold(Type::Any, |common, next| common.unify(next)).map(Box::new)
+fn common<'t>(mut types: impl Iterator<Item = &'t Type>) -> Option<Rc<Type>> {
+    types.try_fold(Type::Any, |common, next| common.unify(next)).map(Rc::new)
 }
 
 /// The type that all values can be converted to, if there is one.

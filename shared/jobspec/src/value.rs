@@ -124,16 +124,61 @@ impl Value {
         }
     }
 
-    /// The approximate size of a copy, in bytes.
-    pub(crate) fn weight(&self) -> usize {
+    /// What the value costs: what a copy needs, and what it takes to print it.
+    pub(crate) fn cost(&self) -> Cost {
         let own = size_of::<Value>();
         match self {
-            Value::Null | Value::Bool(_) | Value::Number(_) => own,
-            Value::Text(text) => own + text.len(),
-            Value::List(_, values) => own + values.iter().map(Value::weight).sum::<usize>(),
+            Value::Null | Value::Bool(_) => Cost { bytes: own, ..Cost::default() },
+            Value::Number(number) => Cost { bytes: own + number.bytes(), steps: number.steps(), depth: 0 },
+            Value::Text(text) => Cost { bytes: own + text.len(), ..Cost::default() },
+            Value::List(_, values) => values
+                .iter()
+                .fold(Cost { bytes: own, steps: 0, depth: 1 }, |sum, value| sum.with(value.cost())),
             Value::Map(_, members) => {
-                own + members.iter().map(|(name, value)| own + name.len() + value.weight()).sum::<usize>()
+                members.iter().fold(Cost { bytes: own, steps: 0, depth: 1 }, |mut sum, (name, value)| {
+                    sum.bytes += own + name.len();
+                    sum.with(value.cost())
+                })
             }
         }
+    }
+}
+
+/// What a value costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// The approximate size of a copy, in bytes.
+    pub(crate) bytes: usize,
+    /// What it takes to print its numbers, in steps of an evaluation.
+    pub(crate) steps: usize,
+    /// How deeply lists and maps are nested; 0 for a value that is neither.
+    pub(crate) depth: usize,
+}
+
+impl Cost {
+    /// Adds the cost of a value that a list or a map contains.
+    fn with(self, inner: Cost) -> Cost {
+        Cost {
+            bytes: self.bytes.saturating_add(inner.bytes),
+            steps: self.steps.saturating_add(inner.steps),
+            depth: self.depth.max(inner.depth + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_costs_what_is_in_it() {
+        let flat = Value::tuple(vec![Value::text("abc"), Value::Null]);
+        let own = size_of::<Value>();
+        assert_eq!(flat.cost(), Cost { bytes: 3 * own + 3, steps: 0, depth: 1 });
+        let nested =
+            Value::object(BTreeMap::from([("k".to_owned(), flat), ("l".to_owned(), Value::Bool(true))]));
+        assert_eq!(nested.cost(), Cost { bytes: 7 * own + 5, steps: 0, depth: 2 });
+        assert_eq!(Value::tuple(Vec::new()).cost().depth, 1);
+        assert!(Value::Number(Number::parse("1e-400").unwrap()).cost().steps > 100);
     }
 }

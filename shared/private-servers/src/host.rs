@@ -9,8 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use dir_lock::DirLock;
 use nix::{
-    fcntl::{Flock, FlockArg, OFlag},
+    fcntl::OFlag,
     unistd::{Uid, User},
 };
 
@@ -126,12 +127,12 @@ fn may_enter(user: &User, path: &Path) -> bool {
     })
 }
 
-/// Locks a server's directory for this process. The system releases the lock when the process dies.
-pub(crate) fn lock(home: &Path) -> Result<Flock<File>, Error> {
-    let path = home.join("lock");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(Error::file("open", path))?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| Error::InUse { path: home.to_owned() })
+/// Locks a server's directory for this process.
+pub(crate) fn lock(home: &Path) -> Result<DirLock, Error> {
+    DirLock::try_acquire(home).map_err(|error| match error {
+        dir_lock::Error::InUse { .. } => Error::InUse { path: home.to_owned() },
+        dir_lock::Error::Io { source, .. } => Error::file("lock", home)(source),
+    })
 }
 
 /// A port on 127.0.0.1 that was free a moment ago.

@@ -1,14 +1,14 @@
 //! A private nats-server: its settings, start and stop. It stores nothing but its log.
 
 use std::{
-    fs::File,
     net::Ipv4Addr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use dir_lock::DirLock;
 use nats_auth::{Issuer, server};
-use nix::{fcntl::Flock, sys::signal::Signal};
+use nix::sys::signal::Signal;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     net::TcpStream,
@@ -202,7 +202,7 @@ struct Files {
     options: NatsOptions,
     temporary: bool,
     /// Prevents that a second server overwrites the settings.
-    _lock: Flock<File>,
+    _lock: DirLock,
 }
 
 /// How clients log in.

@@ -1,16 +1,14 @@
 //! A private PostgreSQL: its files, settings, start and stop, and new databases in it.
 
 use std::{
-    fmt,
-    fs::{self, File},
-    io,
+    fmt, fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
+use dir_lock::DirLock;
 use nix::{
-    fcntl::Flock,
     sys::signal::{Signal, kill},
     unistd::{Pid, User},
 };
@@ -258,7 +256,7 @@ struct Files {
     options: PostgresOptions,
     temporary: bool,
     /// Prevents that a second server uses the same files while this process has them.
-    _lock: Flock<File>,
+    _lock: DirLock,
 }
 
 impl Files {
@@ -308,7 +306,7 @@ impl Files {
         user: Option<User>,
         options: PostgresOptions,
         temporary: bool,
-        lock: Flock<File>,
+        lock: DirLock,
     ) -> Result<Files, Error> {
         let file = home.join("password");
         let password = fs::read_to_string(&file).map_err(Error::file("read", file))?;

@@ -71,6 +71,16 @@ pub struct Proposal {
     pub outcome: Outcome,
 }
 
+/// The first bound of a constraint with the operator `version`, such as `>= 1.2, < 2`, that is malformed.
+pub fn malformed_version(bounds: &str) -> Option<&str> {
+    feasible::Bounds::malformed(bounds, feasible::Rules::Version)
+}
+
+/// The first bound of a constraint with the operator `semver` that is malformed.
+pub fn malformed_semver(bounds: &str) -> Option<&str> {
+    feasible::Bounds::malformed(bounds, feasible::Rules::Semver)
+}
+
 /// Computes the changes that bring the evaluation's job to its desired state.
 ///
 /// The same attempt with the same ids always gives the same proposal. A trigger that the scheduler does not accept is

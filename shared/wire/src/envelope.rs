@@ -174,7 +174,7 @@ macro_rules! kinds {
                 }
 
                 fn read_from(body: &[u8]) -> Result<Self, rmp_serde::decode::Error> {
-                    rmp_serde::from_slice(body)
+                    model::messagepack::from_slice(body)
                 }
 
                 $(
@@ -210,7 +210,7 @@ mod tests {
         }
 
         fn read_from(body: &[u8]) -> Result<Self, rmp_serde::decode::Error> {
-            rmp_serde::from_slice(body)
+            model::messagepack::from_slice(body)
         }
     }
 

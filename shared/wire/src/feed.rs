@@ -30,7 +30,7 @@ fn read_changes(body: &Bytes) -> Result<Changes, rmp_serde::decode::Error> {
         #[serde(borrow)]
         sets: Vec<Option<&'a [u8]>>,
     }
-    let Borrowed { history, first, sets } = rmp_serde::from_slice(body)?;
+    let Borrowed { history, first, sets } = model::messagepack::from_slice(body)?;
     let sets = sets.into_iter().map(|set| set.map(|set| body.slice_ref(set))).collect();
     Ok(Changes { history, first, sets })
 }

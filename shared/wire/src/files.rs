@@ -33,9 +33,9 @@ pub struct ListFiles {
     pub alloc: AllocId,
     /// Path of the directory.
     pub path: Text,
-    /// Continues after this name: the last name of a previous response that could not hold all entries.
+    /// Continues after this name: [`FileList::next`] of a previous response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<Text>,
+    pub after: Option<Bytes>,
 }
 
 /// Entries of a directory.
@@ -43,9 +43,10 @@ pub struct ListFiles {
 pub struct FileList {
     /// The entries, sorted by name, at most [`LISTED_MAX`].
     pub files: Vec<FileInfo>,
-    /// Whether there are more entries.
-    #[serde(default)]
-    pub more: bool,
+    /// The name after which the entries continue, if there are more. It is what the file system has: names are bytes, and
+    /// [`FileInfo::name`] only shows them. Each response continues behind the one before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Bytes>,
 }
 
 /// Requests the metadata of a file or directory. The response is [`FileInfo`].
@@ -168,6 +169,10 @@ pub struct LogChunk {
     /// Start of the next part: the same file, and the offset after this part. At the end of a rotated file, the next
     /// request continues with the next file.
     pub next: LogCursor,
+    /// Whether the task had ended for good before this was read. Then there will be no data after the end of the newest
+    /// file.
+    #[serde(default)]
+    pub ended: bool,
 }
 
 kinds! {

@@ -22,6 +22,7 @@ pub mod senders;
 pub mod stats;
 pub mod subject;
 pub mod tasks;
+mod write_gate;
 
 pub use envelope::{DecodeError, Wire, decode, decode_message, encode};
 pub use inbox::Inbox;
@@ -29,6 +30,7 @@ pub use log_row::LogRow;
 pub use refusal::{Refusal, RefusalKind, decode_answer};
 pub use role::Role;
 pub use subject::Subject;
+pub use write_gate::WriteGate;
 
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;

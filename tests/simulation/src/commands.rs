@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bus::CommandError;
 use model::{Nanos, RequestId};
 use plan_applier::Reply as ApplierReply;
-use wire::command::{Answer, Command, Done};
+use wire::command::{Answer, Command, CommandError, Done};
 
 use crate::messages::{Body, Reply, Subject, Timer};
 use crate::world::Ctx;

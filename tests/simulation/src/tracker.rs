@@ -234,7 +234,7 @@ impl TrackerProcess {
     fn handle_outcome(
         &mut self,
         purpose: Purpose,
-        result: Result<wire::command::Done, bus::CommandError>,
+        result: Result<wire::command::Done, wire::command::CommandError>,
         ctx: &mut Ctx<'_>,
     ) {
         match purpose {

@@ -6,6 +6,7 @@ pub mod certificates;
 pub mod host_clock;
 pub mod invariants;
 pub mod jobs;
+pub mod mounts;
 pub mod network;
 pub mod otlp;
 pub mod placement;
@@ -339,7 +340,11 @@ impl Cluster {
         processes::is_stopped(self.pid(name))
     }
 
-    fn pid(&self, name: &str) -> Pid {
+    /// The process id of a process.
+    ///
+    /// # Panics
+    /// If there is no process of that name.
+    pub fn pid(&self, name: &str) -> Pid {
         let child = self.processes.get(name).unwrap_or_else(|| panic!("{name} is not running"));
         Pid::from_raw(child.id().cast_signed())
     }
@@ -498,6 +503,7 @@ impl Drop for Cluster {
         }
         // Tasks outlive their agent by design. The tasks of a test must end with it.
         processes::kill_processes_of(self.dir.path());
+        mounts::unmount_below(self.dir.path());
         if std::thread::panicking() {
             self.dir.disable_cleanup(true);
             // The logs and allocations remain for the investigation of a failed test.

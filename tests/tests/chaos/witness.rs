@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bus::feed::{Log, LogError, LogPage};
-use bus::{Bus, CommandError, Request, Requests};
+use bus::{Bus, Request, Requests};
 use model::job::{JobSpec, Task, TaskGroup};
 use model::{Epoch, Index, JobKey, RequestId};
 use state::{Replica, Scope, State};
@@ -15,7 +15,7 @@ use store::Database;
 use tests::harness::{Cluster, pause};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wire::command::{Answer, Command, DeregisterJob, Done, EvaluateJob, RegisterJob};
+use wire::command::{Answer, Command, CommandError, DeregisterJob, Done, EvaluateJob, RegisterJob};
 use wire::feed::{GetHead, Head};
 use wire::{Inbox, Refusal, Role, Subject};
 

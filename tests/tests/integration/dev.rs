@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use tests::harness::processes;
+use tests::harness::{mounts, processes};
 
 use crate::BINARY;
 
@@ -56,5 +56,6 @@ impl Drop for Dev {
         let _ = self.child.kill();
         let _ = self.child.wait();
         processes::kill_processes_of(self.dir.path());
+        mounts::unmount_below(self.dir.path());
     }
 }

@@ -19,6 +19,7 @@ mod secrets;
 mod shutdown;
 mod system_jobs;
 mod tables;
+mod tasks;
 mod trace;
 mod units;
 

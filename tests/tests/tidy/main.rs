@@ -96,6 +96,11 @@ fn files_can_be_read_in_one_sitting() {
 }
 
 #[test]
+fn a_module_with_a_folder_is_its_mod_rs() {
+    assert_tidy(sources::beside_their_folder(&sources()), "Move `foo.rs` to `foo/mod.rs`.");
+}
+
+#[test]
 fn sql_is_written_in_the_store_only() {
     assert_tidy(
         sources::sql_outside_store(&sources()),

@@ -16,11 +16,12 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("state", &[MODEL_AND_BELOW]),
     ("wire", &[MODEL_AND_BELOW]),
     ("planted-bugs", &[]),
+    ("dir-lock", &[]),
     ("nats-auth", &[&["wire"], MODEL_AND_BELOW]),
-    ("private-servers", &[&["nats-auth", "wire"], MODEL_AND_BELOW]),
+    ("private-servers", &[&["dir-lock", "nats-auth", "wire"], MODEL_AND_BELOW]),
     ("telemetry", &[WIRE_STATE_AND_BELOW]),
     ("bus", &[WIRE_STATE_AND_BELOW, &["nats-auth", "telemetry", "private-servers"]]),
-    // Its tests canonicalise parsed jobs, as in the recorded answers.
+    // `model` measures regular expressions, and tests canonicalise parsed jobs, as in the recorded answers.
     ("jobspec", &[MODEL_AND_BELOW]),
     ("hcl1", &[]),
     ("scheduling", &[&["state", "model"]]),
@@ -49,6 +50,7 @@ const SHARED: &[&str] = &[
     "hcl1",
     "planted-bugs",
     "private-servers",
+    "dir-lock",
     "wire",
     "state",
     "model",

@@ -39,18 +39,21 @@ pub(crate) fn impurities(sources: &[Source]) -> Vec<String> {
 /// Whether the header of a file says that it is pure: `Pure` at the start of a sentence.
 fn is_pure(source: &Source) -> bool {
     let header = source.comments().lines().take_while(|line| line.starts_with("//!"));
-    let header = header.map(|line| line.trim_start_matches("//!").trim()).collect::<Vec<_>>().join(" ");
+    let header = header
+        .flat_map(|line| line.trim_start_matches("//!").split_whitespace())
+        .collect::<Vec<_>>()
+        .join(" ");
     header.starts_with("Pure") || header.contains(". Pure")
 }
 
 #[test]
 fn finds_impure_files() {
     let source = |path: &str, text: &str| Source::new(path.to_owned(), text.to_owned());
-    let pure = "//! Decides. Pure: time\n//! comes from the caller.\nuse std::fs::File;\nuse tokio::time;\n\
+    let pure = "//! Decides.\n//!\n//! Pure: time\n//! comes from the caller.\nuse std::fs::File;\nuse tokio::time;\n\
                 fn f() { my_store::x(); crate::bus::y(); rand::random() }\n#[cfg(test)]\nmod tests { use std::fs::File; }\n";
     let impure = "//! Reads files; not pure.\nuse std::fs::File;\n";
     assert_eq!(
         impurities(&[source("a.rs", pure), source("b.rs", impure)]),
-        ["a.rs:5: rand", "a.rs:3: std::fs", "a.rs:4: tokio"]
+        ["a.rs:7: rand", "a.rs:5: std::fs", "a.rs:6: tokio"]
     );
 }

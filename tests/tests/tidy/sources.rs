@@ -1,5 +1,7 @@
 //! Rules for Rust files: how they open, how long they are, and what may be written in only one crate.
 
+use std::collections::BTreeSet;
+
 use crate::lexer::{self, Separated};
 
 const LINES_MAX: usize = 900;
@@ -80,6 +82,14 @@ pub(crate) fn too_long(sources: &[Source]) -> Vec<String> {
         .filter(|(_, lines)| *lines > LINES_MAX)
         .map(|(source, lines)| format!("{}: {lines} lines, {LINES_MAX} at most", source.path))
         .collect()
+}
+
+/// Reports modules whose file is beside their folder rather than in it, as `mod.rs`.
+pub(crate) fn beside_their_folder(sources: &[Source]) -> Vec<String> {
+    let folders: BTreeSet<&str> =
+        sources.iter().filter_map(|source| Some(source.path.rsplit_once('/')?.0)).collect();
+    let stem = |source: &&Source| source.path.strip_suffix(".rs").is_some_and(|stem| folders.contains(stem));
+    sources.iter().filter(stem).map(|source| source.path.clone()).collect()
 }
 
 /// Reports uses of sqlx outside `shared/store`, including re-exports of other crates.

@@ -3,27 +3,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::alloc::TaskState;
 use model::{AllocId, Nanos};
-use serde::de::DeserializeOwned;
 use telemetry::metrics::catalogue::AGENT_ALLOCS;
 use telemetry::{chain, clock};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{Id, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::node::WorkIndex;
 
 use super::core::AllocCore;
+use super::removals::{Removal, Removals};
 use super::runner::{
     AllocRunner, Command, NOT_RUNNING, Predecessors, SHOULD_NOT_RUN, save_spec, spec_file, state_file,
 };
 use crate::context::Context;
 use crate::disk::gc::{CONCURRENT_REMOVALS_MAX, EndedQueue};
-use crate::disk::store;
+use crate::disk::store::{self, Saved};
 use crate::node::presence::{ContactState, LastContact};
 use crate::reports::actor::acknowledged_file;
 use crate::reports::core::{AllocEvent, AllocState, Reports};
@@ -74,9 +73,9 @@ pub(crate) struct Allocs {
     ended: EndedQueue,
     runners: JoinSet<()>,
     by_runner: BTreeMap<Id, AllocId>,
-    removals: JoinSet<AllocId>,
-    removing: BTreeSet<AllocId>,
-    removal_permits: Arc<Semaphore>,
+    removals: Removals,
+    /// Allocations whose saved state was unreadable, until the servers have said whether they still exist.
+    unreadable: BTreeSet<AllocId>,
 }
 
 #[derive(Debug)]
@@ -116,6 +115,7 @@ impl Allocs {
         contact_state: watch::Receiver<ContactState>,
     ) -> Self {
         Self {
+            removals: Removals::new(Arc::clone(&context)),
             context,
             reporter,
             contacted,
@@ -125,27 +125,41 @@ impl Allocs {
             ended: EndedQueue::default(),
             runners: JoinSet::new(),
             by_runner: BTreeMap::new(),
-            removals: JoinSet::new(),
-            removing: BTreeSet::new(),
-            removal_permits: Arc::new(Semaphore::new(CONCURRENT_REMOVALS_MAX)),
+            unreadable: BTreeSet::new(),
         }
     }
 
     /// Restores the allocations of the previous run. Returns what the servers know of them.
+    ///
+    /// Of an allocation whose state cannot be read, nothing may go on that nobody supervises: its processes are ended
+    /// before the allocation is started again. The servers send it with the node's work.
     pub(crate) fn restore(&mut self) -> io::Result<Reports> {
         let mut reports = Reports::default();
         for id in self.context.store.allocs()? {
-            let spec: Option<AllocSpec> = read(id, &spec_file(&self.context, id));
-            let state: Option<AllocState> = read(id, &state_file(&self.context, id));
-            let (Some(spec), Some(state)) = (spec, state) else {
-                // The servers will send the node's work again.
-                tracing::warn!(alloc.id = %id, "the saved state of an allocation is incomplete; removing it");
-                self.remove_files(id);
-                continue;
-            };
-            let acknowledged = read(id, &acknowledged_file(&self.context, id));
-            reports.restore(id, state.clone(), acknowledged);
-            self.restore_one(Arc::new(spec), &state);
+            let spec = store::load::<AllocSpec>(&spec_file(&self.context, id));
+            let state = store::load::<AllocState>(&state_file(&self.context, id));
+            match (spec, state) {
+                (Saved::Read(spec), Saved::Read(state)) => {
+                    let acknowledged = match store::load(&acknowledged_file(&self.context, id)) {
+                        Saved::Read(acknowledged) => Some(acknowledged),
+                        Saved::Absent | Saved::Unreadable => None,
+                    };
+                    reports.restore(id, state.clone(), acknowledged);
+                    self.restore_one(Arc::new(spec), &state);
+                }
+                (Saved::Unreadable, _) | (_, Saved::Unreadable) => {
+                    tracing::error!(
+                        alloc.id = %id,
+                        "the saved state of an allocation is unreadable; ending what runs of it, and keeping its files"
+                    );
+                    self.unreadable.insert(id);
+                    self.removals.start(id, Removal::SetAside);
+                }
+                (Saved::Absent, _) | (_, Saved::Absent) => {
+                    tracing::warn!(alloc.id = %id, "an allocation was not completely created; removing it");
+                    self.removals.start(id, Removal::All);
+                }
+            }
         }
         Ok(reports)
     }
@@ -202,7 +216,7 @@ impl Allocs {
                     };
                     self.runner_ended(runner).await;
                 }
-                Some(removed) = self.removals.join_next() => self.removed(removed),
+                Some(()) = self.removals.finished() => {}
                 _ = gc.tick() => self.collect().await,
                 _ = contact_check.tick() => self.stop_disconnected().await,
             }
@@ -242,11 +256,21 @@ impl Allocs {
         for spec in changes.added {
             self.add(spec).await;
         }
+        self.remove_unwanted();
         self.contacted.send_if_modified(|contacted| !std::mem::replace(contacted, true));
         if any_added {
             self.collect().await;
         }
         AGENT_ALLOCS.set(self.held.len() as f64);
+    }
+
+    /// Removes the files of allocations with unreadable state that the servers do not want to run any more.
+    fn remove_unwanted(&mut self) {
+        for id in std::mem::take(&mut self.unreadable) {
+            if self.held.get(&id).is_none_or(|entry| matches!(entry.state, EntryState::Gone)) {
+                self.removals.start(id, Removal::All);
+            }
+        }
     }
 
     async fn update(&mut self, spec: AllocSpec) {
@@ -292,7 +316,7 @@ impl Allocs {
             self.held.insert(id, Entry { state: EntryState::Gone, ..Entry::new(&spec) });
             return;
         }
-        self.until_removed(id).await;
+        self.removals.until_finished(id).await;
         save_spec(&self.context, &spec).await;
         tracing::info!(alloc.id = %id, alloc.name = &*spec.name(), "starting a new allocation");
         let predecessors = self.predecessors(&spec);
@@ -368,7 +392,7 @@ impl Allocs {
     async fn forget(&mut self, id: AllocId) {
         self.ended.remove(id);
         let _ = self.reporter.send(AllocEvent::Removed(id)).await;
-        self.remove_files(id);
+        self.removals.start(id, Removal::All);
     }
 
     /// Removes ended allocations, oldest first, while a limit is exceeded.
@@ -386,38 +410,6 @@ impl Allocs {
                 entry.state = EntryState::Gone;
             }
             self.forget(id).await;
-        }
-    }
-
-    fn remove_files(&mut self, id: AllocId) {
-        let (context, removal_permits) = (Arc::clone(&self.context), Arc::clone(&self.removal_permits));
-        self.removing.insert(id);
-        self.removals.spawn(async move {
-            let _permit = removal_permits.acquire().await;
-            // The state goes last: while it exists, the files are known to belong to an allocation.
-            for dir in [context.dirs(id).root, context.store.alloc(id)] {
-                remove(id, &dir).await;
-            }
-            id
-        });
-    }
-
-    fn removed(&mut self, removal: Result<AllocId, JoinError>) {
-        match removal {
-            Ok(id) => drop(self.removing.remove(&id)),
-            Err(error) => tracing::error!(
-                error = chain(&error),
-                "the removal of an allocation's files panicked or was cancelled"
-            ),
-        }
-    }
-
-    /// Waits until the removal of an allocation's files has finished, because the allocation is created again.
-    async fn until_removed(&mut self, id: AllocId) {
-        while self.removing.contains(&id)
-            && let Some(removal) = self.removals.join_next().await
-        {
-            self.removed(removal);
         }
     }
 
@@ -465,21 +457,4 @@ fn disconnected_too_long(held: &BTreeMap<AllocId, Entry>, without_contact: Durat
         .filter(|(_, entry)| entry.stop_after.is_some_and(|after| without_contact > after))
         .map(|(id, _)| *id)
         .collect()
-}
-
-fn read<T: DeserializeOwned>(id: AllocId, path: &Path) -> Option<T> {
-    store::read(path).unwrap_or_else(|error| {
-        tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the saved state of an allocation");
-        None
-    })
-}
-
-async fn remove(id: AllocId, dir: &Path) {
-    match tokio::fs::remove_dir_all(dir).await {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => {
-            tracing::warn!(alloc.id = %id, dir = %dir.display(), error = chain(&error), "cannot remove an allocation's files");
-        }
-    }
 }

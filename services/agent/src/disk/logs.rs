@@ -1,14 +1,15 @@
 //! The output of tasks on disk, in files `<task>.<stream>.<number>` that are rotated when they are full. The
 //! executor of a task writes them; `requests::files` reads them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
+
+use super::dirs::LOGS;
+use super::tree::OpenDir;
 
 /// How far before the end of a full file a line end is searched, in bytes.
 const NEWLINE_SCAN_BYTES: usize = 32 << 10;
@@ -20,8 +21,8 @@ const FILE_MODE: u32 = 0o644;
 /// Where a task's output goes, and how much of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LogFiles {
-    /// The allocation's log directory.
-    pub(crate) dir: PathBuf,
+    /// The allocation's root directory.
+    pub(crate) alloc: PathBuf,
     /// The task's name.
     pub(crate) task: String,
     /// The number of files of each stream that are kept; at least 1.
@@ -35,11 +36,11 @@ pub(crate) fn file_name(task: &str, stream: LogStream, number: u64) -> String {
     format!("{task}.{stream}.{number}")
 }
 
-/// The numbers of a stream's files, in ascending order.
-pub(crate) fn numbers(dir: &Path, task: &str, stream: LogStream) -> io::Result<Vec<u64>> {
+/// The numbers of a stream's files in the log directory, in ascending order.
+pub(crate) fn numbers(dir: &OpenDir, task: &str, stream: LogStream) -> io::Result<Vec<u64>> {
     let prefix = format!("{task}.{stream}.");
     let mut numbers = Vec::new();
-    for entry in fs::read_dir(dir)? {
+    for entry in dir.entries()? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(&prefix)).map(str::parse);
         if let Some(Ok(number)) = number {
@@ -53,6 +54,8 @@ pub(crate) fn numbers(dir: &Path, task: &str, stream: LogStream) -> io::Result<V
 /// Writes one stream of a task. It continues the newest existing file.
 #[derive(Debug)]
 pub(crate) struct Rotator {
+    /// The log directory. It stays the same when a task moves it away and puts a link in its place.
+    dir: OpenDir,
     files: LogFiles,
     stream: LogStream,
     number: u64,
@@ -63,9 +66,10 @@ pub(crate) struct Rotator {
 impl Rotator {
     /// Opens the newest file of the stream, or the first one.
     pub(crate) fn open(files: LogFiles, stream: LogStream) -> io::Result<Self> {
-        let number = numbers(&files.dir, &files.task, stream)?.last().copied().unwrap_or(0);
-        let (file, written) = open(&files, stream, number)?;
-        Ok(Self { files, stream, number, file, written })
+        let dir = OpenDir::open(&files.alloc)?.dir(LOGS)?;
+        let number = numbers(&dir, &files.task, stream)?.last().copied().unwrap_or(0);
+        let (file, written) = open(&dir, &files.task, stream, number)?;
+        Ok(Self { dir, files, stream, number, file, written })
     }
 
     /// Writes all bytes, to several files if necessary.
@@ -85,11 +89,11 @@ impl Rotator {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.number += 1;
-        (self.file, self.written) = open(&self.files, self.stream, self.number)?;
+        (self.file, self.written) = open(&self.dir, &self.files.task, self.stream, self.number)?;
         let kept_from = (self.number + 1).saturating_sub(self.files.files_max);
-        let all = numbers(&self.files.dir, &self.files.task, self.stream)?;
+        let all = numbers(&self.dir, &self.files.task, self.stream)?;
         for old in all.into_iter().filter(|number| *number < kept_from) {
-            fs::remove_file(self.files.dir.join(file_name(&self.files.task, self.stream, old)))?;
+            self.dir.remove_file(file_name(&self.files.task, self.stream, old))?;
         }
         Ok(())
     }
@@ -113,11 +117,8 @@ impl Rotator {
     }
 }
 
-fn open(files: &LogFiles, stream: LogStream, number: u64) -> io::Result<(File, u64)> {
-    let path = files.dir.join(file_name(&files.task, stream, number));
-    // The directory belongs to the tasks, too: a link in it must not redirect what is written.
-    let flags = OFlag::O_NOFOLLOW.bits();
-    let file = OpenOptions::new().append(true).create(true).mode(FILE_MODE).custom_flags(flags).open(path)?;
+fn open(dir: &OpenDir, task: &str, stream: LogStream, number: u64) -> io::Result<(File, u64)> {
+    let file = dir.append(file_name(task, stream, number), FILE_MODE)?;
     let written = file.metadata()?.len();
     Ok((file, written))
 }
@@ -136,19 +137,45 @@ fn fitting(bytes: &[u8], room: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::disk::dirs::AllocDirs;
 
-    fn files(dir: &Path, files_max: u64, file_bytes_max: u64) -> LogFiles {
-        LogFiles { dir: dir.to_owned(), task: "web".into(), files_max, file_bytes_max }
-    }
+    /// An allocation's directory.
+    struct Scene(tempfile::TempDir);
 
-    fn contents(dir: &Path) -> Vec<(u64, String)> {
-        let numbers = numbers(dir, "web", LogStream::Stdout).unwrap().into_iter();
-        let read =
-            |number| fs::read_to_string(dir.join(file_name("web", LogStream::Stdout, number))).unwrap();
-        numbers.map(|number| (number, read(number))).collect()
+    impl Scene {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            AllocDirs::new(dir.path().join("7")).build().unwrap();
+            Self(dir)
+        }
+
+        fn alloc(&self) -> PathBuf {
+            self.0.path().join("7")
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.alloc().join(LOGS).join(name)
+        }
+
+        fn open(&self, files_max: u64, file_bytes_max: u64) -> io::Result<Rotator> {
+            let files = LogFiles { alloc: self.alloc(), task: "web".into(), files_max, file_bytes_max };
+            Rotator::open(files, LogStream::Stdout)
+        }
+
+        fn contents(&self) -> Vec<(u64, String)> {
+            let dir = OpenDir::open(&self.path("")).unwrap();
+            let read = |number| {
+                let path = self.path(&file_name("web", LogStream::Stdout, number));
+                (number, fs::read_to_string(path).unwrap())
+            };
+            numbers(&dir, "web", LogStream::Stdout).unwrap().into_iter().map(read).collect()
+        }
     }
 
     fn entry(number: u64, text: &str) -> (u64, String) {
@@ -157,23 +184,38 @@ mod tests {
 
     #[test]
     fn a_full_file_ends_with_a_line_and_the_oldest_goes() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = Rotator::open(files(dir.path(), 2, 10), LogStream::Stdout).unwrap();
+        let scene = Scene::new();
+        let mut log = scene.open(2, 10).unwrap();
         log.write(b"one\ntwo\nthree\n").unwrap();
-        assert_eq!(contents(dir.path()), [entry(0, "one\ntwo\n"), entry(1, "three\n")]);
+        assert_eq!(scene.contents(), [entry(0, "one\ntwo\n"), entry(1, "three\n")]);
         log.write(b"four five six\n").unwrap();
-        assert_eq!(contents(dir.path()), [entry(1, "three\nfour"), entry(2, " five six\n")]);
+        assert_eq!(scene.contents(), [entry(1, "three\nfour"), entry(2, " five six\n")]);
     }
 
     #[test]
     fn writing_goes_on_in_the_newest_file() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("web.stdout.10"), "abc").unwrap();
-        fs::write(dir.path().join("web.stdout.9"), "").unwrap();
-        fs::write(dir.path().join("web.stdout.x"), "").unwrap();
-        let mut log = Rotator::open(files(dir.path(), 5, 5), LogStream::Stdout).unwrap();
+        let scene = Scene::new();
+        fs::write(scene.path("web.stdout.10"), "abc").unwrap();
+        fs::write(scene.path("web.stdout.9"), "").unwrap();
+        fs::write(scene.path("web.stdout.x"), "").unwrap();
+        let mut log = scene.open(5, 5).unwrap();
         log.write(b"defg").unwrap();
-        assert_eq!(contents(dir.path()), [entry(9, ""), entry(10, "abcde"), entry(11, "fg")]);
+        assert_eq!(scene.contents(), [entry(9, ""), entry(10, "abcde"), entry(11, "fg")]);
+    }
+
+    /// A task may replace the directory of its logs at any time, before and after it is opened.
+    #[test]
+    fn output_does_not_follow_links_of_tasks() {
+        let scene = Scene::new();
+        let outside = scene.0.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        let mut log = scene.open(2, 3).unwrap();
+        fs::rename(scene.path(""), scene.alloc().join("alloc/moved")).unwrap();
+        symlink(&outside, scene.alloc().join(LOGS)).unwrap();
+        log.write(b"a\nb\nc\nd\n").unwrap();
+        scene.open(2, 3).unwrap_err();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert!(fs::read_dir(scene.alloc().join("alloc/moved")).unwrap().count() > 0);
     }
 
     proptest! {
@@ -181,12 +223,12 @@ mod tests {
         fn nothing_is_lost_and_no_file_is_too_large(
             writes in prop::collection::vec("[ab\n]{0,30}", 0..12), file_bytes_max in 1u64..20,
         ) {
-            let dir = tempfile::tempdir().unwrap();
-            let mut log = Rotator::open(files(dir.path(), 1_000, file_bytes_max), LogStream::Stdout).unwrap();
+            let scene = Scene::new();
+            let mut log = scene.open(1_000, file_bytes_max).unwrap();
             for text in &writes {
                 log.write(text.as_bytes()).unwrap();
             }
-            let contents = contents(dir.path());
+            let contents = scene.contents();
             prop_assert!(contents.iter().all(|(_, text)| text.len() as u64 <= file_bytes_max));
             let all: String = contents.into_iter().map(|(_, text)| text).collect();
             prop_assert_eq!(all, writes.concat());

@@ -21,6 +21,9 @@ use crate::disk::dirs::TaskDirs;
 use crate::disk::logs::LogFiles;
 pub(crate) use crate::executor::Exit;
 
+/// The search path of tasks that set none.
+pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// A driver.
 #[async_trait]
 pub(crate) trait Driver: Send + Sync {
@@ -148,6 +151,14 @@ impl Drivers {
 fn read_config<T: serde::de::DeserializeOwned>(config: Map<String, Value>) -> Result<T, StartError> {
     serde_json::from_value(Value::Object(config.into_iter().collect()))
         .map_err(|error| StartError::unrecoverable(format!("failed to decode driver config: {error}")))
+}
+
+/// Whether a name matches a pattern. A trailing `*` of the pattern matches any suffix.
+pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    }
 }
 
 /// Parses the name of a signal, such as `SIGTERM` or `TERM`. An empty name is `None`.

@@ -1,6 +1,6 @@
 //! Tasks that are processes: the agent's side of the executor, for all drivers that run processes.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -18,14 +18,15 @@ use serde::{Deserialize, Serialize};
 use telemetry::chain;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
 use crate::disk::store::{self, Durability};
 use crate::executor::{
-    ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, descendants, kill_descendants, parent_of, started_ticks,
+    ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, STARTED, Started, descendants, kill_descendants, parent_of,
+    started_ticks,
 };
 use crate::wait::until;
 
@@ -35,14 +36,16 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a killed task may take to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(15);
+/// The interval at which an executor that may not have started its task yet is told to kill it.
+const KILL_INTERVAL: Duration = Duration::from_millis(50);
 /// The interval at which the executor is probed, in case its end was not noticed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// Permissions of the pipes between agent and executor.
 const PIPE_MODE: Mode = Mode::from_bits_truncate(0o600);
 /// Permissions of the directory that agent and executor share.
 const DIR_MODE: u32 = 0o700;
-/// Permissions of an executor's log.
-const LOG_MODE: u32 = 0o600;
+/// How long a process of which only the directory is known has to end before it is killed.
+const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The default signal to end a process.
 const STOP_SIGNAL: Signal = Signal::SIGINT;
 
@@ -77,6 +80,10 @@ struct ProcessHandle {
 }
 
 impl ProcessHandle {
+    fn new(dir: &Path, Started { pid, ticks }: Started) -> Self {
+        Self { dir: dir.to_owned(), pid, started_ticks: ticks }
+    }
+
     fn read(handle: &Handle) -> Result<Self, NotRecovered> {
         rmp_serde::from_slice(handle).map_err(|error| NotRecovered(format!("unreadable handle: {error}")))
     }
@@ -116,7 +123,7 @@ pub(crate) async fn launch(
     executor: &ExecutorCommand,
     dir: PathBuf,
     launch: &Launch,
-    log: &Path,
+    log: File,
 ) -> Result<Arc<dyn Running>, StartError> {
     match try_launch(executor, &dir, launch, log).await {
         Ok(process) => Ok(process),
@@ -134,7 +141,7 @@ async fn try_launch(
     executor: &ExecutorCommand,
     dir: &Path,
     launch: &Launch,
-    log: &Path,
+    log: File,
 ) -> Result<Arc<dyn Running>, String> {
     let text = |error: io::Error| error.to_string();
     DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir).map_err(text)?;
@@ -142,26 +149,37 @@ async fn try_launch(
         mkfifo(&dir.join(name), PIPE_MODE).map_err(|error| error.to_string())?;
     }
     store::write(&dir.join(LAUNCH), launch, Durability::Process).map_err(text)?;
-    let log = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(LOG_MODE)
-        // The directory belongs to the task, too: a link in it must not redirect what is written.
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(log)
-        .map_err(text)?;
 
     // The pipe is also opened for writing, so that it does not end before the executor has opened it.
     let alive = pipe::OpenOptions::new().read_write(true).open_receiver(dir.join(ALIVE)).map_err(text)?;
     let mut child = Command::new(&executor.program)
         .args(&executor.args)
         .arg(dir)
+        // The agent's environment holds secrets that tasks could read there.
+        .env_clear()
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()
         .map_err(text)?;
+    match until_started(&mut child, alive, dir).await {
+        Ok(process) => {
+            // Reaps the guard, so that it does not stay as a zombie. If the agent ends first, init reaps it.
+            tokio::spawn(async move { child.wait().await });
+            Ok(Arc::new(process))
+        }
+        Err(reason) => {
+            // Without the guard, the executor ends what it may have started. Fails if the guard has ended.
+            let _ = child.kill().await;
+            Err(reason)
+        }
+    }
+}
+
+/// Waits until an executor has started its task.
+async fn until_started(child: &mut Child, alive: pipe::Receiver, dir: &Path) -> Result<Process, String> {
+    let text = |error: io::Error| error.to_string();
     let mut lines = BufReader::new(alive).lines();
     let first_line = async { lines.next_line().await.map_err(text) };
     tokio::pin!(first_line);
@@ -176,16 +194,12 @@ async fn try_launch(
             }),
         },
         () = sleep(START_TIMEOUT) => {
-            let _ = child.start_kill();
             Err(format!("the executor did not start within {} seconds", START_TIMEOUT.as_secs()))
         }
     }?;
     let pid = started_pid(&line.unwrap_or_default())?;
-    let handle = ProcessHandle { dir: dir.to_owned(), pid, started_ticks: started_ticks(Pid::from_raw(pid)) };
-    let process = Process::watch(handle).map_err(text)?;
-    // Reaps the executor, so that it does not stay as a zombie. If the agent ends first, init reaps it.
-    tokio::spawn(async move { child.wait().await });
-    Ok(Arc::new(process))
+    let ticks = started_ticks(Pid::from_raw(pid));
+    Process::watch(ProcessHandle::new(dir, Started { pid, ticks })).map_err(text)
 }
 
 fn started_pid(line: &str) -> Result<i32, String> {
@@ -200,25 +214,30 @@ fn started_pid(line: &str) -> Result<i32, String> {
 
 /// Recovers a process by its handle.
 pub(crate) fn recover(handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered> {
-    let handle = ProcessHandle::read(handle)?;
-    let exit =
-        store::read::<Exit>(&handle.dir.join(EXIT)).map_err(|error| NotRecovered(error.to_string()))?;
+    Ok(Arc::new(recover_process(ProcessHandle::read(handle)?)?))
+}
+
+fn recover_process(handle: ProcessHandle) -> Result<Process, NotRecovered> {
+    let exit = store::read::<Exit>(&handle.dir.join(EXIT)).map_err(|error| NotRecovered(chain(&error)))?;
     if exit.is_none() {
         send_command(&handle.dir, "").map_err(|_| NotRecovered("its executor is gone".into()))?;
     }
-    let process = Process::watch(handle).map_err(|error| NotRecovered(error.to_string()))?;
-    Ok(Arc::new(process))
+    Process::watch(handle).map_err(|error| NotRecovered(error.to_string()))
 }
 
 /// Ends what is left of a process that cannot be recovered.
 pub(crate) async fn discard(handle: &Handle) {
     let Ok(handle) = ProcessHandle::read(handle) else { return };
-    let dir = handle.dir.clone();
+    kill_tree(&handle).await;
+    remove_dir(&handle.dir).await;
+}
+
+async fn kill_tree(handle: &ProcessHandle) {
+    let handle = handle.clone();
     let result = tokio::task::spawn_blocking(move || handle.kill_tree()).await;
     if let Err(error) = result {
         tracing::error!(error = chain(&error), "cannot kill the processes of a task that was not recovered");
     }
-    remove_dir(&dir).await;
 }
 
 /// The ids of a process and its descendants. Orphaned descendants are included: they become children of the executor.
@@ -236,10 +255,46 @@ pub(crate) fn processes(handle: &Handle) -> Vec<u32> {
     found.into_iter().filter_map(|pid| pid.as_raw().try_into().ok()).collect()
 }
 
-/// Ends a process of which only the directory is known, because the agent crashed while starting it.
-pub(crate) async fn abandon(dir: &Path) {
-    // There may be no executor, or it may not have started yet. In that case it finds nothing to launch.
-    let _ = send_command(dir, "kill\n");
+/// Ends all processes that were started in the directories within `dir`, except the one in the directory `known`. Their
+/// handles are not known: they were not saved, or cannot be read.
+pub(crate) async fn end_leftovers(dir: &Path, known: Option<&Path>) {
+    let dirs = store::directories(dir).unwrap_or_else(|error| {
+        tracing::error!(dir = %dir.display(), error = chain(&error), "cannot look for processes of a task");
+        Vec::new()
+    });
+    for leftover in dirs.iter().filter(|leftover| known != Some(leftover.as_path())) {
+        tracing::warn!(dir = %leftover.display(), "ending what an executor runs of which nothing else is known");
+        end(leftover).await;
+    }
+}
+
+/// Ends the process that was started in this directory, by what its executor has written there.
+async fn end(dir: &Path) {
+    match store::read::<Started>(&dir.join(STARTED)) {
+        Ok(Some(started)) => {
+            let handle = ProcessHandle::new(dir, started);
+            match recover_process(handle.clone()) {
+                Ok(process) => {
+                    if let Err(error) = process.stop(None, LEFTOVER_TIMEOUT).await {
+                        tracing::error!(dir = %dir.display(), error = chain(&error), "cannot end a process");
+                    }
+                }
+                Err(_) => kill_tree(&handle).await,
+            }
+        }
+        Ok(None) | Err(_) => {
+            // There may be no executor, or it may not have started anything yet. Without the directory it finds nothing to
+            // launch, or cannot write what it has started, and ends.
+            let ended = async {
+                while send_command(dir, "kill\n").is_ok() {
+                    sleep(KILL_INTERVAL).await;
+                }
+            };
+            if timeout(KILL_TIMEOUT, ended).await.is_err() {
+                tracing::error!(dir = %dir.display(), "an executor does not end");
+            }
+        }
+    }
     remove_dir(dir).await;
 }
 
@@ -287,9 +342,8 @@ impl ProcessHandle {
         match store::read(&self.dir.join(EXIT)) {
             Ok(Some(exit)) => exit,
             Ok(None) | Err(_) => {
-                let handle = self.clone();
-                // Best effort: the task has no executor any more and must not keep running.
-                let _ = tokio::task::spawn_blocking(move || handle.kill_tree()).await;
+                // Its executor and the guard were killed at once: what can be found of the task must not keep running.
+                kill_tree(self).await;
                 Exit { code: -1, message: "the task's executor has died".into(), ..Exit::default() }
             }
         }

@@ -8,10 +8,13 @@
 //! | `launch` | what to run (`Launch`); removed after it is read, because it contains the environment |
 //! | `control` | a pipe for commands, one per line: `signal <number>`, `kill` |
 //! | `alive` | a pipe that the executor keeps open for writing; its first line is `started <pid>` or `failed <reason>` |
+//! | `started` | the process of the task (`Started`); written before the line in `alive` |
 //! | `exit` | how the task ended (`Exit`); written before `alive` closes |
 //!
-//! The agent's side is in `driver::process`. The executor uses four blocking threads and no async runtime.
+//! The agent's side is in `driver::process`. The executor uses five blocking threads and no async runtime. Above it is a
+//! second process, its guard, in case it is killed.
 
+mod guard;
 mod tree;
 
 use std::fs::{self, File, OpenOptions};
@@ -28,14 +31,14 @@ use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::{Pid, setsid};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
 use crate::disk::logs::{LogFiles, Rotator};
 use crate::disk::store::{self, Durability};
 
-pub(crate) use tree::{descendants, kill_descendants, parent_of, started_ticks};
+pub(crate) use tree::{Reap, descendants, kill_descendants, parent_of, started_ticks};
 
 /// The file that describes what to run.
 pub(crate) const LAUNCH: &str = "launch";
@@ -43,6 +46,8 @@ pub(crate) const LAUNCH: &str = "launch";
 pub(crate) const CONTROL: &str = "control";
 /// The pipe that closes when the executor ends.
 pub(crate) const ALIVE: &str = "alive";
+/// The file with the task's process.
+pub(crate) const STARTED: &str = "started";
 /// The file with the task's exit.
 pub(crate) const EXIT: &str = "exit";
 
@@ -76,6 +81,21 @@ pub(crate) struct Launch {
     pub(crate) logs: Option<LogFiles>,
 }
 
+/// The process of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Started {
+    /// Its id.
+    pub(crate) pid: i32,
+    /// When it started, which distinguishes it from a later process with the same id.
+    pub(crate) ticks: Option<u64>,
+}
+
+impl Started {
+    fn of(pid: Pid) -> Self {
+        Self { pid: pid.as_raw(), ticks: started_ticks(pid) }
+    }
+}
+
 /// How a task ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exit {
@@ -98,7 +118,8 @@ impl Exit {
 
 /// Runs the task that the directory describes until it has ended.
 pub fn main(args: &Args) -> ExitCode {
-    match run(&args.dir) {
+    let outcome = if guard::is_guarded() { run(&args.dir) } else { guard::run(&args.dir) };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The agent has redirected standard error to the file `executor.out` in the task's directory.
@@ -109,22 +130,23 @@ pub fn main(args: &Args) -> ExitCode {
 }
 
 fn run(dir: &Path) -> io::Result<()> {
-    let launch: Launch = store::read(&dir.join(LAUNCH))?
+    guard::end_with_guard();
+    let launch: Launch = store::read(&dir.join(LAUNCH))
+        .map_err(io::Error::other)?
         .ok_or_else(|| io::Error::other(format!("nothing to launch in {}", dir.display())))?;
     fs::remove_file(dir.join(LAUNCH))?;
-    // A separate session is out of reach of the agent's terminal. As a subreaper the process becomes the parent of the
-    // task's orphans.
-    setsid()?;
+    // The process becomes the parent of the task's orphans.
     set_child_subreaper(true)?;
     let control = OpenOptions::new().read(true).write(true).open(dir.join(CONTROL))?;
-    let mut alive = OpenOptions::new().append(true).open(dir.join(ALIVE))?;
+    // Also opened for reading, so that it does not wait for an agent that has ended.
+    let mut alive = OpenOptions::new().read(true).write(true).open(dir.join(ALIVE))?;
 
     let mut child = match start(&launch) {
         Ok(child) => child,
         Err(error) => return alive.write_all(format!("failed {error}\n").as_bytes()),
     };
     let pid = Pid::from_raw(child.id().cast_signed());
-    let drained = match finish_start(&mut child, pid, &launch) {
+    let drained = match finish_start(&mut child, pid, &launch, dir) {
         Ok(drained) => drained,
         Err(error) => {
             kill_descendants(Pid::this(), Reap::Yes);
@@ -140,15 +162,6 @@ fn run(dir: &Path) -> io::Result<()> {
     kill_descendants(Pid::this(), Reap::Yes);
     while drained.recv_timeout(DRAIN_TIMEOUT).is_ok() {}
     store::write(&dir.join(EXIT), &exit, Durability::Process)
-}
-
-/// Whether killed processes are waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reap {
-    /// They are the caller's own children.
-    Yes,
-    /// Another process waits for them.
-    No,
 }
 
 fn start(launch: &Launch) -> io::Result<Child> {
@@ -169,8 +182,9 @@ fn start(launch: &Launch) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Completes the set-up of a task that has just been started.
-fn finish_start(child: &mut Child, pid: Pid, launch: &Launch) -> io::Result<Receiver<()>> {
+/// Completes the set-up of a task that has just been started. Whoever finds the directory later finds the process.
+fn finish_start(child: &mut Child, pid: Pid, launch: &Launch, dir: &Path) -> io::Result<Receiver<()>> {
+    store::write(&dir.join(STARTED), &Started::of(pid), Durability::Process)?;
     if let Some(adjustment) = launch.oom_score_adj.or_else(unprotected_adjustment) {
         fs::write(format!("/proc/{pid}/oom_score_adj"), adjustment.to_string())?;
     }

@@ -10,7 +10,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::Reap;
+/// Whether killed processes are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reap {
+    /// They are the caller's own children.
+    Yes,
+    /// Another process waits for them.
+    No,
+}
 
 /// The maximum number of attempts to kill the remaining processes, and the pause between them.
 const ROUNDS_MAX: u32 = 200;

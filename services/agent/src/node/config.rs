@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use model::Text;
 
-use super::host_env::HOST_DENYLIST;
+use super::host_env::check_env_allowlist;
 use crate::disk::gc;
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
@@ -92,9 +92,13 @@ pub struct Args {
     /// Environment variables that `raw_exec` tasks do not get; a trailing `*` matches any suffix.
     #[arg(long = "raw-exec-denied-env", env = "DROVER_RAW_EXEC_DENIED_ENV", value_delimiter = ',')]
     pub denied_env: Vec<String>,
-    /// Environment variables of the agent that tasks do not get, instead of the default list.
+    /// Environment variables of the agent that tasks get besides LANG and TZ; a trailing `*` matches any suffix. Tasks
+    /// never get credentials and settings of the agent.
+    #[arg(long = "env-allowlist", env = "DROVER_ENV_ALLOWLIST", value_delimiter = ',')]
+    pub env_allowlist: Vec<String>,
+    /// Environment variables that tasks do not get from the agent, such as HOME.
     #[arg(long = "env-denylist", env = "DROVER_ENV_DENYLIST", value_delimiter = ',')]
-    pub env_denylist: Option<Vec<String>>,
+    pub env_denylist: Vec<String>,
     /// Number of allocations on the node above which ended ones are removed.
     #[arg(long = "gc-max-allocs", env = "DROVER_GC_MAX_ALLOCS", default_value_t = gc::ALLOCS_MAX)]
     pub gc_max_allocs: usize,
@@ -196,6 +200,7 @@ pub(crate) struct Config {
     /// The settings of the driver, if it is enabled.
     pub(crate) raw_exec: Option<raw_exec::Settings>,
     pub(crate) mock_driver: bool,
+    pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
     pub(crate) first_heartbeat_within: Duration,
@@ -223,7 +228,8 @@ impl Config {
             denied_gids: ids("gids", &args.denied_gids)?,
             denied_env: args.denied_env,
         };
-        let default_denylist = || HOST_DENYLIST.iter().map(|name| (*name).to_owned()).collect();
+        check_env_allowlist(&args.env_allowlist)
+            .map_err(|error| anyhow::anyhow!("--env-allowlist: {error}"))?;
         Ok(Self {
             data_dir: std::path::absolute(args.data_dir)?,
             node_name: args.node_name.filter(|name| !name.is_empty()).map(Text::from),
@@ -246,7 +252,8 @@ impl Config {
             dynamic_ports: (args.dynamic_ports.first, args.dynamic_ports.last),
             raw_exec: args.raw_exec.then_some(settings),
             mock_driver: args.mock_driver,
-            env_denylist: args.env_denylist.unwrap_or_else(default_denylist),
+            env_allowlist: args.env_allowlist,
+            env_denylist: args.env_denylist,
             gc: gc::Limits {
                 allocs_max: args.gc_max_allocs,
                 disk_percent_max: args.gc_disk_percent_max,
@@ -291,6 +298,9 @@ mod tests {
         assert_eq!(&*config.meta["rack"], "r=7");
         assert_eq!(config.dynamic_ports, (30_000, 31_000));
         assert_eq!(config.raw_exec, None);
+        let credentials = Args { env_allowlist: vec!["VAULT_TOKEN".into()], ..args.clone() };
+        let error = Config::new(credentials).unwrap_err().to_string();
+        assert!(error.starts_with(r#"--env-allowlist: "VAULT_TOKEN" cannot be allowed"#), "{error}");
         args.denied_uids = "5-1".into();
         let error = Config::new(args).unwrap_err().to_string();
         assert_eq!(error, r#"--raw-exec-denied-uids: invalid range "5-1""#);

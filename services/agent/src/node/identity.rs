@@ -6,7 +6,7 @@ use model::NodeId;
 use model::node::Secret;
 use uuid::{Builder, Uuid};
 
-use crate::disk::store::{self, Durability, Store};
+use crate::disk::store::{self, Saved, Store};
 
 /// Identifies this agent among all agents, and this run of it among its runs.
 #[derive(Debug, Clone)]
@@ -31,11 +31,11 @@ impl Identity {
     pub(crate) fn node(store: &Store, issued_for: Option<NodeId>) -> io::Result<NodeId> {
         let is_new = !store.file(CLIENT_ID).exists();
         if let Some(NodeId(id)) = issued_for.filter(|_| is_new) {
-            store::write_bytes(&store.file(CLIENT_ID), id.to_string().as_bytes(), Durability::Machine)?;
+            store::write_text(&store.file(CLIENT_ID), &id.to_string())?;
         }
         let id = read_or_create(store, CLIENT_ID)?;
         if is_new {
-            store::write_bytes(&store.file(BOOT), b"0", Durability::Machine)?;
+            store::write_text(&store.file(BOOT), "0")?;
         }
         Ok(NodeId(id))
     }
@@ -49,19 +49,22 @@ impl Identity {
         let secret = read_or_create(store, SECRET_ID)?;
         let path = store.file(BOOT);
         let from_clock = || u32::try_from(telemetry::clock::now().as_secs()).unwrap_or(u32::MAX - 1);
-        let last = store::read_text::<u32>(&path)?.unwrap_or_else(from_clock);
+        let last = match store::load_text::<u32>(&path)? {
+            Saved::Read(last) => last,
+            Saved::Absent | Saved::Unreadable => from_clock(),
+        };
         let boot = last.saturating_add(1);
-        store::write_bytes(&path, boot.to_string().as_bytes(), Durability::Machine)?;
+        store::write_text(&path, &boot.to_string())?;
         Ok(Self { node, secret: Secret(secret.to_string().into()), boot })
     }
 }
 
 fn read_or_create(store: &Store, name: &str) -> io::Result<Uuid> {
-    if let Some(id) = store::read_text(&store.file(name))? {
+    if let Saved::Read(id) = store::load_text(&store.file(name))? {
         return Ok(id);
     }
     let id = Builder::from_random_bytes(telemetry::clock::random_bytes()).into_uuid();
-    store::write_bytes(&store.file(name), id.to_string().as_bytes(), Durability::Machine)?;
+    store::write_text(&store.file(name), &id.to_string())?;
     Ok(id)
 }
 

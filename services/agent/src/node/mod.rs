@@ -1,6 +1,8 @@
-//! Who the agent is: its settings and identity, the node that it registers, and what the servers last said about the node.
+//! Who the agent is: its settings, data directory and identity, the node that it registers, and what the servers last said
+//! about the node.
 
 pub(crate) mod config;
+pub(crate) mod data_dir;
 pub(crate) mod facts;
 pub(crate) mod fingerprint;
 pub(crate) mod host_env;

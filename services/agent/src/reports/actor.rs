@@ -19,7 +19,7 @@ use wire::node::{AllocReport, Report, ReportAccepted};
 
 use super::core::{AllocEvent, AllocState, Reports, Urgency};
 use crate::context::Context;
-use crate::disk::store;
+use crate::disk::store::{self, Durability};
 use crate::node::identity::Identity;
 use crate::node::presence::ContactState;
 
@@ -227,7 +227,8 @@ impl Reporter {
         let path = acknowledged_file(&self.context, id);
         // Nothing is saved for an allocation that has been removed meanwhile.
         if path.parent().is_some_and(std::path::Path::exists)
-            && let Err(error) = store::save(path, state).await
+            // If it is lost, the state is reported once more.
+            && let Err(error) = store::save(path, state, Durability::Process).await
         {
             tracing::warn!(alloc.id = %id, error = chain(&error), "cannot save the acknowledged state of an allocation");
         }

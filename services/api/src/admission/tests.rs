@@ -101,6 +101,9 @@ fn what_is_not_built_is_refused_by_name() {
     for named in ["network mode \"bridge\"", "reserved cores"] {
         assert!(nested.contains(named), "{nested}");
     }
+    let alone =
+        r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "none"}], "Tasks": [TASK]}]}"#;
+    assert!(text(alone).contains("network mode \"none\" is not built yet"), "{}", text(alone));
     assert_eq!(status(periodic), 501);
 }
 

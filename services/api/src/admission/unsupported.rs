@@ -67,7 +67,7 @@ fn networks(list: &Option<Vec<NetworkResource>>) -> Problems {
     let mut problems = Problems::default();
     for network in items(list) {
         let mode = text(&network.mode);
-        let is_missing = !matches!(mode, "" | "host" | "none") && !Feature::BridgeNetworks.is_built();
+        let is_missing = !matches!(mode, "" | "host") && !Feature::BridgeNetworks.is_built();
         problems.add_if(is_missing, || {
             Feature::BridgeNetworks.refusal_of(format_args!("network mode {}", quoted(mode)))
         });

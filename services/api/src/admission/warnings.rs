@@ -1,5 +1,7 @@
 //! Warnings about accepted jobs (N-19.21), and about settings that are stored but have no effect yet.
 
+use std::collections::BTreeSet;
+
 use api_types::{Job, Task, TaskGroup};
 use model::features::Feature;
 use model::text::quoted;
@@ -67,11 +69,11 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             "the group has services and no shutdown_delay: its tasks stop while clients may still connect to them",
         );
     }
+    let served: BTreeSet<&str> = services.iter().map(|service| text(&service.task_name)).collect();
     for task in items(&group.tasks) {
         let name = text(&task.name);
         let mut of_task = self::task(task, may_oversubscribe);
-        let serves = !items(&task.services).is_empty()
-            || services.iter().any(|service| text(&service.task_name) == name);
+        let serves = !items(&task.services).is_empty() || served.contains(name);
         if serves && task.shutdown_delay.is_none() && group.shutdown_delay.is_none() {
             of_task.add(
                 "the task has services and no shutdown_delay: it stops while clients may still connect to it",

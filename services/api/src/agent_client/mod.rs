@@ -4,6 +4,7 @@
 //! The next piece of a file is requested only after the client has taken the previous one, so nothing accumulates. Refusals
 //! of the agent become HTTP errors here. The agent decides which files may be read.
 
+mod listing;
 mod reader;
 
 use std::time::Duration;

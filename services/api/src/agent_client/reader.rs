@@ -168,12 +168,13 @@ impl StreamReader {
         }
     }
 
-    /// Advances past a response. The stream is finished if the response was empty and nothing is followed.
+    /// Advances past a response. The stream is finished if the response was empty and no more is awaited.
     fn accept(&mut self, chunk: Chunk) -> StreamItem {
         let may_be_truncated = self.follow && self.has_started;
         self.has_started = true;
+        let awaits_more = self.follow && !chunk.is_of_ended_task();
         let item = self.source.advance(chunk, may_be_truncated);
-        if item == StreamItem::Nothing && !self.follow {
+        if item == StreamItem::Nothing && !awaits_more {
             self.is_finished = true;
         }
         item
@@ -187,6 +188,16 @@ enum Chunk {
     Log(LogChunk),
 }
 
+impl Chunk {
+    /// Whether it is output of a task that had ended, so that nothing follows an empty response.
+    fn is_of_ended_task(&self) -> bool {
+        match self {
+            Self::File(_) => false,
+            Self::Log(chunk) => chunk.ended,
+        }
+    }
+}
+
 impl Source {
     /// Moves the position past the data. Only a followed file can have become shorter than the position.
     fn advance(&mut self, chunk: Chunk, may_be_truncated: bool) -> StreamItem {
@@ -196,14 +207,14 @@ impl Source {
                     *from = Origin::Start(0);
                     return StreamItem::Event { file: path.clone(), event: "file truncated" };
                 }
-                let end = offset + data.len() as u64;
+                let end = offset.saturating_add(data.len() as u64);
                 *from = Origin::Start(end);
                 if data.is_empty() {
                     return StreamItem::Nothing;
                 }
                 StreamItem::Data { file: path.clone(), end, data }
             }
-            (Self::Logs { from, .. }, Chunk::Log(LogChunk { path, data, next })) => {
+            (Self::Logs { from, .. }, Chunk::Log(LogChunk { path, data, next, ended: _ })) => {
                 *from = LogPosition::Cursor(next);
                 let LogCursor { offset: end, .. } = next;
                 if data.is_empty() {
@@ -259,7 +270,8 @@ mod tests {
         let from = LogPosition::Origin(Origin::Start(0));
         let mut source = Source::Logs { task: "t".into(), stream: LogStream::Stdout, from };
         let next = LogCursor { file: 1, offset: 2 };
-        let chunk = LogChunk { path: "alloc/logs/t.stdout.1".into(), data: Bytes::from_static(b"hi"), next };
+        let data = Bytes::from_static(b"hi");
+        let chunk = LogChunk { path: "alloc/logs/t.stdout.1".into(), data, next, ended: false };
         let item = source.advance(Chunk::Log(chunk), true);
         assert_eq!(
             item,

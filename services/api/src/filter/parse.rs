@@ -2,6 +2,9 @@
 
 use super::{BYTES_MAX, DEPTH_MAX, Problem};
 
+/// Maximum number of parts of a selector. The paths of nested quantifiers add up.
+const STEPS_MAX: usize = 20;
+
 /// An expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expr {
@@ -251,7 +254,8 @@ impl<'a> Parser<'a> {
     fn operand(&mut self) -> Result<(Option<Vec<String>>, String), Problem> {
         let begin = self.at;
         if let Some(text) = self.quoted()? {
-            let pointer = text.strip_prefix('/').map(|pointer| {
+            let is_pointer = |pointer: &&str| pointer.split('/').nth(STEPS_MAX).is_none();
+            let pointer = text.strip_prefix('/').filter(is_pointer).map(|pointer| {
                 pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
             });
             return Ok((pointer, text));
@@ -271,6 +275,9 @@ impl<'a> Parser<'a> {
         };
         let mut steps = vec![first.to_owned()];
         loop {
+            if steps.len() > STEPS_MAX {
+                return Err(self.error(format!("a selector has at most {STEPS_MAX} parts")));
+            }
             if self.rest().starts_with('.') {
                 self.at += 1;
                 let rest = self.rest();

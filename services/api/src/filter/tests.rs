@@ -222,6 +222,9 @@ fn it_is_bounded() {
     assert!(syntax(&"not ".repeat(1_000)));
     assert!(syntax(&vec!["Name matches `a`"; 33].join(" or ")));
     assert!(syntax("Name matches `((((a{100}){100}){100}){100})`"));
+    let config = |steps: usize| format!("TaskGroups.0.Tasks.0.Config{} == x", ".a".repeat(steps - 5));
+    assert!(read::<Job>(&config(20)).is_ok() && syntax(&config(21)));
+    assert!(syntax(&format!("\"/{}\" == x", "a/".repeat(20))));
     let long = vec!["Name contains \"abcdefghij\""; 500].join(" or ");
     assert!(read::<Job>(&long).is_ok(), "the web interface sends expressions of this length");
 }

@@ -7,7 +7,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use model::Text;
 use model::text::quoted;
 use serde::{Deserialize, Serialize};
-use wire::files::{FileInfo, FileList, ListFiles, LogPosition, LogStream, Origin, StatFile};
+use wire::files::{FileInfo, LogPosition, LogStream, Origin, StatFile};
 use wire::tasks::{RestartTasks, SignalTasks};
 
 use super::Request;
@@ -50,17 +50,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     let agent = AllocAgent::find(api, request.id()).await?;
     let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
     check_path(path)?;
-    let mut entries: Vec<FileInfo> = Vec::new();
-    loop {
-        let after = entries.last().map(|last| last.name.clone());
-        let message = ListFiles { alloc: agent.alloc(), path: path.into(), after };
-        let FileList { files, more } = agent.request(&message).await?;
-        let is_last = !more || files.is_empty();
-        entries.extend(files);
-        if is_last {
-            break;
-        }
-    }
+    let entries = agent.list(path).await?;
     let entries: Vec<_> = entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
     Ok(Response::json(&entries))
 }

@@ -7,7 +7,9 @@ use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
 use model::text::quoted;
 use serde::Serialize;
 use state::Table;
-use wire::command::{Command, ForceGarbageCollection, GarbageCollectionStarted, SetSchedulerConfig};
+use wire::command::{
+    Command, CommandError, ForceGarbageCollection, GarbageCollectionStarted, SetSchedulerConfig,
+};
 use wire::{Refusal, RefusalKind, Subject};
 
 use super::Request;
@@ -69,7 +71,7 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
     let command = Command::SetSchedulerConfig(SetSchedulerConfig { config, enforce_index: cas });
     let (updated, index) = match api.bus.command(&command, api.limits.leader_timeout).await {
         Ok(done) => (true, done.index),
-        Err(bus::CommandError::Refused(Refusal { kind: RefusalKind::Conflict, .. })) => {
+        Err(CommandError::Refused(Refusal { kind: RefusalKind::Conflict, .. })) => {
             (false, api.replica.snapshot().index())
         }
         Err(error) => return Err(api.command_error(&error)),

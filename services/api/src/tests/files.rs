@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use actix_web::web::Bytes;
 use bus::Bus;
 use model::alloc::{AllocCommon, AllocatedResources, PackedAssigned, PackedMetric};
 use model::change::Change;
@@ -48,8 +49,9 @@ pub(super) fn cluster() -> Vec<Change> {
     vec![Change::Job(Arc::new(job)), Change::Node(Box::new(node)), Change::AllocsPlaced(Box::new(placements))]
 }
 
-/// A fake agent with one file, `/t/f.txt`, and logs of a task `t`. The logs grow by a line whenever a request waits for
-/// more.
+/// A fake agent with one file, `/t/f.txt`, and logs of the tasks `t` and `ended`. The logs grow by a line whenever a
+/// request waits for more, until the task has ended. A listing of `/endless` always goes on, one of `/again` begins
+/// anew.
 async fn serve(bus: Bus) {
     let mut requests = bus.serve(Subject::AgentFiles(NODE).to_string()).await.unwrap();
     bus.flush().await.unwrap();
@@ -70,11 +72,19 @@ async fn serve(bus: Bus) {
             };
             if request.is::<ListFiles>() {
                 let asked: ListFiles = request.body().unwrap();
-                let (name, more) = match asked.after.as_deref() {
-                    None => ("d", true),
-                    Some(_) => ("f.txt", false),
+                // The name of the first entry is not text.
+                let (name, next) = match (&*asked.path, asked.after.as_deref()) {
+                    ("/endless", after) => {
+                        ("e", Some(Bytes::from([after.unwrap_or_default(), b"e"].concat())))
+                    }
+                    (_, None) => ("d", Some(Bytes::from_static(b"d\xff"))),
+                    ("/again", Some(_)) => ("d", Some(Bytes::from_static(b"d\xff"))),
+                    (_, Some(after)) => {
+                        assert_eq!(after, b"d\xff");
+                        ("f.txt", None)
+                    }
                 };
-                request.answer(&FileList { files: vec![info(name)], more }).await;
+                request.answer(&FileList { files: vec![info(name)], next }).await;
             } else if request.is::<StatFile>() {
                 let asked: StatFile = request.body().unwrap();
                 match &*asked.path {
@@ -93,12 +103,13 @@ async fn serve(bus: Bus) {
                 request.answer(&FileChunk { offset, data: data.to_vec().into(), size }).await;
             } else {
                 let asked: ReadLogs = request.body().unwrap();
-                if &*asked.task != "t" {
+                let ended = &*asked.task == "ended";
+                if &*asked.task != "t" && !ended {
                     let message = format!("unknown task name \"{}\"", asked.task).into();
                     request.refuse(Refusal { kind: RefusalKind::Invalid, message }).await;
                     continue;
                 }
-                if asked.wait_ms > 0 {
+                if asked.wait_ms > 0 && !ended {
                     logs.extend(b"\nmore");
                 }
                 let offset = match asked.from {
@@ -109,7 +120,7 @@ async fn serve(bus: Bus) {
                 let data = logs[usize::try_from(offset).unwrap()..].to_vec();
                 let next = LogCursor { file: 0, offset: offset + data.len() as u64 };
                 let path = "alloc/logs/t.stdout.0".into();
-                request.answer(&LogChunk { path, data: data.into(), next }).await;
+                request.answer(&LogChunk { path, data: data.into(), next, ended }).await;
             }
         }
     });
@@ -199,6 +210,25 @@ async fn logs_are_plain_or_framed() {
     assert_eq!((&frame["Offset"], &frame["File"]), (&json!(16), &json!("alloc/logs/t.stdout.0")));
     let got = harness.get(&path("stream", "?path=/t/f.txt&follow=false&offset=10")).await;
     assert_eq!(serde_json::from_str::<Value>(&got.text).unwrap()["Data"], "YWJjZGVm");
+}
+
+#[actix_web::test]
+async fn a_listing_ends() {
+    let harness = harness().await;
+    let expected = "directory \"/endless\" has more than 100000 entries, and cannot be listed";
+    assert_eq!(harness.get(&path("ls", "?path=/endless")).await.error(), (500, expected));
+    let expected = "the node listed the same part of the directory twice";
+    assert_eq!(harness.get(&path("ls", "?path=/again")).await.error(), (500, expected));
+}
+
+#[actix_web::test]
+async fn following_ends_with_the_task() {
+    let harness = harness().await;
+    let got = harness.get(&path("logs", "?task=ended&type=stdout&plain=true&follow=true")).await;
+    assert_eq!(got.text.as_bytes(), TEXT);
+    let got = harness.get(&path("logs", "?task=ended&type=stdout&follow=true")).await;
+    let frame: Value = serde_json::from_str(&got.text).unwrap();
+    assert_eq!(frame["Offset"], 16, "no frame follows the data");
 }
 
 #[actix_web::test]

@@ -239,12 +239,9 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
     replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
     replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);
-    // The older form of the setting, which many files still use.
-    let option =
-        client.options.get("driver.raw_exec.enable").map(|text| matches!(text.as_str(), "1" | "true"));
-    let denylist = client.options.get("env.denylist");
-    let denylist = denylist.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
-    args.env_denylist = denylist.or(args.env_denylist);
+    replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));
+    replace(&mut args.env_denylist, &configuration::option_names(client, "env.denylist"));
+    let option = configuration::raw_exec_option(client).map_err(|text| anyhow!(text))?;
     replace(&mut args.raw_exec, &settings.raw_exec.enabled.or(option));
     replace(&mut args.denied_uids, &settings.raw_exec.denied_host_uids);
     replace(&mut args.denied_gids, &settings.raw_exec.denied_host_gids);
@@ -313,6 +310,29 @@ mod tests {
         assert_eq!((agent.node_name.as_deref(), agent.node_class.as_str()), (Some("n"), "c"));
         assert_eq!(agent.dynamic_ports, PortRange { first: 25_000, last: 32_000 });
         assert!(agent.raw_exec);
+    }
+
+    #[test]
+    fn options_say_what_tasks_see_of_the_environment() {
+        let client = |options: &str| {
+            read(&format!(
+                "data_dir = \"/d\"\nnats {{ url = \"nats://one\" }}\n\
+                 client {{\n enabled = true\n options {{ {options} }}\n}}\n"
+            ))
+        };
+        let agent = client("\"env.allowlist\" = \"HTTPS_PROXY, JAVA_*\" \"env.denylist\" = \"TZ\"").unwrap();
+        let agent = agent.agent.unwrap();
+        assert_eq!(
+            (agent.env_allowlist, agent.env_denylist),
+            (vec!["HTTPS_PROXY".to_owned(), "JAVA_*".to_owned()], vec!["TZ".to_owned()],)
+        );
+        let error = |options: &str| client(options).map(|_| ()).unwrap_err().to_string();
+        let refused = error("\"env.allowlist\" = \"PATH,AWS_SESSION_TOKEN\"");
+        assert!(refused.starts_with("client.options.env.allowlist: \"AWS_SESSION_TOKEN\" cannot be allowed"));
+        assert_eq!(
+            error("\"driver.raw_exec.enable\" = \"yes\""),
+            "client.options.driver.raw_exec.enable: must be true or false, not \"yes\""
+        );
     }
 
     #[test]

@@ -52,7 +52,7 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 /// If the template is invalid, cannot be executed on the object, or writes too much.
 pub(crate) fn format_with_template(template: &str, object: &Value) -> anyhow::Result<String> {
     let mut text = LimitedText::default();
-    let format = || {
+    let mut format = || {
         let template = Template::new("-t").max_range_iters(ITERATIONS_MAX).parse(template)?;
         template.execute_fmt(&mut text, &to_value(object)?)
     };

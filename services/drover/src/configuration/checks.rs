@@ -1,6 +1,6 @@
 //! Checks of several settings together: missing settings, and values that contradict each other.
 
-use agent::PortRange;
+use agent::{PortRange, check_env_allowlist};
 use model::job::JobType;
 
 use super::settings::{Client, Millis, Nats, Settings};
@@ -43,6 +43,11 @@ pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'s
 pub(crate) fn conflicts(settings: &Settings) -> Vec<String> {
     let mut texts = Vec::new();
     texts.extend(dynamic_ports(&settings.client, DYNAMIC_PORTS).err());
+    texts.extend(raw_exec_option(&settings.client).err());
+    let allowed = option_names(&settings.client, "env.allowlist").unwrap_or_default();
+    texts.extend(
+        check_env_allowlist(&allowed).err().map(|text| format!("client.options.env.allowlist: {text}")),
+    );
     let server = &settings.server;
     let spans =
         [("min_heartbeat_ttl", server.min_heartbeat_ttl), ("job_gc_interval", server.job_gc_interval)];
@@ -79,4 +84,21 @@ pub(crate) fn dynamic_ports(client: &Client, default: PortRange) -> Result<PortR
         ));
     }
     Ok(PortRange { first, last })
+}
+
+/// Whether tasks may run as plain processes, by the older form of the setting, which many files still use.
+pub(crate) fn raw_exec_option(client: &Client) -> Result<Option<bool>, String> {
+    const OPTION: &str = "driver.raw_exec.enable";
+    match client.options.get(OPTION).map(String::as_str) {
+        None => Ok(None),
+        Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(Some(true)),
+        Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(Some(false)),
+        Some(text) => Err(format!("client.options.{OPTION}: must be true or false, not {text:?}")),
+    }
+}
+
+/// The names in an option that is a list, separated by commas.
+pub(crate) fn option_names(client: &Client, option: &str) -> Option<Vec<String>> {
+    let names = client.options.get(option)?.split(',').map(str::trim);
+    Some(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }

@@ -476,7 +476,7 @@ const VAULT: &[Key] = &[
 ];
 
 /// Keys of `client.options` that are settings.
-pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.denylist"];
+pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.allowlist", "env.denylist"];
 
 /// What plugins need that are not built in.
 pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use hcl1::{Position, Syntax};
 
 use block::Block;
-pub(crate) use checks::{addresses_missing, conflicts, dynamic_ports, missing};
+pub(crate) use checks::{
+    addresses_missing, conflicts, dynamic_ports, missing, option_names, raw_exec_option,
+};
 pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
 /// The settings of configuration files, and the report on them.

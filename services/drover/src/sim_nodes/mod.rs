@@ -92,7 +92,8 @@ impl Args {
 
 /// Simulates nodes until the process is stopped.
 pub(crate) async fn run(mut process: Process, args: Args) -> anyhow::Result<()> {
-    let connecting = async { Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS") };
+    let connecting =
+        async { Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS") };
     let bus = process.unless_stopped(connecting).await?;
     let heartbeat_thread = HeartbeatThread::start(&args.bus).await?;
     let mut nodes = JoinSet::new();

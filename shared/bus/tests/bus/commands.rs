@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bus::{Bus, CommandError, Request, Requests};
+use bus::{Bus, Request, Requests};
 use model::{Epoch, HistoryId, Index, JobKey, ProcessId, RequestId, Timestamp};
-use wire::command::{Answer, Command, Done, EvaluateJob};
+use wire::command::{Answer, Command, CommandError, Done, EvaluateJob};
 use wire::envelope::COMMAND_BYTES_MAX;
 use wire::feed::Head;
 use wire::{Refusal, RefusalKind, Subject};

@@ -10,6 +10,7 @@ use crate::{
     eval::{ITERATION_OVER_NULL, ITERATION_OVER_SCALAR, Scope},
     fault::Fault,
     position::At,
+    shown::quoted,
     suggest::nearest,
     syntax::{self, Attribute, Body, Expression, Kind},
     value::Value,
@@ -82,6 +83,11 @@ impl<'d> Block<'d> {
     /// The position of the block's name.
     pub(crate) fn at(&self) -> At {
         self.syntax.kind_at.clone()
+    }
+
+    /// Counts the bytes of copies that a block makes of its contents. Records an error if they are too many.
+    pub(super) fn spend(&self, bytes: usize) -> Option<()> {
+        self.decoder.faults.ok_or_record(self.decoder.evaluator.environment.spend(&self.at(), bytes))
     }
 
     pub(crate) fn record(&self, fault: Fault) {
@@ -525,7 +531,7 @@ fn unexpected_block(block: &syntax::Block, attributes: &[&str], blocks: &[&str])
 }
 
 fn wanted(what: &str, value: &Value) -> String {
-    let given = if let Value::Text(text) = value { format!(" {text:?}") } else { String::new() };
+    let given = if let Value::Text(text) = value { format!(" {}", quoted(text)) } else { String::new() };
     format!("{what} required, but have {}{given}", value.kind())
 }
 

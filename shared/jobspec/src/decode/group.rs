@@ -35,7 +35,8 @@ pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
     // The last of several vault blocks applies (§1).
     let vault = block.many("vault", access::vault).and_then(|mut vaults| vaults.pop());
     let secrets = block.labelled("secret", access::secret).unwrap_or_default();
-    inherit(&mut group, vault.as_ref(), &secrets);
+    // An error has been recorded if there is too much to inherit.
+    let _ = Inherited::new(vault, secrets).give_to(&mut group, block);
     group
 }
 
@@ -44,15 +45,37 @@ pub(super) fn of_one_task(task: Task) -> TaskGroup {
     TaskGroup { name: task.name.clone(), tasks: Some(vec![task]), ..TaskGroup::default() }
 }
 
-/// Gives every task without a vault block this one, and appends the secrets to those of every task.
-pub(super) fn inherit(group: &mut TaskGroup, vault: Option<&Vault>, secrets: &[Secret]) {
-    for task in group.tasks.iter_mut().flatten() {
-        if task.vault.is_none() {
-            task.vault = vault.cloned().map(Box::new);
+/// What tasks inherit from their group or job: a vault block, and secrets.
+pub(super) struct Inherited {
+    vault: Option<Vault>,
+    secrets: Vec<Secret>,
+    /// The approximate size of a copy of either, in bytes.
+    vault_bytes: usize,
+    secrets_bytes: usize,
+}
+
+impl Inherited {
+    pub(super) fn new(vault: Option<Vault>, secrets: Vec<Secret>) -> Inherited {
+        let length = |json: serde_json::Result<String>| json.map_or(0, |json| json.len());
+        let vault_bytes = size_of::<Vault>() + length(serde_json::to_string(&vault));
+        let secrets_bytes = secrets.len() * size_of::<Secret>() + length(serde_json::to_string(&secrets));
+        Inherited { vault, secrets, vault_bytes, secrets_bytes }
+    }
+
+    /// Gives every task without a vault block this one, and appends the secrets to those of every task. `None` if the file's
+    /// limit is exceeded, because many secrets for each of many tasks are far more than the file.
+    pub(super) fn give_to(&self, group: &mut TaskGroup, block: &Block<'_>) -> Option<()> {
+        for task in group.tasks.iter_mut().flatten() {
+            if let (None, Some(vault)) = (&task.vault, &self.vault) {
+                block.spend(self.vault_bytes)?;
+                task.vault = Some(Box::new(vault.clone()));
+            }
+            if !self.secrets.is_empty() {
+                block.spend(self.secrets_bytes)?;
+                task.secrets.get_or_insert_default().extend_from_slice(&self.secrets);
+            }
         }
-        if !secrets.is_empty() {
-            task.secrets.get_or_insert_default().extend_from_slice(secrets);
-        }
+        Some(())
     }
 }
 

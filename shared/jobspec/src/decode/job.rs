@@ -2,10 +2,15 @@
 
 use api_types::{
     Job, JobUiConfig, JobUiLink, Multiregion, MultiregionRegion, MultiregionStrategy, ParameterizedJobConfig,
-    PeriodicConfig, Secret, TaskGroup, Vault,
+    PeriodicConfig, TaskGroup,
 };
 
-use super::{access, block::Block, group, policies, task};
+use super::{
+    access,
+    block::Block,
+    group::{self, Inherited},
+    policies, task,
+};
 
 pub(super) fn job(block: &mut Block<'_>) -> Job {
     let label = block.label();
@@ -39,16 +44,11 @@ pub(super) fn job(block: &mut Block<'_>) -> Job {
     let mut groups: Vec<TaskGroup> = tasks.into_iter().map(group::of_one_task).collect();
     groups.extend(block.labelled("group", group::group).unwrap_or_default());
     let (vault, secrets) = (block.one("vault", access::vault), block.labelled("secret", access::secret));
-    inherit(&mut groups, vault.as_ref(), secrets.as_deref().unwrap_or_default());
+    let inherited = Inherited::new(vault, secrets.unwrap_or_default());
+    // An error has been recorded if there is too much to inherit.
+    let _ = groups.iter_mut().try_for_each(|group| inherited.give_to(group, block));
     job.task_groups = (!groups.is_empty()).then_some(groups);
     job
-}
-
-/// Gives every task without a vault block this one, and appends the secrets to those of every task.
-fn inherit(groups: &mut [TaskGroup], vault: Option<&Vault>, secrets: &[Secret]) {
-    for group in groups {
-        group::inherit(group, vault, secrets);
-    }
 }
 
 fn multiregion(block: &mut Block<'_>) -> Multiregion {

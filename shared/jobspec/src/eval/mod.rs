@@ -12,6 +12,9 @@ use crate::{
     FunctionInputs,
     environment::Environment,
     fault::{Evaluated, Fault},
+    number::Number,
+    position::At,
+    shown::quoted,
     syntax::{Expression, For, Kind},
     types::Type,
     value::{Sequence, Value},
@@ -57,11 +60,12 @@ impl<'a> Evaluator<'a> {
 
     /// The value of an expression. A reference to a name that is not in scope stays text (§4).
     pub(crate) fn value(&self, expression: &Expression, scope: &Scope) -> Evaluated {
+        self.environment.take_steps(&expression.at, 1)?;
         self.environment.spend(&expression.at, size_of::<Value>())?;
         match &expression.kind {
             Kind::Null => Ok(Value::Null),
             Kind::Bool(flag) => Ok(Value::Bool(*flag)),
-            Kind::Number(number) => Ok(Value::Number(number.clone())),
+            Kind::Number(number) => self.number(number.clone(), &expression.at),
             Kind::Text(text) => {
                 self.environment.spend(&expression.at, text.len())?;
                 Ok(Value::text(text.as_str()))
@@ -83,14 +87,21 @@ impl<'a> Evaluator<'a> {
             },
             Kind::Call(call) => self.call(call, scope, &expression.at),
             Kind::Conditional(parts) => self.conditional(parts, scope),
-            Kind::Unary(operator, operand) => self.unary(*operator, operand, scope),
-            Kind::Binary(operator, operands) => self.binary(*operator, operands, scope, &expression.at),
+            Kind::Unary(operator, operand) => self.unary(*operator, operand, scope, &expression.at),
+            Kind::Chain(chain) => self.chain(chain, scope),
             Kind::For(parts) => self.for_expression(parts, scope),
             Kind::Decoded(inner) => self.value(inner, scope).map_err(|mut fault| {
                 fault.at = Some(expression.at.clone());
                 fault
             }),
         }
+    }
+
+    /// A number that was written or computed.
+    fn number(&self, number: Number, at: &At) -> Evaluated {
+        self.environment.spend(at, number.bytes())?;
+        self.environment.take_steps(at, number.steps())?;
+        Ok(Value::Number(number))
     }
 
     fn object(&self, written: &[(Expression, Expression)], scope: &Scope) -> Evaluated {
@@ -163,7 +174,7 @@ impl<'a> Evaluator<'a> {
                     group.push(value);
                 }
             } else if object.insert(key.clone(), value).is_some() {
-                let detail = format!("the key {key:?} occurs twice; to group its values, use ...");
+                let detail = format!("the key {} occurs twice; to group its values, use ...", quoted(&key));
                 return Err(Box::new(Fault::new(key_result.at.clone(), "Duplicate object key", detail)));
             }
         }

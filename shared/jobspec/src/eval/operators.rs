@@ -5,41 +5,53 @@ use crate::{
     fault::{Evaluated, Fault},
     number::Number,
     position::At,
-    syntax::{Binary, Expression, Unary},
+    syntax::{Binary, Chain, Expression, Unary},
     value::Value,
 };
 
+/// The value left of an operator, and the range of the expressions that it comes from.
+struct Left {
+    value: Value,
+    at: At,
+}
+
 impl Evaluator<'_> {
-    pub(super) fn unary(&self, operator: Unary, operand: &Expression, scope: &Scope) -> Evaluated {
+    pub(super) fn unary(&self, operator: Unary, operand: &Expression, scope: &Scope, at: &At) -> Evaluated {
         match operator {
-            Unary::Negate => Ok(Value::Number(self.number_of(operand, scope)?.negated())),
+            Unary::Negate => self.number(self.number_of(operand, scope)?.negated(), at),
             Unary::Not => Ok(Value::Bool(!self.bool_of(operand, scope)?)),
         }
     }
 
-    pub(super) fn binary(
-        &self,
-        operator: Binary,
-        [left, right]: &[Expression; 2],
-        scope: &Scope,
-        at: &At,
-    ) -> Evaluated {
+    /// Applies the operators of a chain from left to right.
+    pub(super) fn chain(&self, chain: &Chain, scope: &Scope) -> Evaluated {
+        let mut left = Left { value: self.value(&chain.first, scope)?, at: chain.first.at.clone() };
+        for (operator, right) in &chain.rest {
+            let at = left.at.start..right.at.end;
+            self.environment.take_steps(&at, 1)?;
+            left = Left { value: self.binary(*operator, &left, right, scope, &at)?, at };
+        }
+        Ok(left.value)
+    }
+
+    fn binary(&self, operator: Binary, left: &Left, right: &Expression, scope: &Scope, at: &At) -> Evaluated {
         let bools = |result: fn(bool, bool) -> bool| {
-            Ok(Value::Bool(result(self.bool_of(left, scope)?, self.bool_of(right, scope)?)))
+            Ok(Value::Bool(result(left.to_bool()?, self.bool_of(right, scope)?)))
         };
         let compared = |result: fn(&Number, &Number) -> bool| {
-            Ok(Value::Bool(result(&self.number_of(left, scope)?, &self.number_of(right, scope)?)))
+            Ok(Value::Bool(result(&left.to_number()?, &self.number_of(right, scope)?)))
         };
         let calculated = |result: fn(&Number, &Number) -> Option<Number>| {
-            let (a, b) = (self.number_of(left, scope)?, self.number_of(right, scope)?);
-            result(&a, &b).map(Value::Number).ok_or_else(|| {
+            let (a, b) = (left.to_number()?, self.number_of(right, scope)?);
+            let number = result(&a, &b).ok_or_else(|| {
                 let detail = format!("the result for {a} and {b} is not a number, or too large");
                 Box::new(Fault::new(at.clone(), "Operation failed", detail))
-            })
+            })?;
+            self.number(number, at)
         };
         match operator {
-            Binary::Equal => Ok(Value::Bool(self.value(left, scope)? == self.value(right, scope)?)),
-            Binary::NotEqual => Ok(Value::Bool(self.value(left, scope)? != self.value(right, scope)?)),
+            Binary::Equal => Ok(Value::Bool(left.value == self.value(right, scope)?)),
+            Binary::NotEqual => Ok(Value::Bool(left.value != self.value(right, scope)?)),
             Binary::And => bools(|a, b| a && b),
             Binary::Or => bools(|a, b| a || b),
             Binary::Less => compared(Number::lt),
@@ -55,17 +67,33 @@ impl Evaluator<'_> {
     }
 
     fn number_of(&self, expression: &Expression, scope: &Scope) -> Evaluated<Number> {
-        let value = self.value(expression, scope)?;
-        value.to_number().ok_or_else(|| unsuitable(expression, "a number is required", &value))
+        to_number(&self.value(expression, scope)?, &expression.at)
     }
 
     fn bool_of(&self, expression: &Expression, scope: &Scope) -> Evaluated<bool> {
-        let value = self.value(expression, scope)?;
-        value.to_bool().ok_or_else(|| unsuitable(expression, "a bool is required", &value))
+        to_bool(&self.value(expression, scope)?, &expression.at)
     }
 }
 
-fn unsuitable(operand: &Expression, wanted: &str, value: &Value) -> Box<Fault> {
+impl Left {
+    fn to_number(&self) -> Evaluated<Number> {
+        to_number(&self.value, &self.at)
+    }
+
+    fn to_bool(&self) -> Evaluated<bool> {
+        to_bool(&self.value, &self.at)
+    }
+}
+
+fn to_number(value: &Value, at: &At) -> Evaluated<Number> {
+    value.to_number().ok_or_else(|| unsuitable(at, "a number is required", value))
+}
+
+fn to_bool(value: &Value, at: &At) -> Evaluated<bool> {
+    value.to_bool().ok_or_else(|| unsuitable(at, "a bool is required", value))
+}
+
+fn unsuitable(at: &At, wanted: &str, value: &Value) -> Box<Fault> {
     let detail = format!("{wanted}, but have {}", value.kind());
-    Box::new(Fault::new(operand.at.clone(), "Invalid operand", detail))
+    Box::new(Fault::new(at.clone(), "Invalid operand", detail))
 }

@@ -31,7 +31,8 @@ impl Evaluator<'_> {
     /// The same as [`Self::walk`], but copies only the part that the first steps select.
     fn walk_ref(&self, value: &Value, steps: &[Step], scope: &Scope, at: &At) -> Evaluated {
         if let (Value::Map(_, members), [Step::Attribute(name), rest @ ..]) = (value, steps) {
-            let member = members.get(name).ok_or_else(|| no_attribute(name, members.keys(), at))?;
+            let member =
+                members.get(name).ok_or_else(|| no_attribute(name, members, at, &self.environment))?;
             return self.walk_ref(member, rest, scope, at);
         }
         if let (Value::List(Sequence::Tuple | Sequence::List, values), [Step::Index(index, _), rest @ ..]) =
@@ -41,7 +42,7 @@ impl Evaluator<'_> {
         {
             return self.walk_ref(element, rest, scope, at);
         }
-        self.environment.spend(at, value.weight())?;
+        self.environment.spend_value(at, value)?;
         self.walk(value.clone(), steps, scope, at)
     }
 
@@ -50,7 +51,7 @@ impl Evaluator<'_> {
         let mut value = value;
         for step in steps {
             value = match step {
-                Step::Attribute(name) => attribute(value, name, at)?,
+                Step::Attribute(name) => attribute(value, name, at, &self.environment)?,
                 Step::LegacyIndex(index, at) => indexed(value, &Value::Number(index.clone()), at)?,
                 Step::Index(index, at) => {
                     let index = self.value(index, scope)?;

@@ -1,6 +1,6 @@
 //! Functions on lists and maps.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use super::{Context, FunctionResult, bad_argument, elements_of, fail, number_of, text_of, whole};
 use crate::{
@@ -74,7 +74,7 @@ pub(super) fn concat(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     }
     let common = common_of(&all).filter(|_| are_lists);
     match common {
-        Some(common) => Type::List(Box::new(common)).convert(Value::tuple(all)).or_else(fail),
+        Some(common) => Type::List(Rc::new(common)).convert(Value::tuple(all)).or_else(fail),
         None => Ok(Value::tuple(all)),
     }
 }

@@ -11,6 +11,10 @@ use crate::{
     value::{Sequence, Value},
 };
 
+/// Maximum number of bytes that a byte of a text becomes in JSON, as an escape such as `\u003c`.
+pub(super) const ESCAPED_BYTES_MAX: usize = 6;
+/// Maximum number of bytes that a byte of a text becomes in a URL, as an escape such as `%3C`.
+const URL_ESCAPE_BYTES: usize = 3;
 /// Characters that need no escape in a URL's query.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -52,7 +56,8 @@ pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> Functio
 }
 
 /// Encodes a value for a URL's query, with plus signs for spaces.
-pub(super) fn urlencode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+pub(super) fn urlencode(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    context.reserve(text_of(&arguments[0]).len().saturating_mul(URL_ESCAPE_BYTES))?;
     let encoded = utf8_percent_encode(text_of(&arguments[0]), QUERY).to_string();
     Ok(Value::text(encoded.replace("%20", "+")))
 }
@@ -63,10 +68,11 @@ pub(super) fn jsondecode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResu
 }
 
 /// JSON on one line, with sorted names, and escaped for HTML.
-pub(super) fn jsonencode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+pub(super) fn jsonencode(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     if arguments[0].has_infinity() {
         return fail("JSON cannot represent an infinite number");
     }
+    context.reserve(arguments[0].cost().bytes.saturating_mul(ESCAPED_BYTES_MAX))?;
     Ok(Value::text(json_text(&arguments[0])))
 }
 

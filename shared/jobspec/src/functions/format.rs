@@ -5,10 +5,15 @@ use std::iter::Peekable;
 use num_bigint::Sign;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{Context, Failure, FunctionResult, bad_argument, encoding::json_text, fail, text_of};
+use super::{
+    Context, Failure, FunctionResult, bad_argument,
+    encoding::{ESCAPED_BYTES_MAX, json_text},
+    fail, text_of,
+};
 use crate::{
     number::Number,
-    value::{Sequence, Value},
+    shown::quoted,
+    value::{Cost, Sequence, Value},
 };
 
 /// Maximum width and precision of a verb.
@@ -73,6 +78,7 @@ fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<
     let (mut text, mut rest) = (String::new(), pattern);
     let (mut next, mut most) = (0, 0);
     let mut names_arguments = false;
+    context.reserve(pattern.len())?;
     while let Some(at) = rest.find('%') {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
@@ -86,16 +92,22 @@ fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<
         rest = &rest[length..];
         let index = verb.argument.map_or(next, |argument| argument - 1);
         names_arguments |= verb.argument.is_some();
-        next = index + 1;
+        next = index.saturating_add(1);
         most = most.max(next);
         let Some(value) = values.get(index) else {
-            let reason = format!("{:?} at {offset} needs value {next}, which is missing", verb.written);
+            let reason =
+                format!("{} at {offset} needs value {next}, which is missing", quoted(&verb.written));
             return fail(reason);
         };
+        // A pattern may use one value many times.
+        let Cost { bytes, steps, .. } = value.cost();
+        let growth = if matches!(verb.letter, 'q' | 'v') { ESCAPED_BYTES_MAX } else { 1 };
+        context.reserve(bytes.saturating_mul(growth) + verb.width + verb.precision.unwrap_or(0))?;
+        context.take_steps(steps)?;
         let piece = verb.apply(value).or_else(|reason| {
-            fail(format!("cannot format value {next} with {:?} at {offset}: {reason}", verb.written))
+            let verb = quoted(&verb.written);
+            fail(format!("cannot format value {next} with {verb} at {offset}: {reason}"))
         })?;
-        context.reserve(piece.len())?;
         text.push_str(&piece);
     }
     if most < values.len() && !names_arguments {
@@ -149,7 +161,7 @@ fn verb(text: &str, offset: usize) -> Result<(Verb, usize), Failure> {
     verb.letter = letter;
     verb.written = text[..length].to_owned();
     if !"vtbdoxXeEfgGsq".contains(letter) {
-        return fail(format!("unknown verb {letter:?} in {:?} at {offset}", verb.written));
+        return fail(format!("unknown verb {letter:?} in {} at {offset}", quoted(&verb.written)));
     }
     Ok((verb, length))
 }

@@ -17,8 +17,12 @@ const COST_LEAST: u32 = 4;
 const COST_MOST: u32 = 14;
 /// bcrypt would truncate longer passwords.
 const PASSWORD_BYTES_MAX: usize = 72;
-/// The cost of a hash with the minimum work factor, as bytes in the budget of evaluation.
-const COST_UNIT: usize = 2048;
+/// What a password hash takes, in steps of an evaluation, for each unit of its work factor.
+const HASH_STEPS: usize = 512;
+/// Maximum size of a private key, in bytes of DER. A key of 8192 bits has some 4700.
+const KEY_BYTES_MAX: usize = 8192;
+/// A decryption with a key of `n` bytes takes as long as `n * n / STEP_KEY_BYTES` steps of an evaluation.
+const STEP_KEY_BYTES: usize = 64;
 
 /// Bytes derived from a seed and a number.
 pub(super) fn derived(seed: &[u8; 16], number: u32) -> [u8; 16] {
@@ -62,7 +66,7 @@ pub(super) fn bcrypt(context: &Context<'_>, arguments: Vec<Value>) -> FunctionRe
     if password.len() > PASSWORD_BYTES_MAX {
         return fail(format!("the text has more than {PASSWORD_BYTES_MAX} bytes"));
     }
-    context.reserve(COST_UNIT << cost)?;
+    context.take_steps(HASH_STEPS << cost)?;
     match bcrypt::hash_with_salt(password, cost, context.random()) {
         Ok(hash) => Ok(Value::text(hash.format_for_version(bcrypt::Version::TwoA))),
         Err(error) => fail(error.to_string()),
@@ -93,8 +97,9 @@ pub(super) fn rsadecrypt(context: &Context<'_>, arguments: Vec<Value>) -> Functi
     let Ok(encrypted) = BASE64_STANDARD.decode(text_of(&arguments[0])) else {
         return bad_argument(0, "the text is not base64");
     };
-    context.reserve(COST_UNIT << COST_LEAST)?;
-    let Some(key) = private_key(text_of(&arguments[1])) else {
+    let key = key_in_pem(text_of(&arguments[1])).filter(|key| key.len() <= KEY_BYTES_MAX);
+    context.take_steps(key.as_ref().map_or(1, |key| key.len() * key.len() / STEP_KEY_BYTES))?;
+    let Some(key) = key.and_then(|key| private_key(&key)) else {
         return bad_argument(1, "a private RSA key in PEM without a passphrase is required");
     };
     let mut decrypted = vec![0; key.min_output_size()];
@@ -105,19 +110,22 @@ pub(super) fn rsadecrypt(context: &Context<'_>, arguments: Vec<Value>) -> Functi
     }
 }
 
-/// The private key in a PEM file, in PKCS #1 or PKCS #8.
-fn private_key(pem: &str) -> Option<Pkcs1PrivateDecryptingKey> {
+/// The private key in a PEM file, in PKCS #8. The file may contain PKCS #1 instead.
+fn key_in_pem(pem: &str) -> Option<Vec<u8>> {
     let (_, rest) = pem.split_once("-----BEGIN ")?;
     let (kind, rest) = rest.split_once("-----")?;
     let (content, _) = rest.split_once("-----END ")?;
     let content: String = content.chars().filter(|c| !c.is_whitespace()).collect();
     let der = BASE64_STANDARD.decode(content).ok()?;
-    let der = match kind {
-        "PRIVATE KEY" => der,
-        "RSA PRIVATE KEY" => in_pkcs8(&der),
-        _ => return None,
-    };
-    Pkcs1PrivateDecryptingKey::new(PrivateDecryptingKey::from_pkcs8(&der).ok()?).ok()
+    match kind {
+        "PRIVATE KEY" => Some(der),
+        "RSA PRIVATE KEY" => Some(in_pkcs8(&der)),
+        _ => None,
+    }
+}
+
+fn private_key(pkcs8: &[u8]) -> Option<Pkcs1PrivateDecryptingKey> {
+    Pkcs1PrivateDecryptingKey::new(PrivateDecryptingKey::from_pkcs8(pkcs8).ok()?).ok()
 }
 
 /// Wraps a PKCS #1 key in PKCS #8: a version, the algorithm, and the key.

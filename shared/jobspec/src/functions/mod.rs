@@ -8,17 +8,21 @@ mod format;
 mod hashes;
 mod network;
 mod numbers;
+mod regex;
 mod sets;
 mod table;
 mod text;
 mod time;
 mod yaml;
 
+use std::rc::Rc;
+
 use crate::{
     environment::Environment,
     fault::{Evaluated, Fault},
     number::Number,
     position::At,
+    shown::quoted,
     suggest::nearest,
     syntax::Call,
     types::Type,
@@ -84,6 +88,11 @@ impl Context<'_> {
         self.environment.spend(self.at, bytes).map_err(Failure::Fault)
     }
 
+    /// Counts the steps of a function that takes longer than reading its arguments, before they are taken.
+    fn take_steps(&self, steps: usize) -> Result<(), Failure> {
+        self.environment.take_steps(self.at, steps).map_err(Failure::Fault)
+    }
+
     /// Random bytes derived from the seed.
     fn random(&self) -> [u8; 16] {
         hashes::derived(&self.environment.function_inputs.seed, self.environment.next_random_draw())
@@ -121,7 +130,7 @@ impl Function {
             }
             Failure::Fault(fault) => fault,
         })?;
-        environment.spend(at, value.weight())?;
+        environment.spend_value(at, &value)?;
         Ok(value)
     }
 }
@@ -129,7 +138,7 @@ impl Function {
 fn unknown(call: &Call) -> Box<Fault> {
     let name = call.name.as_str();
     let near = nearest(name, &table::names()).map(|near| format!(". Did you mean {near:?}?"));
-    let detail = format!("there is no function named {name:?}{}", near.unwrap_or_default());
+    let detail = format!("there is no function named {}{}", quoted(name), near.unwrap_or_default());
     Box::new(Fault::new(call.name_at.clone(), "Call to unknown function", detail))
 }
 
@@ -178,9 +187,9 @@ fn convert_argument(value: Value, parameter: Parameter) -> Result<Value, String>
         Parameter::Any | Parameter::Nullable => Ok(value),
         Parameter::Text => Type::Text.convert(value),
         Parameter::Number => Type::Number.convert(value),
-        Parameter::List => Type::List(Box::new(Type::Any)).convert(value),
-        Parameter::Texts => Type::List(Box::new(Type::Text)).convert(value),
-        Parameter::Set => Type::Set(Box::new(Type::Any)).convert(value),
+        Parameter::List => Type::List(Rc::new(Type::Any)).convert(value),
+        Parameter::Texts => Type::List(Rc::new(Type::Text)).convert(value),
+        Parameter::Set => Type::Set(Rc::new(Type::Any)).convert(value),
     }
 }
 

@@ -4,7 +4,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Context, Failure, FunctionResult, bad_argument, fail, number_of, text_of, whole};
-use crate::value::{Sequence, Value};
+use crate::{
+    shown::quoted,
+    value::{Sequence, Value},
+};
 
 /// Maximum number of bits by which a prefix is extended.
 const NEW_BITS_MAX: i64 = 32;
@@ -27,10 +30,10 @@ impl Network {
         let (address, prefix, bits) = match parts {
             Some((IpAddr::V4(address), prefix)) => (u128::from(address.to_bits()), prefix, 32),
             Some((IpAddr::V6(address), prefix)) => (address.to_bits(), prefix, 128),
-            None => return fail(format!("{text:?} is not a network such as 10.0.0.0/8")),
+            None => return fail(format!("{} is not a network such as 10.0.0.0/8", quoted(text))),
         };
         if prefix > bits {
-            return fail(format!("{text:?} has a prefix of more than {bits} bits"));
+            return fail(format!("{} has a prefix of more than {bits} bits", quoted(text)));
         }
         let network = Network { address: 0, prefix, bits };
         Ok(Network { address: address & network.mask(), ..network })

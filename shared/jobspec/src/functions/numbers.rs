@@ -5,11 +5,16 @@ use num_bigint::BigInt;
 use super::{Context, FunctionResult, bad_argument, fail, number_of, text_of, whole};
 use crate::{
     number::Number,
+    shown::quoted,
     value::{Sequence, Value},
 };
 
 /// Maximum number of values in a range.
 const RANGE_MAX: usize = 1024;
+/// Maximum number of digits of a parsed whole number. Parsing takes the square of it.
+const DIGITS_MAX: usize = 4096;
+/// Parsing `n` digits takes as long as `n * n / STEP_DIGITS` steps of an evaluation.
+const STEP_DIGITS: usize = 512;
 
 pub(super) fn abs(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let number = number_of(&arguments[0]);
@@ -72,8 +77,13 @@ pub(super) fn parseint(context: &Context<'_>, arguments: Vec<Value>) -> Function
         [b'+', digits @ ..] => (false, digits),
         digits => (false, digits),
     };
-    // Parsing a long number takes quadratic time.
-    context.reserve(digits.len().saturating_mul(digits.len() / 64))?;
+    if digits.len() > DIGITS_MAX {
+        return bad_argument(
+            0,
+            format!("the number has {} digits; at most {DIGITS_MAX} are allowed", digits.len()),
+        );
+    }
+    context.take_steps(digits.len() * digits.len() / STEP_DIGITS)?;
     let digit = |byte: &u8| {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
@@ -86,7 +96,7 @@ pub(super) fn parseint(context: &Context<'_>, arguments: Vec<Value>) -> Function
     };
     let values: Option<Vec<u8>> = digits.iter().map(digit).collect();
     let Some(values) = values.filter(|values| !values.is_empty()) else {
-        return bad_argument(0, format!("{text:?} is not a whole number in base {base}"));
+        return bad_argument(0, format!("{} is not a whole number in base {base}", quoted(text)));
     };
     let number = values.iter().fold(BigInt::ZERO, |number, digit| number * base + *digit);
     match Number::whole(if negative { -number } else { number }) {

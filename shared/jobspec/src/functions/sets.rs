@@ -1,5 +1,7 @@
 //! Functions on sets.
 
+use std::rc::Rc;
+
 use super::{Context, Failure, FunctionResult, bad_argument, elements_of, fail};
 use crate::{
     types::{Type, common_of, compare, set},
@@ -27,7 +29,7 @@ fn unified(arguments: Vec<Value>) -> Result<Vec<Vec<Value>>, Failure> {
     let Some(common) = common_of(&all) else {
         return fail("all sets must have elements of the same kind");
     };
-    let kind = Type::Set(Box::new(common));
+    let kind = Type::Set(Rc::new(common));
     let sets = arguments.into_iter().map(|set| kind.convert(set).map(elements_of));
     sets.collect::<Result<_, _>>().or_else(fail)
 }
@@ -52,16 +54,22 @@ pub(super) fn setproduct(context: &Context<'_>, arguments: Vec<Value>) -> Functi
             }
         }
     }
-    let count = lists.iter().try_fold(1_usize, |count, list| count.checked_mul(list.len()));
-    let Some(count) = count else { return fail("the product is too large") };
-    let widest = lists.iter().flatten().map(Value::weight).max().unwrap_or_default();
+    // Nothing of the product is made before all of it is counted.
+    let count = lists.iter().fold(1_usize, |count, list| count.saturating_mul(list.len()));
+    let widest = lists.iter().flatten().map(|value| value.cost().bytes).max().unwrap_or_default();
     context.reserve(count.saturating_mul(lists.len()).saturating_mul(widest))?;
-    let mut product = vec![Vec::new()];
-    for list in &lists {
-        let longer = |taken: &Vec<Value>, value: &Value| [&taken[..], std::slice::from_ref(value)].concat();
-        product =
-            product.iter().flat_map(|taken| list.iter().map(move |value| longer(taken, value))).collect();
-    }
-    let tuples: Vec<Value> = product.into_iter().map(Value::tuple).collect();
+    let tuples: Vec<Value> = (0..count).map(|number| Value::tuple(combination(&lists, number))).collect();
     Ok(if is_set { set(tuples) } else { Value::List(Sequence::List, tuples) })
+}
+
+/// The combination with a number, in an order in which the last list varies fastest. No list may be empty.
+fn combination(lists: &[Vec<Value>], number: usize) -> Vec<Value> {
+    let mut rest = number;
+    let mut elements: Vec<Value> = Vec::with_capacity(lists.len());
+    for list in lists.iter().rev() {
+        elements.push(list[rest % list.len()].clone());
+        rest /= list.len();
+    }
+    elements.reverse();
+    elements
 }

@@ -1,8 +1,8 @@
 //! The table of all functions.
 
 use super::{
-    Function, Parameter, collections, encoding, files, format, hashes, network, numbers, sets, text, time,
-    yaml,
+    Function, Parameter, collections, encoding, files, format, hashes, network, numbers, regex, sets, text,
+    time, yaml,
 };
 
 /// The function with a name.
@@ -80,7 +80,7 @@ static TABLE: &[Function] = functions! {
     pathexpand(Text) = files::pathexpand;
     pow(Number, Number) = numbers::pow;
     range(; Number) = numbers::range;
-    regex_replace(Text, Text, Text) = text::regex_replace;
+    regex_replace(Text, Text, Text) = regex::regex_replace;
     replace(Text, Text, Text) = text::replace;
     reverse(Text) = text::reverse;
     rsadecrypt(Text, Text) = hashes::rsadecrypt;

@@ -1,15 +1,11 @@
 //! Functions on text. A character is a grapheme cluster.
 
-use regex::Regex;
+use std::collections::BTreeSet;
+
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{Context, FunctionResult, bad_argument, elements_of, fail, text_of, whole};
+use super::{Context, FunctionResult, bad_argument, elements_of, text_of, whole};
 use crate::value::{Sequence, Value};
-
-/// The cost of compiling a pattern, as bytes in the budget of evaluation.
-const PATTERN_COST: usize = 4096;
-/// Maximum size of a compiled pattern, in bytes. Without a limit, a short pattern can become much larger.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Removes the line breaks at the end.
 pub(super) fn chomp(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
@@ -79,30 +75,6 @@ pub(super) fn title(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::text(titled))
 }
 
-/// Replaces every match of a pattern. The replacement may contain groups as `$1` and `${name}`.
-pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
-    let [text, pattern, replacement] = [0, 1, 2].map(|at| text_of(&arguments[at]));
-    context.reserve(PATTERN_COST.saturating_add(pattern.len().saturating_mul(64)))?;
-    let regex = regex::RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
-    let regex: Regex = regex.or_else(|error| {
-        let reason = error.to_string();
-        let last = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-        fail(format!("invalid pattern {pattern:?}: {last}"))
-    })?;
-    let mut replaced = String::new();
-    let mut copied = 0;
-    for captures in regex.captures_iter(text) {
-        let found = captures.get(0).expect("group 0 is the whole match");
-        let before = replaced.len();
-        replaced.push_str(&text[copied..found.start()]);
-        captures.expand(replacement, &mut replaced);
-        context.reserve(replaced.len() - before)?;
-        copied = found.end();
-    }
-    replaced.push_str(&text[copied..]);
-    Ok(Value::text(replaced))
-}
-
 /// Replaces every occurrence of a text.
 pub(super) fn replace(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let [text, from, to] = [0, 1, 2].map(|at| text_of(&arguments[at]));
@@ -116,7 +88,8 @@ pub(super) fn reverse(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult 
 
 pub(super) fn split(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (separator, text) = (text_of(&arguments[0]), text_of(&arguments[1]));
-    context.reserve(text.len().saturating_mul(if separator.len() < 2 { 8 } else { 1 }))?;
+    let count = if separator.is_empty() { text.len() } else { text.matches(separator).count() + 1 };
+    context.reserve(count.saturating_mul(size_of::<Value>()))?;
     let parts: Vec<Value> = match separator {
         "" => text.chars().map(|c| Value::text(c.to_string())).collect(),
         _ => text.split(separator).map(Value::text).collect(),
@@ -143,8 +116,8 @@ pub(super) fn substr(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
 
 /// Removes the characters of a set from both ends.
 pub(super) fn trim(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
-    let (text, set) = (text_of(&arguments[0]), text_of(&arguments[1]));
-    Ok(Value::text(text.trim_matches(|c| set.contains(c))))
+    let set: BTreeSet<char> = text_of(&arguments[1]).chars().collect();
+    Ok(Value::text(text_of(&arguments[0]).trim_matches(|c: char| set.contains(&c))))
 }
 
 pub(super) fn trimprefix(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {

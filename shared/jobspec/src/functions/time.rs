@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use super::{Context, FunctionResult, bad_argument, fail, text_of};
-use crate::value::Value;
+use crate::{shown::quoted, value::Value};
 
 /// A time with its UTC offset.
 struct Moment {
@@ -102,7 +102,7 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResu
     let (mut text, mut rest) = (String::new(), text_of(&arguments[0]));
     while let Some(first) = rest.chars().next() {
         if first == '\'' {
-            let Some((literal, after)) = quoted(&rest[1..]) else {
+            let Some((literal, after)) = quoted_literal(&rest[1..]) else {
                 return bad_argument(0, "the apostrophe that ends literal text is missing");
             };
             text.push_str(&literal);
@@ -123,7 +123,8 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResu
         match written(&moment, verb) {
             Some(part) => text.push_str(&part),
             None => {
-                let reason = format!("unknown letters {verb:?} in a date; put literal text in apostrophes");
+                let verb = quoted(verb);
+                let reason = format!("unknown letters {verb} in a date; put literal text in apostrophes");
                 return bad_argument(0, reason);
             }
         }
@@ -132,7 +133,7 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResu
 }
 
 /// Literal text up to its closing apostrophe, where two apostrophes stand for one; and the text after it.
-fn quoted(text: &str) -> Option<(String, &str)> {
+fn quoted_literal(text: &str) -> Option<(String, &str)> {
     let mut literal = String::new();
     let mut rest = text;
     loop {

@@ -5,10 +5,17 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::{Context, Failure, FunctionResult, fail, text_of};
-use crate::{number::Number, value::Value};
+use crate::{
+    number::Number,
+    shown::quoted,
+    value::{Cost, Value},
+};
 
-/// Maximum nesting of lists and maps.
+/// Maximum nesting of lists and maps, including those that aliases stand for.
 const DEPTH_MAX: usize = 100;
+
+/// Maximum number of bytes that a byte of a text becomes, as an escape such as `\x1F`.
+const ESCAPED_BYTES_MAX: usize = 4;
 
 /// Decodes a document.
 pub(super) fn yamldecode(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
@@ -42,6 +49,10 @@ struct Reader<'a, 'c> {
     anchors: BTreeMap<usize, Value>,
 }
 
+fn too_deep<T>() -> Result<T, Failure> {
+    fail(format!("lists and maps may be nested at most {DEPTH_MAX} levels deep"))
+}
+
 impl<'a> Reader<'a, '_> {
     fn next(&mut self) -> Result<Event<'a>, Failure> {
         match self.parser.next_event() {
@@ -54,7 +65,7 @@ impl<'a> Reader<'a, '_> {
     /// Decodes the value that begins with an event.
     fn value(&mut self, event: Event<'a>, depth: usize) -> FunctionResult {
         if depth > DEPTH_MAX {
-            return fail(format!("lists and maps may be nested at most {DEPTH_MAX} levels deep"));
+            return too_deep();
         }
         self.context.reserve(size_of::<Value>())?;
         let (value, anchor) = match event {
@@ -71,16 +82,21 @@ impl<'a> Reader<'a, '_> {
             }
             Event::MappingStart(anchor, _) => (self.mapping(depth)?, anchor),
             Event::Alias(anchor) => {
-                let Some(value) = self.anchors.get(&anchor).cloned() else {
+                let Some(value) = self.anchors.get(&anchor) else {
                     return fail("an alias refers to an anchor that is not defined before it");
                 };
-                self.context.reserve(value.weight())?;
-                return Ok(value);
+                // An anchor may contain aliases, so its depth is not the nesting of the text.
+                let cost = value.cost();
+                if depth + cost.depth > DEPTH_MAX {
+                    return too_deep();
+                }
+                self.context.reserve(cost.bytes)?;
+                return Ok(value.clone());
             }
             _ => return fail("a value is missing"),
         };
         if anchor > 0 {
-            self.context.reserve(value.weight())?;
+            self.context.reserve(value.cost().bytes)?;
             self.anchors.insert(anchor, value.clone());
         }
         Ok(value)
@@ -133,15 +149,15 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> FunctionResult {
         None | Some((true, "str")) | Some((false, "")) => Ok(Value::text(text)),
         Some((true, "int" | "float")) => match Number::parse(text) {
             Some(number) => Ok(Value::Number(number)),
-            None => fail(format!("{text:?} is not a number")),
+            None => fail(format!("{} is not a number", quoted(text))),
         },
         Some((true, "bool")) => match plain(text) {
             flag @ Value::Bool(_) => Ok(flag),
-            _ => fail(format!("{text:?} is not a bool")),
+            _ => fail(format!("{} is not a bool", quoted(text))),
         },
         Some((true, "null")) => Ok(Value::Null),
         Some((true, "timestamp")) => Ok(date(text).map_or_else(|| Value::text(text), Value::text)),
-        Some((_, other)) => fail(format!("unknown tag {other:?}")),
+        Some((_, other)) => fail(format!("unknown tag {}", quoted(other))),
     }
 }
 
@@ -185,7 +201,10 @@ fn date(text: &str) -> Option<String> {
 }
 
 /// Encodes a document, with sorted names and all texts in quotes.
-pub(super) fn yamlencode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+pub(super) fn yamlencode(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    // Each line is indented by two spaces for each level.
+    let Cost { bytes, depth, .. } = arguments[0].cost();
+    context.reserve(bytes.saturating_mul(ESCAPED_BYTES_MAX.max(2 * depth)))?;
     let mut yaml = String::new();
     match &arguments[0] {
         value @ (Value::List(..) | Value::Map(..)) => block(value, 0, false, &mut yaml),

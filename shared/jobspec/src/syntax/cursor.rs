@@ -1,20 +1,26 @@
 //! A cursor over tokens. It skips comments, and line breaks where they have no meaning. Tokens that the language does not
 //! have are reported before parsing.
 
+use std::cell::Cell;
+
 use super::tokens::{Token, TokenKind};
 use crate::{fault::Fault, position::At};
 
 /// The result of parsing, or the first error.
 pub(super) type Parsed<T> = Result<T, Box<Fault>>;
 
-/// Maximum nesting of blocks, expressions and templates.
+/// Maximum nesting of blocks, expressions, templates and directives. No part of the tree is nested deeper.
 const DEPTH_MAX: u32 = 200;
+/// Maximum number of tokens of a text. An expression takes much more memory than its text.
+const TOKENS_MAX: usize = 1 << 20;
 
 /// The tokens of a text and a position among them.
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,
     tokens: Vec<Token>,
     position: usize,
+    /// The next token, if it has been looked up. It may follow many comments and line breaks.
+    found: Cell<Option<Next>>,
     /// Whether line breaks are tokens; innermost last.
     newlines: Vec<bool>,
     depth: u32,
@@ -22,33 +28,57 @@ pub(super) struct Cursor<'a> {
     previous: At,
 }
 
+/// The next token from a position, and its index.
+#[derive(Clone, Copy)]
+struct Next {
+    from: usize,
+    counts_newlines: bool,
+    index: usize,
+    token: Token,
+}
+
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str, tokens: Vec<Token>) -> Cursor<'a> {
-        Cursor { text, tokens, position: 0, newlines: vec![true], depth: 0, previous: 0..0 }
-    }
-
-    /// The next token and its index. A comment to the end of a line counts as a line break.
-    fn next_position(&self) -> (usize, Token) {
-        let counts_newlines = self.newlines.last().copied().unwrap_or(true);
-        let mut position = self.position;
-        loop {
-            let token = self.tokens[position];
-            match token.kind {
-                TokenKind::Newline if !counts_newlines => position += 1,
-                TokenKind::Comment => {
-                    if counts_newlines && self.text[token.at()].ends_with('\n') {
-                        let start = token.end - 1;
-                        return (position, Token { kind: TokenKind::Newline, start, end: token.end });
-                    }
-                    position += 1;
-                }
-                _ => return (position, token),
-            }
+        Cursor {
+            text,
+            tokens,
+            position: 0,
+            found: Cell::new(None),
+            newlines: vec![true],
+            depth: 0,
+            previous: 0..0,
         }
     }
 
+    /// The next token. A comment to the end of a line counts as a line break.
+    fn next(&self) -> Next {
+        let (from, counts_newlines) = (self.position, self.newlines.last().copied().unwrap_or(true));
+        if let Some(found) = self.found.get()
+            && (found.from, found.counts_newlines) == (from, counts_newlines)
+        {
+            return found;
+        }
+        let mut index = from;
+        let token = loop {
+            let token = self.tokens[index];
+            match token.kind {
+                TokenKind::Newline if !counts_newlines => index += 1,
+                TokenKind::Comment => {
+                    if counts_newlines && self.text[token.at()].ends_with('\n') {
+                        break Token { kind: TokenKind::Newline, start: token.end - 1, end: token.end };
+                    }
+                    index += 1;
+                }
+                _ => break token,
+            }
+        };
+        let next = Next { from, counts_newlines, index, token };
+        self.found.set(Some(next));
+        next
+    }
+
     pub(super) fn peek(&self) -> Token {
-        self.next_position().1
+        self.next().token
     }
 
     pub(super) fn peek_kind(&self) -> TokenKind {
@@ -57,8 +87,8 @@ impl<'a> Cursor<'a> {
 
     /// Consumes the next token. At the end of the file, returns the end token each time.
     pub(super) fn read(&mut self) -> Token {
-        let (position, token) = self.next_position();
-        self.position = (position + 1).min(self.tokens.len() - 1);
+        let Next { index, token, .. } = self.next();
+        self.position = (index + 1).min(self.tokens.len() - 1);
         self.previous = token.at();
         token
     }
@@ -97,14 +127,25 @@ impl<'a> Cursor<'a> {
 
     /// Parses a part that is nested one level deeper.
     pub(super) fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        if self.depth >= DEPTH_MAX {
-            let detail = format!("blocks and expressions may be nested at most {DEPTH_MAX} levels deep");
-            return Err(Box::new(Fault::new(self.peek().at(), "Nested too deeply", detail)));
-        }
-        self.depth += 1;
+        self.enter()?;
         let parsed = parse(self);
         self.depth -= 1;
         parsed
+    }
+
+    /// Begins a part that is nested one level deeper, and ends with [`Self::leave`].
+    pub(super) fn enter(&mut self) -> Parsed<()> {
+        if self.depth >= DEPTH_MAX {
+            let detail = format!("blocks and expressions may be nested at most {DEPTH_MAX} levels deep");
+            return fail(self.peek().at(), "Nested too deeply", detail);
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// Ends levels of nesting.
+    pub(super) fn leave(&mut self, levels: u32) {
+        self.depth -= levels;
     }
 }
 
@@ -113,8 +154,12 @@ pub(super) fn fail<T>(at: At, summary: &'static str, detail: impl Into<String>) 
     Err(Box::new(Fault::new(at, summary, detail)))
 }
 
-/// Reports characters and tokens that the language does not have, before any other error.
+/// Reports too many tokens, and characters and tokens that the language does not have, before any other error.
 pub(super) fn invalid_tokens(text: &str, tokens: &[Token]) -> Parsed<()> {
+    if let Some(excess) = tokens.get(TOKENS_MAX) {
+        let detail = format!("the text has more than {TOKENS_MAX} words, numbers and signs");
+        return fail(excess.at(), "File too large", detail);
+    }
     for token in tokens {
         let (summary, detail) = match token.kind {
             TokenKind::QuotedNewline => (

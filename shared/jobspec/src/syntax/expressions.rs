@@ -1,13 +1,13 @@
 //! Parser of expressions, from conditionals down to names and literals (§3).
 
 use super::{
-    Binary, Call, Expression, For, Kind as Form, Step, Unary,
+    Binary, Call, Chain, Expression, For, Kind as Form, Step, Unary,
     cursor::{Cursor, Parsed, fail, invalid_tokens},
     scanner::scan,
     templates,
     tokens::{Token, TokenKind as Kind},
 };
-use crate::{number::Number, position::At};
+use crate::{number::Number, position::At, shown::quoted};
 
 /// Parses a text that contains one expression.
 pub(crate) fn expression(text: &str) -> Parsed<Expression> {
@@ -74,26 +74,16 @@ fn operator(kind: Kind) -> Option<(Binary, u8)> {
 
 /// Parses operands and the operators between them with a precedence higher than `above`.
 fn operation(cursor: &mut Cursor<'_>, above: u8) -> Parsed<Expression> {
-    let mut left = with_steps(cursor)?;
-    let mut length = 0_u32;
+    let first = with_steps(cursor)?;
+    let mut rest = Vec::new();
     while let Some((operator, strength)) = operator(cursor.peek_kind()).filter(|(_, it)| *it > above) {
         cursor.read();
-        // The tree becomes one level deeper on the left with each operator.
-        length += 1;
-        if length > CHAIN_MAX {
-            let detail =
-                format!("at most {CHAIN_MAX} operators may follow each other; use parentheses or locals");
-            return fail(cursor.previous(), "Nested too deeply", detail);
-        }
-        let right = cursor.deeper(|cursor| operation(cursor, strength))?;
-        let at = joined(&left.at, &right.at);
-        left = Expression { at, kind: Form::Binary(operator, Box::new([left, right])) };
+        rest.push((operator, cursor.deeper(|cursor| operation(cursor, strength))?));
     }
-    Ok(left)
+    let Some((_, last)) = rest.last() else { return Ok(first) };
+    let at = joined(&first.at, &last.at);
+    Ok(Expression { at, kind: Form::Chain(Box::new(Chain { first, rest })) })
 }
-
-/// Maximum number of operators of the same precedence in a row. Each is a level of the tree.
-const CHAIN_MAX: u32 = 200;
 
 /// Parses a term and the steps after it.
 fn with_steps(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
@@ -201,7 +191,10 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
             let digits = cursor.slice(token);
             match Number::parse(digits) {
                 Some(number) => Ok(Expression { at: token.at(), kind: Form::Number(number) }),
-                None => fail(token.at(), "Invalid number literal", format!("{digits:?} is not a number")),
+                None => {
+                    let detail = format!("{} is not a number, or too large or too long", quoted(digits));
+                    fail(token.at(), "Invalid number literal", detail)
+                }
             }
         }
         Kind::Name => name(cursor),
@@ -213,7 +206,7 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         Kind::End => fail(token.at(), "Missing expression", "a value is expected before the end of the text"),
         Kind::Newline => fail(token.at(), "Invalid expression", "a value is expected on this line"),
         _ => {
-            let detail = format!("a value is expected here, not {:?}", cursor.slice(token));
+            let detail = format!("a value is expected here, not {}", quoted(cursor.slice(token)));
             fail(token.at(), "Invalid expression", detail)
         }
     }

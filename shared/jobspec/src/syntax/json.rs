@@ -8,10 +8,12 @@ use super::{
     cursor::{Parsed, fail},
     templates::json_template,
 };
-use crate::{fault::Fault, number::Number, position::At, value::Value};
+use crate::{fault::Fault, number::Number, position::At, shown::quoted, value::Value};
 
 /// Maximum nesting of objects and lists.
 const DEPTH_MAX: usize = 200;
+/// Maximum number of values in a text. A value takes much more memory than its text.
+const VALUES_MAX: usize = 1 << 19;
 /// The name of members that are comments.
 const COMMENT: &str = "//";
 
@@ -213,7 +215,7 @@ fn expression(value: &Json) -> Parsed<Expression> {
 }
 
 fn parse(text: &str) -> Parsed<Json> {
-    let mut reader = Reader { text, position: 0 };
+    let mut reader = Reader { text, position: 0, values: 0 };
     let value = reader.value(0)?;
     reader.skip_space();
     if reader.position < text.len() {
@@ -230,6 +232,8 @@ fn parse(text: &str) -> Parsed<Json> {
 struct Reader<'a> {
     text: &'a str,
     position: usize,
+    /// Number of values that have begun.
+    values: usize,
 }
 
 impl Reader<'_> {
@@ -258,6 +262,10 @@ impl Reader<'_> {
         if depth > DEPTH_MAX {
             return self.fail(&format!("objects and lists may be nested at most {DEPTH_MAX} levels deep"));
         }
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            return self.fail(&format!("the text has more than {VALUES_MAX} values"));
+        }
         let start = self.position;
         let kind = match self.peek() {
             Some(b'{') => self.object(depth)?,
@@ -282,7 +290,7 @@ impl Reader<'_> {
             "null" => Kind::Null,
             other => {
                 let at = self.position..self.position + length;
-                let detail = format!("{other:?} is not a value; texts need double quotes");
+                let detail = format!("{} is not a value; texts need double quotes", quoted(other));
                 return fail(at, "Invalid JSON keyword", detail);
             }
         };

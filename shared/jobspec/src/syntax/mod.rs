@@ -106,10 +106,18 @@ pub(crate) enum Kind {
     Call(Box<Call>),
     Conditional(Box<[Expression; 3]>),
     Unary(Unary, Box<Expression>),
-    Binary(Binary, Box<[Expression; 2]>),
+    Chain(Box<Chain>),
     For(Box<For>),
     /// An expression within a JSON text. Its positions are not those of the file, so errors are reported for the whole text.
     Decoded(Box<Expression>),
+}
+
+/// Operands with operators between them, which apply from left to right. Operands contain the operators that bind more
+/// strongly. A chain is one level of the tree, however long it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Chain {
+    pub(crate) first: Expression,
+    pub(crate) rest: Vec<(Binary, Expression)>,
 }
 
 /// A part of a template.

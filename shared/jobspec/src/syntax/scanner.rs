@@ -38,12 +38,22 @@ struct Scanner<'a> {
     end: usize,
     modes: Vec<Mode>,
     tokens: Vec<Token>,
+    /// Whether the rest of the text may contain `*/`. If a search did not find any, there is no need for another.
+    ends_comments: bool,
 }
 
 impl<'a> Scanner<'a> {
     fn new(text: &'a str, position: usize, end: usize) -> Scanner<'a> {
         let tokens = Vec::with_capacity((end - position) / 3);
-        Scanner { text, bytes: text.as_bytes(), position, end, modes: Vec::new(), tokens }
+        Scanner {
+            text,
+            bytes: text.as_bytes(),
+            position,
+            end,
+            modes: Vec::new(),
+            tokens,
+            ends_comments: true,
+        }
     }
 
     fn run(mut self) -> Vec<Token> {
@@ -86,10 +96,7 @@ impl<'a> Scanner<'a> {
             b'0'..=b'9' => self.number(),
             b'#' => self.line_comment(),
             b'/' if self.peek(1) == b'/' => self.line_comment(),
-            b'/' if self.peek(1) == b'*' => match self.text[self.position + 2..self.end].find("*/") {
-                Some(length) => self.push(TokenKind::Comment, length + 4),
-                None => self.push(TokenKind::Slash, 1),
-            },
+            b'/' if self.peek(1) == b'*' => self.block_comment(),
             b'"' => {
                 self.push(TokenKind::OpenQuote, 1);
                 self.modes.push(Mode::Quoted);
@@ -162,6 +169,19 @@ impl<'a> Scanner<'a> {
             }
         }
         self.push(TokenKind::Number, length);
+    }
+
+    /// Consumes a comment up to `*/`. If there is none, the slash is a token of its own.
+    fn block_comment(&mut self) {
+        let content = &self.text[self.position + 2..self.end];
+        let length = if self.ends_comments { content.find("*/") } else { None };
+        match length {
+            Some(length) => self.push(TokenKind::Comment, length + 4),
+            None => {
+                self.ends_comments = false;
+                self.push(TokenKind::Slash, 1);
+            }
+        }
     }
 
     fn line_comment(&mut self) {

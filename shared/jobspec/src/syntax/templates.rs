@@ -94,13 +94,18 @@ enum Piece {
 /// Parses pieces up to the token that ends the template.
 fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece>> {
     let mut pieces = Vec::new();
+    // The number of directives whose ends have not been read.
+    let mut directives = 0;
     // Whether a marker strips the following white space.
     let mut strips_next = false;
     loop {
         let token = cursor.read();
         let strips = std::mem::take(&mut strips_next);
         match token.kind {
-            kind if kind == close => return Ok(pieces),
+            kind if kind == close => {
+                cursor.leave(directives);
+                return Ok(pieces);
+            }
             Kind::QuotedText | Kind::HeredocText => {
                 let text = match (token.kind, close) {
                     (Kind::QuotedText, Kind::CloseQuote) => unescape(cursor.slice(token), token.at())?,
@@ -116,6 +121,22 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
                 }
                 let piece =
                     cursor.deeper(|cursor| cursor.with_newlines(false, |cursor| sequence(cursor, token)))?;
+                match &piece {
+                    Piece::If(_) | Piece::For(_) => {
+                        cursor.enter()?;
+                        directives += 1;
+                    }
+                    // An end without a beginning is reported when the template is assembled.
+                    Piece::EndIf(_) | Piece::EndFor(_) if directives > 0 => {
+                        cursor.leave(1);
+                        directives -= 1;
+                    }
+                    Piece::EndIf(_)
+                    | Piece::EndFor(_)
+                    | Piece::Else(_)
+                    | Piece::Text(_)
+                    | Piece::Interpolation(_) => {}
+                }
                 pieces.push(piece);
                 strips_next = cursor.text.as_bytes()[cursor.previous().start] == b'~';
             }
@@ -200,7 +221,7 @@ fn end_sequence(cursor: &mut Cursor<'_>, summary: &'static str) -> Parsed<()> {
     Ok(())
 }
 
-/// Combines directives with their contents.
+/// Combines directives with their contents. The cursor has limited their nesting.
 struct Assembler {
     pieces: std::iter::Peekable<std::vec::IntoIter<Piece>>,
     end: At,

@@ -25,7 +25,7 @@ pub(super) fn scope_with_locals(body: &Body, scope: Scope, decoder: &Decoder<'_>
     for round in 0..=ROUNDS_MAX {
         let known = Value::object(values.clone());
         // Each pass copies the known values.
-        if let Err(fault) = decoder.evaluator.environment.spend(&(0..0), known.weight()) {
+        if let Err(fault) = decoder.evaluator.environment.spend(&(0..0), known.cost().bytes) {
             decoder.faults.record(*fault);
             break;
         }

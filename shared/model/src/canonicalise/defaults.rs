@@ -59,8 +59,6 @@ pub(super) const CSI_STAGE_DIR: &str = "/local/csi";
 /// Time within which a CSI plugin must respond (`docs/rules/jobspec.md` §9.2).
 pub(super) const CSI_HEALTH_TIMEOUT: Nanos = Nanos::from_secs(30);
 
-/// Operand of a constraint or an affinity (N-18.13).
-pub(super) const OPERAND: &str = "=";
 /// Weight of an affinity or a spread (N-18.13).
 pub(super) const WEIGHT: i64 = 50;
 /// Which allocation is kept when a node reconnects (N-18.13).

@@ -17,7 +17,7 @@ mod task;
 mod zeros;
 
 use api_types::{
-    Affinity, Constraint, Job, Multiregion, PeriodicConfig, ScalingPolicy, Spread, TaskGroup, UpdateStrategy,
+    Affinity, Job, Multiregion, PeriodicConfig, ScalingPolicy, Spread, TaskGroup, UpdateStrategy,
 };
 
 use self::defaults::{Block, Policies};
@@ -36,7 +36,6 @@ pub fn canonicalise(job: &mut Job) {
     fill(&mut job.namespace, defaults::NAMESPACE);
     fill(&mut job.r#type, JobType::default().as_str());
     fill(&mut job.priority, defaults::PRIORITY);
-    each(&mut job.constraints).for_each(constraint);
     each(&mut job.affinities).for_each(affinity);
     each(&mut job.spreads).for_each(spread);
     if let Some(regions) = &mut job.multiregion {
@@ -80,7 +79,6 @@ fn task_group(group: &mut TaskGroup, job_id: &str) {
         fill_empty(&mut scaling.r#type, defaults::SCALING_TYPE);
     }
     merge_block(&mut group.ephemeral_disk, None, &Block::always(defaults::EPHEMERAL_DISK));
-    each(&mut group.constraints).for_each(constraint);
     each(&mut group.affinities).for_each(affinity);
     each(&mut group.spreads).for_each(spread);
     if let Some(disconnect) = &mut group.disconnect {
@@ -101,12 +99,7 @@ fn scaling_bounds(scaling: &mut ScalingPolicy, min: i64) {
     fill(&mut scaling.min, min);
 }
 
-fn constraint(constraint: &mut Constraint) {
-    fill_empty(&mut constraint.operand, defaults::OPERAND);
-}
-
 fn affinity(affinity: &mut Affinity) {
-    fill_empty(&mut affinity.operand, defaults::OPERAND);
     fill(&mut affinity.weight, defaults::WEIGHT);
 }
 

@@ -2,7 +2,7 @@
 
 use api_types::{Resources, VolumeMount};
 
-use super::{affinity, constraint, defaults, each, fill, fill_empty};
+use super::{affinity, defaults, each, fill, fill_empty};
 
 /// Fills in the defaults of the resources of a task.
 pub(super) fn resources(resources: &mut Resources) {
@@ -12,7 +12,6 @@ pub(super) fn resources(resources: &mut Resources) {
     fill(&mut resources.memory_mb, defaults::MEMORY_MB);
     for device in each(&mut resources.devices) {
         fill(&mut device.count, defaults::DEVICES);
-        each(&mut device.constraints).for_each(constraint);
         each(&mut device.affinities).for_each(affinity);
     }
     if let Some(numa) = &mut resources.numa {

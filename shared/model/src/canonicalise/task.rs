@@ -5,14 +5,13 @@ use api_types::{Task, TaskArtifact, TaskCsiPluginConfig, Template, Vault};
 use super::defaults::{self, Block};
 use super::merge::merge_block;
 use super::resources::{resources, volume_mount};
-use super::{affinity, constraint, each, fill, fill_empty, fill_zero, service, text};
+use super::{affinity, each, fill, fill_empty, fill_zero, service, text};
 
 /// Fills in the defaults of a task, except those of its restart policy.
 pub(super) fn canonicalise(task: &mut Task, job_id: &str, group_name: &str) {
     fill(&mut task.kill_timeout, defaults::KILL_TIMEOUT.0);
     resources(task.resources.get_or_insert_default());
     merge_block(&mut task.log_config, None, &Block::always(defaults::LOG_CONFIG));
-    each(&mut task.constraints).for_each(constraint);
     each(&mut task.affinities).for_each(affinity);
     each(&mut task.templates).for_each(template);
     each(&mut task.artifacts).for_each(artifact);

@@ -105,6 +105,8 @@ fn sort(fields: &mut [FieldDiff], objects: &mut [ObjectDiff]) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn job() -> api_types::Job {
@@ -162,6 +164,43 @@ mod tests {
         let objects = diff(Some(&with("a")), Some(&with("b"))).objects.unwrap();
         let types: Vec<DiffType> = objects.iter().map(|object| object.r#type).collect();
         assert_eq!(types, [DiffType::Added, DiffType::Deleted]);
+    }
+
+    fn with_config(config: Value) -> api_types::Job {
+        let mut job = job();
+        let tasks = job.task_groups.as_mut().unwrap()[0].tasks.as_mut().unwrap();
+        tasks[0].config = serde_json::from_value(config).unwrap();
+        job
+    }
+
+    #[test]
+    fn a_configuration_is_compared_value_by_value_unless_its_paths_are_too_long() {
+        let fields = |old: Value, new: Value| {
+            let diff = diff(Some(&with_config(old)), Some(&with_config(new)));
+            let task = diff.task_groups.unwrap().remove(0).tasks.unwrap().remove(0);
+            task.objects.unwrap().remove(0).fields.unwrap()
+        };
+        let changed = fields(json!({ "a": { "b": [1, 2] } }), json!({ "a": { "b": [1, 3] } }));
+        let names: Vec<&str> = changed.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["a[b][0]", "a[b][1]"]);
+        let long = "k".repeat(1 << 20);
+        let changed = fields(json!({ "a": 1 }), json!({ "a": 1, "m": { &*long: vec![7; 100_000] } }));
+        let names: Vec<&str> = changed.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["a", "m"]);
+    }
+
+    #[test]
+    fn many_blocks_without_identity_take_no_longer_than_few() {
+        let constraint = |number: usize| api_types::Constraint {
+            l_target: Some(format!("${{meta.x{number}}}")),
+            ..api_types::Constraint::default()
+        };
+        let with = |numbers: std::ops::Range<usize>| api_types::Job {
+            constraints: Some(numbers.map(constraint).collect()),
+            ..job()
+        };
+        let objects = diff(Some(&with(0..20_000)), Some(&with(1..20_001))).objects.unwrap();
+        assert_eq!(objects.len(), 2);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Comparison of two versions of a block by its shape.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use api_types::{DiffType, FieldDiff, ObjectDiff};
 use serde_json::Value;
 
 use super::shapes::{Block, Field, Shape};
 use super::{non_empty, sort};
+
+/// Maximum total length of the paths of the values in a block without a fixed shape, in bytes. Each path repeats the keys that
+/// lead to its value, so all paths together can be far longer than the block.
+const PATHS_BYTES_MAX: usize = 16 << 20;
 
 /// Two versions of a block. Null means that the block is absent.
 #[derive(Debug, Clone, Copy)]
@@ -130,8 +134,9 @@ fn objects(shape: &Shape, sides: Sides<'_>) -> Vec<ObjectDiff> {
             Block::Texts(name, member) => diffs.extend(compare_text_sets(name, sides.member(member))),
             Block::Set(name, member, shape) => {
                 let [old, new] = [sides.old, sides.new].map(|side| items(&side[*member]));
-                let deleted = old.iter().filter(|item| !new.contains(item));
-                let added = new.iter().filter(|item| !old.contains(item));
+                let [old_set, new_set] = [&old, &new].map(|items| items.iter().collect::<HashSet<_>>());
+                let deleted = old.iter().filter(|item| !new_set.contains(item));
+                let added = new.iter().filter(|item| !old_set.contains(item));
                 let compare = |old, new| compare_block(name, shape, Sides::new(old, new));
                 diffs.extend(deleted.filter_map(|item| compare(item, &Value::Null)));
                 diffs.extend(added.filter_map(|item| compare(&Value::Null, item)));
@@ -160,7 +165,7 @@ fn compare_free_form(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
         return None;
     }
     sort(&mut fields, &mut []);
-    let has_any = |side: &Value| !flatten(side).is_empty();
+    let has_any = |side: &Value| side.is_object() && has_scalar(side);
     let r#type = match (has_any(sides.old), has_any(sides.new)) {
         (false, _) => DiffType::Added,
         (_, false) => DiffType::Deleted,
@@ -188,7 +193,11 @@ fn compare_text_sets(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
 
 /// The values of two blocks without a fixed shape: path, old value and new value.
 fn entries(sides: Sides<'_>) -> impl Iterator<Item = (String, String, String)> {
-    let (old, new) = (flatten(sides.old), flatten(sides.new));
+    let both = [sides.old, sides.new];
+    let [old, new] = match both.map(Paths::of) {
+        [Some(old), Some(new)] => [old, new],
+        [_, _] => both.map(by_member),
+    };
     let keys: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
     keys.into_iter().map(move |key| {
         let [old, new] = [&old, &new].map(|side| side.get(&key).cloned().unwrap_or_default());
@@ -196,28 +205,57 @@ fn entries(sides: Sides<'_>) -> impl Iterator<Item = (String, String, String)> {
     })
 }
 
-/// All scalar values in `value` by path: `a`, `a[0]`, `a[b]`.
-fn flatten(value: &Value) -> BTreeMap<String, String> {
-    let mut values = BTreeMap::new();
-    if let Value::Object(members) = value {
-        members.iter().for_each(|(name, value)| flatten_into(name, value, &mut values));
-    }
-    values
+/// The members of `value`, each as one JSON text.
+fn by_member(value: &Value) -> BTreeMap<String, String> {
+    let members = value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    members.map(|(name, value)| (name.clone(), to_text(value))).collect()
 }
 
-fn flatten_into(path: &str, value: &Value, values: &mut BTreeMap<String, String>) {
+/// Whether a value is or contains a scalar.
+fn has_scalar(value: &Value) -> bool {
     match value {
-        Value::Null => {}
-        Value::Object(members) => {
-            members.iter().for_each(|(name, value)| flatten_into(&format!("{path}[{name}]"), value, values));
+        Value::Null => false,
+        Value::Object(members) => members.values().any(has_scalar),
+        Value::Array(items) => items.iter().any(has_scalar),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+/// Scalar values by path: `a`, `a[0]`, `a[b]`.
+struct Paths {
+    values: BTreeMap<String, String>,
+    bytes_left: usize,
+}
+
+impl Paths {
+    /// All scalar values in `value`. `None` if their paths are longer than [`PATHS_BYTES_MAX`].
+    fn of(value: &Value) -> Option<BTreeMap<String, String>> {
+        let mut paths = Self { values: BTreeMap::new(), bytes_left: PATHS_BYTES_MAX };
+        for (name, value) in value.as_object().into_iter().flatten() {
+            paths.add(name, value)?;
         }
-        Value::Array(items) => {
-            let items = items.iter().enumerate();
-            items.for_each(|(index, value)| flatten_into(&format!("{path}[{index}]"), value, values));
+        Some(paths.values)
+    }
+
+    fn add(&mut self, path: &str, value: &Value) -> Option<()> {
+        self.bytes_left = self.bytes_left.checked_sub(path.len())?;
+        match value {
+            Value::Null => {}
+            Value::Object(members) => {
+                for (name, value) in members {
+                    self.add(&format!("{path}[{name}]"), value)?;
+                }
+            }
+            Value::Array(items) => {
+                for (index, value) in items.iter().enumerate() {
+                    self.add(&format!("{path}[{index}]"), value)?;
+                }
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                self.values.insert(path.to_owned(), to_text(value));
+            }
         }
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            values.insert(path.to_owned(), to_text(value));
-        }
+        Some(())
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::TaskGroup;
 use crate::invalid::Invalid;
+use crate::messagepack;
 use crate::mirror::Member;
 
 /// The task groups of a job: a list that is decoded on first use. Most services never use the groups of most jobs.
@@ -44,7 +45,7 @@ impl TaskGroups {
         if let Some(groups) = self.unpacked.get() {
             return Ok(groups);
         }
-        let groups = rmp_serde::from_slice(self.packed.as_deref().unwrap_or_default())?;
+        let groups = messagepack::from_slice(self.packed.as_deref().unwrap_or_default())?;
         Ok(self.unpacked.get_or_init(|| groups))
     }
 

@@ -7,7 +7,7 @@ use model::node::NodeSpec;
 use state::NodeRef;
 
 use super::condition::{Condition, escapes_class, resolve};
-use super::device;
+use super::device::{self, DeviceRequest};
 use super::version::{Bounds, Rules};
 
 /// The host network of ports that do not name one.
@@ -21,7 +21,7 @@ const BRIDGE_UNREPORTED: &str = "< 0.12";
 #[derive(Debug)]
 pub(super) enum Check<'a> {
     Condition(Condition<'a>),
-    Devices(&'a TaskGroup),
+    Devices(Vec<DeviceRequest<'a>>),
     Drivers(&'a TaskGroup),
     Network(&'a TaskGroup),
     Secrets(&'a TaskGroup),
@@ -51,8 +51,9 @@ impl<'a> Check<'a> {
         let conditions = group.constraints.iter().chain(of_tasks).map(Condition::of_constraint);
         let mut checks = vec![Self::Drivers(group)];
         checks.extend(conditions.map(Self::Condition));
-        if group.tasks.iter().any(|task| !task.resources.devices.is_empty()) {
-            checks.push(Self::Devices(group));
+        let devices: Vec<_> = group.tasks.iter().flat_map(|task| &task.resources.devices).collect();
+        if !devices.is_empty() {
+            checks.push(Self::Devices(devices.into_iter().map(DeviceRequest::of).collect()));
         }
         checks.push(Self::Network(group));
         checks.push(Self::Secrets(group));
@@ -64,7 +65,7 @@ impl<'a> Check<'a> {
         match self {
             Self::Condition(condition) => condition.escapes_class(),
             Self::Network(group) => ports(group).any(|port| escapes_class(&port.host_network)),
-            Self::Devices(group) => device::asks_for_instances(group),
+            Self::Devices(requests) => device::ask_for_instances(requests),
             Self::Drivers(_) | Self::Secrets(_) => false,
         }
     }
@@ -92,8 +93,8 @@ impl<'a> Check<'a> {
     pub(super) fn failure(&self, node: NodeRef<'_>) -> Option<Text> {
         match self {
             Self::Condition(condition) => (!condition.holds_on(node)).then(|| condition.reason()),
-            Self::Devices(group) => {
-                (!device::covers(group, &node.spec().resources.devices)).then(|| "missing devices".into())
+            Self::Devices(requests) => {
+                (!device::covers(requests, &node.spec().resources.devices)).then(|| "missing devices".into())
             }
             Self::Drivers(group) => (!has_drivers(group, node.spec())).then(|| "missing drivers".into()),
             Self::Network(group) => network_failure(group, node),

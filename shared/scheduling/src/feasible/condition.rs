@@ -8,10 +8,15 @@ use std::collections::BTreeSet;
 use model::Text;
 use model::job::{Affinity, Constraint, Operand};
 use model::node::NodeSpec;
+use model::pattern::PatternCost;
 use regex::Regex;
 use state::NodeRef;
 
 use super::version::{Bounds, Rules};
+
+/// Maximum number of transitions of a regular expression. Validation refuses larger ones in jobs, but an expression may also
+/// come from a node.
+const TRANSITIONS_MAX: u64 = 1_000_000;
 
 /// A constraint or an affinity, prepared for many nodes.
 #[derive(Debug)]
@@ -177,7 +182,7 @@ impl Matcher {
     fn prepare(operand: Operand, right: &str) -> Option<Self> {
         let list = || items(right).map(Box::from).collect();
         Some(match operand {
-            Operand::Regexp => Self::Expression(Regex::new(right).ok()),
+            Operand::Regexp => Self::Expression(compile(right)),
             Operand::Version => Self::Bounds(Bounds::parse(right, Rules::Version)),
             Operand::Semver => Self::Bounds(Bounds::parse(right, Rules::Semver)),
             Operand::SetContains | Operand::SetContainsAll => Self::All(list()),
@@ -209,6 +214,12 @@ impl Matcher {
             Self::Any(wanted) => items(left).any(|item| wanted.contains(item)),
         }
     }
+}
+
+/// Compiles a regular expression; `None` if it is invalid or too large.
+pub(super) fn compile(pattern: &str) -> Option<Regex> {
+    PatternCost::of(pattern, TRANSITIONS_MAX).ok()?;
+    Regex::new(pattern).ok()
 }
 
 /// Compares as integers if both sides are integers, otherwise as floats if both are floats, otherwise as bytes.
@@ -261,6 +272,13 @@ mod tests {
         assert!(holds("${attr.cores}", Operand::Less, "10.5"));
         assert!(holds("${attr.arch}", Operand::LessOrEqual, "x87"));
         assert!(!holds("${attr.none}", Operand::Less, "1"));
+    }
+
+    #[test]
+    fn an_expression_that_is_too_large_matches_nothing() {
+        assert!(holds("${attr.arch}", Operand::Regexp, r"^\w{1,63}$"));
+        let large = r"(?i)\p{L}{0,200}".repeat(3);
+        assert!(!holds("${attr.arch}", Operand::Regexp, &large));
     }
 
     #[test]

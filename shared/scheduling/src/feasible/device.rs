@@ -3,15 +3,13 @@
 
 use std::cmp::Ordering;
 
-use model::job::{Affinity, Constraint, Operand, RequestedDevice, TaskGroup};
+use model::job::{Affinity, Constraint, Operand, RequestedDevice};
 use model::node::{NodeDevice, NodeDeviceGroup};
 use regex::Regex;
 
 use super::attribute::Value;
+use super::condition::{compile, items};
 use super::version::{Bounds, Rules};
-
-/// The reference to the ids of a device group's instances.
-const IDS: &str = "${device.ids}";
 
 /// A request for instances of a device, prepared for many nodes.
 #[derive(Debug)]
@@ -75,11 +73,10 @@ impl<'a> DeviceRequest<'a> {
 
 /// Whether a node's devices cover all requests of a group's tasks, regardless of other allocations (R-5.25). Several
 /// device groups may cover one request.
-pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
+pub(super) fn covers(requests: &[DeviceRequest<'_>], devices: &[NodeDeviceGroup]) -> bool {
     let healthy = |devices: &NodeDeviceGroup| devices.instances.iter().filter(|one| one.healthy).count();
     let mut left: Vec<usize> = devices.iter().map(healthy).collect();
-    let requested = group.tasks.iter().flat_map(|task| &task.resources.devices);
-    requested.map(DeviceRequest::of).all(|request| {
+    requests.iter().all(|request| {
         let mut missing = request.count;
         for (devices, left) in devices.iter().zip(&mut left) {
             if missing > 0 && *left > 0 && request.matches(devices) {
@@ -93,19 +90,25 @@ pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
 }
 
 /// Whether some request refers to what is unique to a node: instance ids, or attributes that classes leave out (R-4.1).
-pub(super) fn asks_for_instances(group: &TaskGroup) -> bool {
-    let requested = group.tasks.iter().flat_map(|task| &task.resources.devices);
-    let mut constraints = requested.flat_map(|request| &request.constraints);
-    let is_unique = |target: &str| target == IDS || target.starts_with("${device.attr.unique.");
-    constraints.any(|constraint| is_unique(&constraint.l_target) || is_unique(&constraint.r_target))
+pub(super) fn ask_for_instances(requests: &[DeviceRequest<'_>]) -> bool {
+    let mut conditions = requests.iter().flat_map(|request| &request.constraints);
+    conditions.any(|condition| condition.left.is_unique() || condition.right.is_unique())
 }
 
 /// A constraint or an affinity on a device.
 #[derive(Debug)]
 struct DeviceCondition<'a> {
     left: Side<'a>,
-    operand: Operand,
+    test: Test,
     right: Side<'a>,
+}
+
+/// An operator, prepared for many devices.
+#[derive(Debug)]
+enum Test {
+    Operand(Operand),
+    /// The right side is a regular expression; `None` if it cannot be compiled, so nothing matches it.
+    Expression(Option<Regex>),
 }
 
 /// Where the value of one side comes from.
@@ -134,6 +137,15 @@ impl<'a> Side<'a> {
         }
     }
 
+    /// Whether it refers to what is unique to a node.
+    fn is_unique(&self) -> bool {
+        match self {
+            Self::Ids => true,
+            Self::Attribute(name) => name.starts_with("unique."),
+            Self::Literal(_) | Self::Model | Self::Vendor | Self::Kind | Self::Unknown => false,
+        }
+    }
+
     fn resolve(&self, group: &NodeDeviceGroup) -> Option<Value> {
         let text = |text: &str| Some(Value::Text(text.to_owned()));
         match self {
@@ -153,38 +165,60 @@ impl<'a> Side<'a> {
 
 impl<'a> DeviceCondition<'a> {
     fn new(left: &'a str, operand: Operand, right: &'a str) -> Self {
-        Self { left: Side::parse(left), operand, right: Side::parse(right) }
+        let (left, right) = match (Side::parse(left), operand, Side::parse(right)) {
+            // As for all operators, the literal may be on either side of ids. It is the expression.
+            (literal @ Side::Literal(_), Operand::Regexp, Side::Ids) => (Side::Ids, literal),
+            (left, _, right) => (left, right),
+        };
+        let test = match (operand, &right) {
+            (Operand::Regexp, Side::Literal(right)) => Test::Expression(right.as_text().and_then(compile)),
+            _ => Test::Operand(operand),
+        };
+        Self { left, test, right }
     }
 
     fn holds_on(&self, group: &NodeDeviceGroup) -> bool {
-        holds(self.left.resolve(group), self.operand, self.right.resolve(group))
+        self.test.holds(self.left.resolve(group), || self.right.resolve(group))
     }
 
-    /// Whether a single instance satisfies a condition on [`IDS`]. A list names the acceptable instances.
+    /// Whether a single instance satisfies a condition on ids. A list names the acceptable instances.
     fn admits(&self, id: &str) -> bool {
         let other = match (&self.left, &self.right) {
             (Side::Ids, Side::Literal(other)) | (Side::Literal(other), Side::Ids) => other,
             _ => return true,
         };
         let is_list = matches!(
-            self.operand,
-            Operand::Equal
-                | Operand::DoubleEqual
-                | Operand::Is
-                | Operand::SetContains
-                | Operand::SetContainsAll
-                | Operand::SetContainsAny
+            self.test,
+            Test::Operand(
+                Operand::Equal
+                    | Operand::DoubleEqual
+                    | Operand::Is
+                    | Operand::SetContains
+                    | Operand::SetContainsAll
+                    | Operand::SetContainsAny
+            )
         );
         match is_list {
-            true => other.as_text().is_some_and(|list| super::condition::items(list).any(|item| item == id)),
-            false => holds(Some(Value::Text(id.to_owned())), self.operand, Some(other.clone())),
+            true => other.as_text().is_some_and(|list| items(list).any(|item| item == id)),
+            false => self.test.holds(Some(Value::Text(id.to_owned())), || Some(other.clone())),
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, left: Option<Value>, right: impl FnOnce() -> Option<Value>) -> bool {
+        match self {
+            Self::Operand(operand) => holds(left, *operand, right()),
+            Self::Expression(expression) => {
+                let text = left.as_ref().and_then(Value::as_text);
+                text.zip(expression.as_ref()).is_some_and(|(text, expression)| expression.is_match(text))
+            }
         }
     }
 }
 
 /// Evaluates a condition on typed values (R-5.27).
 fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
-    use super::condition::items;
     let both = left.as_ref().zip(right.as_ref());
     let ordering = || both.and_then(|(left, right)| left.compare(right));
     let texts = || both.and_then(|(left, right)| Some((left.as_text()?, right.as_text()?)));
@@ -210,7 +244,7 @@ fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
         Operand::Version => within(Rules::Version),
         Operand::Semver => within(Rules::Semver),
         Operand::Regexp => texts()
-            .is_some_and(|(left, right)| Regex::new(right).is_ok_and(|expression| expression.is_match(left))),
+            .is_some_and(|(left, right)| compile(right).is_some_and(|expression| expression.is_match(left))),
         Operand::SetContains | Operand::SetContainsAll => texts()
             .is_some_and(|(left, right)| items(right).all(|wanted| items(left).any(|item| item == wanted))),
         Operand::SetContainsAny => texts()
@@ -223,6 +257,8 @@ fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const IDS: &str = "${device.ids}";
 
     fn gpus() -> NodeDeviceGroup {
         let instance = |id: &str, healthy| NodeDevice { id: id.into(), healthy, ..NodeDevice::default() };
@@ -284,14 +320,27 @@ mod tests {
     }
 
     #[test]
+    fn ids_may_match_an_expression() {
+        for (left, right) in [(IDS, "^[ab]$"), ("^[ab]$", IDS)] {
+            let requested = request_for("gpu", Some((left, Operand::Regexp, right)));
+            let request = DeviceRequest::of(&requested);
+            let admitted: Vec<bool> =
+                gpus().instances.iter().map(|instance| request.admits(instance)).collect();
+            assert_eq!(admitted, [true, false, false], "{left} {right}");
+        }
+        let large = r"(?i)\p{L}{0,200}".repeat(3);
+        let requested = request_for("gpu", Some(("${device.model}", Operand::Regexp, &large)));
+        assert!(!DeviceRequest::of(&requested).matches(&gpus()), "too large");
+    }
+
+    #[test]
     fn several_makes_may_cover_a_request() {
-        let ask = |count| {
-            let mut group = TaskGroup { tasks: vec![Default::default()], ..TaskGroup::default() };
-            group.tasks[0].resources.devices = vec![RequestedDevice { count, ..request_for("gpu", None) }];
-            group
-        };
         let devices = [gpus(), NodeDeviceGroup { name: "t4".into(), ..gpus() }];
-        assert!(covers(&ask(4), &devices));
-        assert!(!covers(&ask(5), &devices), "two of the six instances are unhealthy");
+        let are_covered = |count| {
+            let requested = RequestedDevice { count, ..request_for("gpu", None) };
+            covers(&[DeviceRequest::of(&requested)], &devices)
+        };
+        assert!(are_covered(4));
+        assert!(!are_covered(5), "two of the six instances are unhealthy");
     }
 }

@@ -27,6 +27,7 @@ pub(crate) use condition::Condition;
 pub(crate) use device::DeviceRequest;
 pub(crate) use distinct::{Distinct, Neighbours};
 pub(crate) use property::{CountChange, Property, kind_of};
+pub(crate) use version::{Bounds, Rules};
 pub(crate) use volumes::{PlacementVolumes, Volumes};
 
 use checks::Check;

@@ -127,6 +127,11 @@ impl Bounds {
         Some(Self { rules, bounds: bounds.collect::<Option<_>>()? })
     }
 
+    /// The first part of a list of bounds that is not valid under the rules, as it is written.
+    pub(crate) fn malformed(text: &str, rules: Rules) -> Option<&str> {
+        text.split(',').find(|bound| parse_bound(bound.trim(), rules).is_none())
+    }
+
     /// Whether the version that a node reports is within all bounds.
     pub(crate) fn admit(&self, version: &str) -> bool {
         let Some(version) = Version::parse(version) else { return false };
@@ -182,7 +187,9 @@ fn admits(operator: Operator, bound: &Version, version: &Version) -> bool {
         }
         Operator::Pessimistic => {
             let fixed = bound.written.saturating_sub(1);
-            comparable && in_range && version.segments[..fixed] == bound.segments[..fixed]
+            // The version may have fewer segments than the bound.
+            let segments = version.segments.iter().chain(std::iter::repeat(&0));
+            comparable && in_range && segments.take(fixed).eq(bound.segments.iter().take(fixed))
         }
     }
 }
@@ -207,6 +214,23 @@ mod tests {
         assert!(version("v1.4", ">= 1.2, < 2"));
         assert!(admit("1.3.0-beta1", ">= 0.6.1", Rules::Semver));
         assert!(!admit("1.7.0-beta", ">= 1.7.0", Rules::Semver));
+    }
+
+    #[test]
+    fn a_version_may_have_fewer_segments_than_its_bound() {
+        assert!(!admit("2", "~> 1.2.3.4.5", Rules::Version));
+        assert!(admit("1.2.3", "~> 1.2.3.0.0", Rules::Version));
+        assert!(!admit("1.2.4", "~> 1.2.3.0.0", Rules::Version));
+    }
+
+    #[test]
+    fn the_first_malformed_bound_is_found_as_it_is_written() {
+        assert_eq!(Bounds::malformed(">= 1.2, < 2", Rules::Version), None);
+        assert_eq!(Bounds::malformed(">= 1.2, < x , y", Rules::Version), Some(" < x "));
+        assert_eq!(Bounds::malformed("", Rules::Version), Some(""));
+        assert_eq!(Bounds::malformed("~> 1.2", Rules::Version), None);
+        assert_eq!(Bounds::malformed("~> 1.2", Rules::Semver), Some("~> 1.2"));
+        assert_eq!(Bounds::malformed(">= 1.x", Rules::Semver), Some(">= 1.x"));
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Sum {
     pub(crate) fn with_spread(self, boost: f64) -> Self {
         match to_steps(boost) {
             0 => self,
-            steps => Self { steps: self.steps + steps, parts: self.parts + 1 },
+            steps => Self { steps: self.steps.saturating_add(steps), parts: self.parts + 1 },
         }
     }
 

@@ -136,7 +136,7 @@ fn encode<T: Serialize>(object: &T) -> Vec<u8> {
 }
 
 fn decode<T: DeserializeOwned>(what: &'static str, body: &[u8]) -> Result<T, Error> {
-    rmp_serde::from_slice(body).map_err(unreadable(what))
+    model::messagepack::from_slice(body).map_err(unreadable(what))
 }
 
 #[cfg(test)]

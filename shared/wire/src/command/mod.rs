@@ -16,6 +16,7 @@ mod answer;
 mod cluster;
 #[macro_use]
 mod deployments;
+mod error;
 #[macro_use]
 mod evals;
 #[macro_use]
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use answer::{Answer, Done, PlanResult, PlanVerdict, REJECTED_NODES_MAX};
 pub use cluster::*;
 pub use deployments::*;
+pub use error::CommandError;
 pub use evals::*;
 pub use garbage::*;
 pub use info::{Class, CommandInfo};

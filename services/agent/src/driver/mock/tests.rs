@@ -18,7 +18,7 @@ fn start(dir: &Path, config: Value) -> Start {
         user: Text::default(),
         state_dir: dir.join("exec"),
         logs: Some(LogFiles {
-            dir: dirs.logs.clone(),
+            alloc: dirs.root.clone(),
             task: "web".into(),
             files_max: 1,
             file_bytes_max: 100,

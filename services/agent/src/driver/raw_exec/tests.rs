@@ -1,10 +1,11 @@
 //! Tests with real processes and real executors.
 
+use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use model::Text;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -12,7 +13,8 @@ use super::*;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::logs::LogFiles;
 use crate::driver::Exit;
-use crate::testing::{eventually, executor};
+use crate::executor::parent_of;
+use crate::testing::{eventually, executor, secrets};
 
 /// An allocation's directory with a task that is a shell script.
 struct Scene {
@@ -26,7 +28,7 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         let dirs = AllocDirs::new(dir.path().join("alloc-1"));
         dirs.build().unwrap();
-        dirs.task("web").build().unwrap();
+        dirs.task("web").build(&secrets()).unwrap();
         Self { dir, dirs, starts: std::cell::Cell::new(0) }
     }
 
@@ -38,9 +40,9 @@ impl Scene {
             env: [("GREETING".to_owned(), "hello".to_owned()), ("HIDDEN".to_owned(), "x".to_owned())].into(),
             user: Text::default(),
             dirs: self.dirs.task("web"),
-            state_dir: self.dir.path().join(format!("exec-{}", self.starts.get())),
+            state_dir: self.dir.path().join(format!("state/exec-{}", self.starts.get())),
             logs: Some(LogFiles {
-                dir: self.dirs.logs.clone(),
+                alloc: self.dirs.root.clone(),
                 task: "web".into(),
                 files_max: 3,
                 file_bytes_max: 1 << 20,
@@ -54,7 +56,7 @@ impl Scene {
     }
 
     fn output(&self, name: &str) -> String {
-        fs::read_to_string(self.dirs.logs.join(name)).unwrap_or_default()
+        fs::read_to_string(self.dirs.shared.join("logs").join(name)).unwrap_or_default()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -92,7 +94,7 @@ async fn a_task_runs_writes_and_ends() {
     assert_eq!(scene.output("web.stdout.0"), "hello\n");
     assert_eq!(scene.output("web.stderr.0").trim(), scene.dirs.task("web").task.to_str().unwrap());
     task.destroy().await;
-    assert!(!scene.dir.path().join("exec-1").exists());
+    assert!(!scene.dir.path().join("state/exec-1").exists());
 }
 
 #[tokio::test]
@@ -152,6 +154,122 @@ async fn a_task_without_its_executor_is_lost_and_ended() {
     }
     driver().discard(&handle).await;
     eventually("the process has ended", || !is_alive(pid)).await;
+}
+
+/// A task with a descendant in another session, whose parent has ended: the processes of the task, of the descendant and of
+/// the executor.
+async fn task_with_orphan(scene: &Scene) -> (Arc<dyn Running>, [Pid; 3]) {
+    let script = "echo $$ > pid; echo $PPID > executor; (setsid sh -c 'echo $$ > orphan; exec sleep 60' &); \
+                  exec sleep 60";
+    let task = scene.script(script).await;
+    let pids = [scene.pid_in("pid").await, scene.pid_in("orphan").await, scene.pid_in("executor").await];
+    (task, pids)
+}
+
+#[tokio::test]
+async fn nothing_of_a_task_outlives_its_executor() {
+    let scene = Scene::new();
+    let (task, [pid, orphan, executor]) = task_with_orphan(&scene).await;
+    kill(executor, Signal::SIGKILL).unwrap();
+    assert_eq!(task.wait().await.message, "the task's executor has died");
+    assert!(!is_alive(pid) && !is_alive(orphan));
+}
+
+#[tokio::test]
+async fn nothing_of_a_task_outlives_the_guard_of_its_executor() {
+    let scene = Scene::new();
+    let (task, [pid, orphan, executor]) = task_with_orphan(&scene).await;
+    kill(parent_of(executor).unwrap(), Signal::SIGKILL).unwrap();
+    assert!(!task.wait().await.successful());
+    // Whoever adopts them waits for them a moment later.
+    eventually("all have ended", || [pid, orphan, executor].into_iter().all(|pid| !runs(pid))).await;
+}
+
+/// Whether a process exists and is no zombie.
+fn runs(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_found_by_its_directory_and_ended() {
+    let scene = Scene::new();
+    let (known, lost) =
+        (scene.script("exec sleep 60").await, scene.script("echo $$ > pid; exec sleep 60").await);
+    let pid = scene.pid_in("pid").await;
+    let dir = scene.dir.path().join("state");
+    process::end_leftovers(&dir, Some(&dir.join("exec-1"))).await;
+    assert!(!is_alive(pid));
+    drop(lost);
+    assert!(dir.join("exec-1").exists() && !dir.join("exec-2").exists());
+    known.stop(None, Duration::from_secs(20)).await.unwrap();
+
+    // An agent was killed before its executor started anything, and the executor is gone.
+    fs::create_dir(dir.join("exec-3")).unwrap();
+    process::end_leftovers(&dir, None).await;
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    process::end_leftovers(&scene.dir.path().join("none"), None).await;
+}
+
+#[test]
+fn denied_users_and_groups_are_denied_whoever_names_them() {
+    let ids = |text: &str| IdRanges::read(text).unwrap();
+    let root = Account::for_tests("root", 0, 0, &[]);
+    let member = Account::for_tests("ada", 1_000, 1_000, &[27, 998]);
+    let settings = Settings { denied_uids: ids("0"), denied_gids: ids("998-999"), ..Settings::default() };
+    let refusal = |account, is_named| settings.check(account, is_named).unwrap_err().to_string();
+    assert_eq!(refusal(&root, true), "running as uid 0 is disallowed");
+    assert_eq!(
+        refusal(&root, false),
+        "running as uid 0 is disallowed; the task names no user, and so would run as the agent's"
+    );
+    assert_eq!(refusal(&member, true), "running as gid 998 is disallowed");
+    let others = Settings { denied_uids: ids("1"), denied_gids: ids("1001"), ..Settings::default() };
+    assert!(others.check(&root, false).is_ok() && others.check(&member, true).is_ok());
+}
+
+#[tokio::test]
+async fn a_task_that_names_no_user_runs_only_if_the_agents_user_may() {
+    let scene = Scene::new();
+    let denied_uids = IdRanges::read(&geteuid().to_string()).unwrap();
+    let driver = RawExec::new(Settings { denied_uids, ..Settings::default() }, executor());
+    let refused = driver.start(scene.start(json!({ "command": "sh" }))).await.err().unwrap().to_string();
+    assert!(refused.starts_with(&format!("running as uid {} is disallowed", geteuid())), "{refused}");
+}
+
+#[tokio::test]
+async fn an_executor_does_not_write_where_a_task_leads_it() {
+    let scene = Scene::new();
+    let outside = scene.dir.path().join("outside");
+    fs::write(&outside, "").unwrap();
+    symlink(&outside, scene.file("executor.out")).unwrap();
+    let refused = refusal(scene.start(json!({ "command": "sh" }))).await;
+    assert_eq!(refused, "cannot open executor.out: executor.out is a link, or leads through one");
+    fs::remove_file(scene.file("executor.out")).unwrap();
+    let logs = scene.dirs.shared.join("logs");
+    fs::remove_dir(&logs).unwrap();
+    symlink(scene.dir.path(), logs).unwrap();
+    let refused = refusal(scene.start(json!({ "command": "sh" }))).await;
+    assert!(refused.contains("alloc/logs is a link, or leads through one"), "{refused}");
+}
+
+#[test]
+fn only_files_of_the_job_are_made_executable() {
+    let scene = Scene::new();
+    let dirs = scene.dirs.task("web");
+    let outside = scene.dir.path().join("outside");
+    fs::write(&outside, "").unwrap();
+    symlink(&outside, dirs.local.join("link")).unwrap();
+    let absolute = outside.display().to_string();
+    for command in ["link", "../../../outside", absolute.as_str()] {
+        let refused = find_command(command, &dirs, "").unwrap_err().to_string();
+        assert!(refused.starts_with("cannot make "), "{command}: {refused}");
+        assert!(!is_executable(&outside), "{command}");
+    }
+    fs::write(dirs.shared.join("data/tool"), "").unwrap();
+    symlink("../../alloc/data/tool", dirs.local.join("tool")).unwrap();
+    find_command("tool", &dirs, "").unwrap();
+    assert!(is_executable(&dirs.shared.join("data/tool")), "a link may stay inside the allocation");
 }
 
 #[tokio::test]

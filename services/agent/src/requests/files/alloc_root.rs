@@ -3,26 +3,27 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use model::text::quoted;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::OFlag;
 use wire::Refusal;
 use wire::files::PROHIBITED;
 
 use super::{invalid, io_refusal, not_found};
-use crate::disk::dirs::SHARED;
+use crate::disk::dirs::{LOGS, SHARED};
+use crate::disk::secrets::{PRIVATE, SECRETS};
+use crate::disk::tree::{self, Links, OpenDir};
 
 /// Directories of a task that the API does not read.
-const GUARDED: [&str; 2] = ["secrets", "private"];
+const GUARDED: [&str; 2] = [SECRETS, PRIVATE];
 
 /// An allocation's directory.
 #[derive(Debug)]
 pub(super) struct AllocRoot {
-    root: File,
+    root: OpenDir,
     path: PathBuf,
 }
 
@@ -30,7 +31,12 @@ impl AllocRoot {
     /// Opens the directory.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         let path = root.canonicalize()?;
-        Ok(Self { root: File::open(&path)?, path })
+        Ok(Self { root: OpenDir::open(&path)?, path })
+    }
+
+    /// Opens the directory of the tasks' output.
+    pub(super) fn logs(&self) -> io::Result<OpenDir> {
+        self.root.dir(LOGS)
     }
 
     /// Opens the file or directory at a path, for inspection. If it does not exist, `action` names what failed.
@@ -40,11 +46,8 @@ impl AllocRoot {
             return Err(refusal);
         }
         // Does not wait for the other end of a pipe, and does not affect devices.
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let how = OpenHow::new()
-            .flags(flags)
-            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        let opened = openat2(&self.root, &relative, how).map_err(|errno| {
+        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let opened = self.root.open_beneath(&relative, flags, Links::Inside).map_err(|errno| {
             if matches!(errno, Errno::EXDEV | Errno::ELOOP) {
                 invalid("Path escapes the alloc directory")
             } else if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
@@ -53,7 +56,7 @@ impl AllocRoot {
                 io_refusal(path, &errno.into())
             }
         })?;
-        let entry = Entry { file: File::from(opened) };
+        let entry = Entry { file: opened };
         // A link within the directory may lead to a guarded one.
         let real = fs::read_link(entry.by_descriptor()).map_err(|error| io_refusal(path, &error))?;
         let real = real.strip_prefix(&self.path).map_err(|_| invalid("Path escapes the alloc directory"))?;
@@ -87,7 +90,7 @@ pub(super) struct Entry {
 impl Entry {
     /// A path to it that no task can change.
     pub(super) fn by_descriptor(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+        tree::by_descriptor(&self.file)
     }
 }
 

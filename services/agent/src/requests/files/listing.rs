@@ -1,12 +1,16 @@
 //! Describes files and lists directories.
 
-use std::fs::{self, Metadata};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirEntry, Metadata};
 use std::io::Read as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
+use bytes::Bytes;
 use model::text::quoted;
-use model::{Nanos, Text, Timestamp};
+use model::{Nanos, Timestamp};
 use wire::Refusal;
 use wire::files::{FileInfo, FileList, LISTED_MAX};
 
@@ -17,22 +21,34 @@ use super::{invalid, io_refusal};
 const SNIFFED_BYTES: u64 = 512;
 
 /// Lists a directory's entries after a name, as many as one answer may contain. Entries that disappear meanwhile are left
-/// out.
-pub(super) fn list(alloc_root: &AllocRoot, path: &str, after: Option<&Text>) -> Result<FileList, Refusal> {
+/// out. Names are compared as bytes, as the file system has them; they need not be readable text.
+pub(super) fn list(alloc_root: &AllocRoot, path: &str, after: Option<&[u8]>) -> Result<FileList, Refusal> {
+    let failed = |error| io_refusal(path, &error);
     let dir = alloc_root.entry(path, "open")?;
-    if !dir.file.metadata().map_err(|error| io_refusal(path, &error))?.is_dir() {
+    if !dir.file.metadata().map_err(failed)?.is_dir() {
         return Err(invalid(format!("file {} is not a directory", quoted(path))));
     }
-    let entries = fs::read_dir(dir.by_descriptor()).map_err(|error| io_refusal(path, &error))?;
-    let mut names: Vec<_> = entries.flatten().map(|entry| (entry.file_name(), entry)).collect();
-    names.sort_by(|(one, _), (other, _)| one.cmp(other));
-    names.retain(|(name, _)| after.is_none_or(|after| name.as_os_str() > std::ffi::OsStr::new(&**after)));
-    let more = names.len() > LISTED_MAX;
-    names.truncate(LISTED_MAX);
-    let info = |(name, entry): (std::ffi::OsString, fs::DirEntry)| {
-        Some(info(&name.to_string_lossy(), &entry.metadata().ok()?))
-    };
-    Ok(FileList { files: names.into_iter().filter_map(info).collect(), more })
+    // The entries of the page, and the one after it.
+    let mut page: BTreeMap<OsString, DirEntry> = BTreeMap::new();
+    for entry in fs::read_dir(dir.by_descriptor()).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        if after.is_none_or(|after| name.as_os_str() > OsStr::from_bytes(after)) {
+            page.insert(name, entry);
+            if page.len() > LISTED_MAX + 1 {
+                page.pop_last();
+            }
+        }
+    }
+    let has_more = page.len() > LISTED_MAX;
+    if has_more {
+        page.pop_last();
+    }
+    let last = page.last_key_value().filter(|_| has_more).map(|(name, _)| name.clone());
+    let info =
+        |(name, entry): (OsString, DirEntry)| Some(info(&name.to_string_lossy(), &entry.metadata().ok()?));
+    let files = page.into_iter().filter_map(info).collect();
+    Ok(FileList { files, next: last.map(|name| Bytes::from(name.into_vec())) })
 }
 
 /// Describes the file or directory at a path.

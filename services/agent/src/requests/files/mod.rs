@@ -4,61 +4,108 @@
 mod alloc_root;
 mod listing;
 mod output;
+mod waiting;
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use bus::{Request, Requests};
 use bytes::Bytes;
 use model::text::quoted;
 use model::{AllocId, Text};
-use telemetry::clock;
-use tokio::time::sleep;
-use wire::files::{FILE_BYTES_MAX, FileChunk, ListFiles, Origin, ReadFile, ReadLogs, StatFile, WAIT_MS_MAX};
+use telemetry::chain;
+use tokio::sync::Semaphore;
+use wire::files::{FILE_BYTES_MAX, FileChunk, ListFiles, Origin, ReadFile, ReadLogs, StatFile};
 use wire::{Refusal, RefusalKind};
 
 use crate::context::Context;
+use crate::disk::tree;
+use crate::disk::watch::Watcher;
 use alloc_root::AllocRoot;
+use waiting::{WAITING_MAX, Wait};
 
-/// The maximum number of concurrent requests; further ones wait.
-const CONCURRENT_MAX: usize = 256;
-/// The interval at which a file is checked for new data that a request waits for.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The maximum number of concurrent reads from disk; further ones wait.
+const READING_MAX: usize = 256;
+
+/// What the requests share.
+struct Files {
+    context: Arc<Context>,
+    /// Notices changes. Without it, changes are noticed a little later.
+    watcher: Option<Watcher>,
+    reading: Semaphore,
+    waiting: Semaphore,
+}
 
 /// Answers requests until the subscription ends.
 pub(crate) async fn serve(context: Arc<Context>, requests: Requests) {
-    requests.each(CONCURRENT_MAX, |request| answer(Arc::clone(&context), request)).await;
+    let files = Arc::new(Files::new(context));
+    let watching = files.watcher.clone();
+    let watching = async {
+        match &watching {
+            Some(watcher) => watcher.run().await,
+            None => std::future::pending().await,
+        }
+    };
+    // Requests that wait for new data leave enough room for those that do not.
+    tokio::select! {
+        () = requests.each(READING_MAX + WAITING_MAX, |request| answer(Arc::clone(&files), request)) => {}
+        () = watching => {}
+    }
 }
 
-async fn answer(context: Arc<Context>, request: Request) {
+async fn answer(files: Arc<Files>, request: Request) {
     if request.is::<ListFiles>() {
         request
             .answer_with(async |ask: ListFiles| {
-                blocking(move || listing::list(&open(&context, ask.alloc)?, &ask.path, ask.after.as_ref()))
+                files
+                    .read(move |context| {
+                        listing::list(&open(context, ask.alloc)?, &ask.path, ask.after.as_deref())
+                    })
                     .await
             })
             .await;
     } else if request.is::<StatFile>() {
         request
             .answer_with(async |ask: StatFile| {
-                blocking(move || listing::stat(&open(&context, ask.alloc)?, &ask.path)).await
+                files.read(move |context| listing::stat(&open(context, ask.alloc)?, &ask.path)).await
             })
             .await;
     } else if request.is::<ReadFile>() {
-        request.answer_with(async |ask: ReadFile| read_when_there(context, ask).await).await;
+        request.answer_with(async |ask: ReadFile| read_when_there(&files, ask).await).await;
     } else {
-        request.answer_with(async |ask: ReadLogs| output::read_when_there(context, ask).await).await;
+        request.answer_with(async |ask: ReadLogs| output::read_when_there(&files, ask).await).await;
     }
 }
 
-/// Runs blocking work on a thread that may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome,
-        Err(error) => Err(not_found(format!("reading files panicked or was cancelled: {error}"))),
+impl Files {
+    fn new(context: Arc<Context>) -> Self {
+        let watcher = Watcher::new();
+        if let Err(error) = &watcher {
+            tracing::warn!(
+                error = chain(error),
+                "cannot watch files; who follows one gets its changes later"
+            );
+        }
+        Self {
+            context,
+            watcher: watcher.ok(),
+            reading: Semaphore::new(READING_MAX),
+            waiting: Semaphore::new(WAITING_MAX),
+        }
+    }
+
+    /// Reads from disk on a thread that may block.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Context) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        // Fails only if the semaphore is closed, which does not happen.
+        let _permit = self.reading.acquire().await;
+        let context = Arc::clone(&self.context);
+        match tokio::task::spawn_blocking(move || work(&context)).await {
+            Ok(outcome) => outcome,
+            Err(error) => Err(not_found(format!("reading files panicked or was cancelled: {error}"))),
+        }
     }
 }
 
@@ -67,27 +114,30 @@ fn open(context: &Context, alloc: AllocId) -> Result<AllocRoot, Refusal> {
     AllocRoot::open(&context.dirs(alloc).root).map_err(unknown)
 }
 
-async fn read_when_there(context: Arc<Context>, ask: ReadFile) -> Result<FileChunk, Refusal> {
-    let deadline = deadline_after(ask.wait_ms);
+async fn read_when_there(files: &Files, ask: ReadFile) -> Result<FileChunk, Refusal> {
+    let mut wait = Wait::begin(files, ask.wait_ms);
     let mut from = ask.from;
     loop {
-        let (context, path) = (Arc::clone(&context), Text::clone(&ask.path));
-        let chunk = blocking(move || read(&open(&context, ask.alloc)?, &path, from, ask.bytes_max)).await?;
-        if !chunk.data.is_empty() || chunk.size < chunk.offset || clock::monotonic() >= deadline {
+        let (path, watcher) = (Text::clone(&ask.path), wait.watcher());
+        let (chunk, watch) = files
+            .read(move |context| {
+                let alloc_root = open(context, ask.alloc)?;
+                let file = alloc_root.file(&path)?;
+                // From here on, nothing is missed.
+                let watch = watcher.and_then(|watcher| watcher.watch(&tree::by_descriptor(&file)).ok());
+                Ok((read(file, &path, from, ask.bytes_max)?, watch))
+            })
+            .await?;
+        let has_news = !chunk.data.is_empty() || chunk.size < chunk.offset;
+        if has_news || !wait.next([watch, None]).await? {
             return Ok(chunk);
         }
         // The position is fixed now, because the end of the file moves.
         from = Origin::Start(chunk.offset);
-        sleep(POLL_INTERVAL).await;
     }
 }
 
-fn deadline_after(wait_ms: u32) -> Instant {
-    clock::monotonic() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX).into())
-}
-
-fn read(alloc_root: &AllocRoot, path: &str, from: Origin, bytes_max: u32) -> Result<FileChunk, Refusal> {
-    let mut file = alloc_root.file(path)?;
+fn read(mut file: std::fs::File, path: &str, from: Origin, bytes_max: u32) -> Result<FileChunk, Refusal> {
     let failed = |error: io::Error| io_refusal(path, &error);
     let size = file.metadata().map_err(failed)?.len();
     let offset = match from {

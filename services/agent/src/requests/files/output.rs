@@ -1,22 +1,20 @@
 //! The output of a task across its rotated log files.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use model::alloc::TaskState;
+use model::alloc::{TaskRunState, TaskState};
 use model::text::quoted;
 use model::{AllocId, Text};
-use telemetry::clock;
-use tokio::time::sleep;
 use wire::Refusal;
 use wire::files::{LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadLogs};
 
 use super::alloc_root::AllocRoot;
-use super::{POLL_INTERVAL, blocking, deadline_after, invalid, io_refusal, not_found, open, read_at};
+use super::waiting::{Wait, Watches};
+use super::{Files, invalid, io_refusal, not_found, open, read_at};
 use crate::alloc::runner::{spec_file, state_file};
 use crate::context::Context;
 use crate::disk::logs;
 use crate::disk::store;
+use crate::disk::watch::Watcher;
 use crate::reports::core::AllocState;
 use crate::work::spec::AllocSpec;
 
@@ -29,46 +27,68 @@ struct Output<'a> {
     files: Vec<(u64, u64)>,
 }
 
-/// Reads a chunk. If there is no data yet, waits for it until the deadline.
-pub(super) async fn read_when_there(context: Arc<Context>, ask: ReadLogs) -> Result<LogChunk, Refusal> {
-    let deadline = deadline_after(ask.wait_ms);
+/// Reads a chunk. If there is no data yet, waits for it until the deadline, or until the task has ended.
+pub(super) async fn read_when_there(files: &Files, ask: ReadLogs) -> Result<LogChunk, Refusal> {
+    let mut wait = Wait::begin(files, ask.wait_ms);
     let mut from = ask.from;
+    // The job does not lose the task. It is decoded once, however long this waits.
+    let mut is_checked = false;
     loop {
-        let (context, task) = (Arc::clone(&context), Text::clone(&ask.task));
-        let read_chunk = move || {
-            check_task(&context, ask.alloc, &task)?;
-            Output::find(&context, ask.alloc, &task, ask.stream)?.read(from, ask.bytes_max)
-        };
-        let chunk = blocking(read_chunk).await?;
-        if !chunk.data.is_empty() || clock::monotonic() >= deadline {
+        let (task, watcher) = (Text::clone(&ask.task), wait.watcher());
+        let (chunk, watches) = files
+            .read(move |context| {
+                if !is_checked {
+                    check_task(context, ask.alloc, &task)?;
+                }
+                // From here on, nothing is missed.
+                let watches = watcher.map(|watcher| watch(&watcher, context, ask.alloc)).unwrap_or_default();
+                // The state is read first: when a task has ended, its output is complete.
+                let ended = state_of(context, ask.alloc, &task)?.state == TaskRunState::Dead;
+                let output = Output::find(context, ask.alloc, &task, ask.stream)?;
+                Ok((output.read(from, ask.bytes_max, ended)?, watches))
+            })
+            .await?;
+        if !chunk.data.is_empty() || chunk.ended || !wait.next(watches).await? {
             return Ok(chunk);
         }
         from = LogPosition::Cursor(chunk.next);
-        sleep(POLL_INTERVAL).await;
+        is_checked = true;
     }
 }
 
-/// Checks that the task exists and has started.
+/// Watches the output of an allocation's tasks, and their states.
+fn watch(watcher: &Watcher, context: &Context, alloc: AllocId) -> Watches {
+    let logs = open(context, alloc).ok().and_then(|alloc_root| alloc_root.logs().ok());
+    let logs = logs.and_then(|logs| watcher.watch(&logs.by_descriptor()).ok());
+    [logs, watcher.watch(&context.store.alloc(alloc)).ok()]
+}
+
+/// Checks that the job has the task.
 fn check_task(context: &Context, alloc: AllocId, task: &str) -> Result<(), Refusal> {
-    let unknown = || not_found(format!("state for allocation {alloc} not found on client"));
-    let spec = store::read::<AllocSpec>(&spec_file(context, alloc)).ok().flatten().ok_or_else(unknown)?;
-    if spec.task(task).is_none() {
-        return Err(invalid(format!("unknown task name {}", quoted(task))));
+    let spec = store::read::<AllocSpec>(&spec_file(context, alloc)).ok().flatten();
+    match spec.ok_or_else(|| gone(alloc))?.task(task) {
+        Some(_) => Ok(()),
+        None => Err(invalid(format!("unknown task name {}", quoted(task)))),
     }
-    let state = store::read::<AllocState>(&state_file(context, alloc)).ok().flatten().ok_or_else(unknown)?;
-    let states = state.task_states.unpack().unwrap_or_default();
-    let started = |state: &TaskState| &*state.task == task && state.started_at.is_set();
-    if states.iter().any(started) {
-        return Ok(());
-    }
-    Err(not_found(format!("task {} not started yet. No logs available", quoted(task))))
+}
+
+/// The state of a task, which must have started.
+fn state_of(context: &Context, alloc: AllocId, task: &str) -> Result<TaskState, Refusal> {
+    let state = store::read::<AllocState>(&state_file(context, alloc)).ok().flatten();
+    let states = state.ok_or_else(|| gone(alloc))?.task_states.unpack().unwrap_or_default();
+    let started = states.into_iter().find(|state| &*state.task == task && state.started_at.is_set());
+    started.ok_or_else(|| not_found(format!("task {} not started yet. No logs available", quoted(task))))
+}
+
+fn gone(alloc: AllocId) -> Refusal {
+    not_found(format!("state for allocation {alloc} not found on client"))
 }
 
 impl<'a> Output<'a> {
     fn find(context: &Context, alloc: AllocId, task: &'a str, stream: LogStream) -> Result<Self, Refusal> {
         let alloc_root = open(context, alloc)?;
-        let dir = context.dirs(alloc).logs;
-        let numbers = logs::numbers(&dir, task, stream).map_err(|error| io_refusal("alloc/logs", &error))?;
+        let numbers = alloc_root.logs().and_then(|dir| logs::numbers(&dir, task, stream));
+        let numbers = numbers.map_err(|error| io_refusal("alloc/logs", &error))?;
         let mut output = Self { alloc_root, task, stream, files: Vec::new() };
         for number in numbers {
             // A file may be removed concurrently.
@@ -91,7 +111,7 @@ impl<'a> Output<'a> {
         format!("alloc/logs/{}", logs::file_name(self.task, self.stream, number))
     }
 
-    fn read(&self, from: LogPosition, bytes_max: u32) -> Result<LogChunk, Refusal> {
+    fn read(&self, from: LogPosition, bytes_max: u32, ended: bool) -> Result<LogChunk, Refusal> {
         let at = match from {
             LogPosition::Cursor(cursor) => continue_at(&self.files, cursor),
             LogPosition::Origin(origin) => position_of(&self.files, origin),
@@ -105,7 +125,8 @@ impl<'a> Output<'a> {
             Bytes::new()
         };
         let next = LogCursor { file: at.file, offset: at.offset + data.len() as u64 };
-        Ok(LogChunk { path: path.into(), data, next })
+        let is_newest = self.files.last().is_some_and(|(number, _)| *number == at.file);
+        Ok(LogChunk { path: path.into(), data, next, ended: ended && is_newest })
     }
 }
 

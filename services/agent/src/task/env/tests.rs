@@ -18,8 +18,12 @@ fn node() -> NodeFacts {
     }
 }
 
-/// The environment of the only task of a group.
 fn env_of(group: TaskGroup, change: impl FnOnce(&mut AllocSpec)) -> Env {
+    built(group, change).unwrap()
+}
+
+/// The environment of the only task of a group.
+fn built(group: TaskGroup, change: impl FnOnce(&mut AllocSpec)) -> Result<Env, String> {
     let mut spec = with_group(JobType::Service, TaskGroup { name: "app".into(), ..group });
     change(&mut spec);
     let group = spec.group().unwrap();
@@ -87,6 +91,33 @@ fn what_is_more_special_wins_and_names_what_came_before() {
     assert_eq!(env["NOMAD_META_deep"], "dc1");
     assert_eq!(env["HOME"], "/home");
     assert_eq!(env["WHERE"], "task /root linux", "values of `env` do not refer to each other");
+}
+
+#[test]
+fn metadata_has_names_with_dots() {
+    let task = Task {
+        meta: pairs([("a.b", "dotted")]),
+        env: pairs([("WHERE", "${NOMAD_META_a.b} ${NOMAD_META_A.B}")]),
+        ..task("web")
+    };
+    let env = env_of(group_of(task), |_| {});
+    assert_eq!(env["NOMAD_META_a.b"], "dotted");
+    assert_eq!(env["WHERE"], "dotted dotted");
+}
+
+#[test]
+fn metadata_that_doubles_again_and_again_is_refused() {
+    let doubled: BTreeMap<model::Text, model::Text> = (10..60)
+        .map(|level| {
+            let before = format!("${{NOMAD_META_m{}}}", level - 1);
+            (format!("m{level}").into(), format!("{before}{before}").into())
+        })
+        .chain([("m09".into(), "x".repeat(100).into())])
+        .collect();
+    let first = [("m10".into(), "${NOMAD_META_m09}${NOMAD_META_m09}".into())];
+    let meta = doubled.into_iter().chain(first).collect();
+    let error = built(group_of(Task { meta, ..task("web") }), |_| {}).unwrap_err();
+    assert!(error.starts_with("meta m2") && error.contains("grow to more than"), "{error}");
 }
 
 #[test]

@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::driver::process::ExecutorCommand;
 use crate::task::state::apply;
-use crate::testing::{NOW, context, eventually, running, task, with_group};
+use crate::testing::{NOW, context_with, eventually, executor, running, task, with_group};
 
 /// A task whose runner is running, and the parts of its allocation.
 struct Scene {
-    dir: TempDir,
+    _dir: TempDir,
     contacted: watch::Sender<bool>,
     spec: watch::Sender<Arc<AllocSpec>>,
     gate: watch::Sender<bool>,
@@ -25,6 +26,10 @@ struct Scene {
 
 impl Scene {
     fn new(task: Task, attempts: u32) -> Self {
+        Self::with_executor(task, attempts, executor())
+    }
+
+    fn with_executor(task: Task, attempts: u32, executor: ExecutorCommand) -> Self {
         let policy = RestartPolicy {
             attempts,
             interval: Nanos::from_mins(30),
@@ -41,10 +46,10 @@ impl Scene {
         let spec = with_group(JobType::Batch, group);
         let dir = tempfile::tempdir().unwrap();
         let contacted = watch::Sender::new(false);
-        let context = context(dir.path(), contacted.subscribe());
+        let context = context_with(dir.path(), contacted.subscribe(), executor);
         context.dirs(spec.id()).build().unwrap();
         Self {
-            dir,
+            _dir: dir,
             contacted,
             spec: watch::Sender::new(Arc::new(spec)),
             gate: watch::Sender::new(true),
@@ -110,7 +115,12 @@ impl Scene {
     }
 
     fn file(&self) -> PathBuf {
-        self.context.store.alloc(self.spec.borrow().id()).join("task-web")
+        self.context.store.task(self.spec.borrow().id(), "web").join("record")
+    }
+
+    /// The directories of what is kept of tasks.
+    fn state_dirs(&self) -> Vec<PathBuf> {
+        self.context.store.tasks(self.spec.borrow().id()).unwrap()
     }
 
     fn end(&self) {
@@ -155,6 +165,14 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     let scene = Scene::mock(json!({ "start_error": "no way" }), 3);
     scene.begin(None).await.unwrap();
     assert_eq!(scene.events()[1..], ["Driver Failure: no way", "Not Restarting: Error was unrecoverable"]);
+
+    let scene = Scene::mock(json!({ "stdout_string": "${NOMAD_PROT_http}" }), 3);
+    scene.begin(None).await.unwrap();
+    let events = scene.events();
+    let [.., failed, last] = &events[..] else { panic!("{events:?}") };
+    let unknown = "Failed Validation: driver configuration: stdout_string refers to ${NOMAD_PROT_http}";
+    assert!(failed.starts_with(unknown), "{failed}");
+    assert_eq!(last, "Not Restarting: Error was unrecoverable");
 
     let unsupported = Task { templates: vec![api_types::Template::default()], ..task("web") };
     let scene = Scene::new(unsupported, 3);
@@ -268,12 +286,9 @@ async fn a_run_whose_end_was_told_is_only_tidied_up() {
 
 #[tokio::test]
 async fn a_process_is_found_again_and_nothing_is_said_of_it() {
-    let mut shell = task("web");
-    shell.driver = "raw_exec".into();
     let script =
         "echo $$ >> ../pids; while [ -d $NOMAD_TASK_DIR -a ! -e ../go ]; do sleep 0.01; done; exit 4";
-    shell.config = [("command".to_owned(), json!("sh")), ("args".to_owned(), json!(["-c", script]))].into();
-    let scene = Scene::new(shell, 0);
+    let scene = Scene::new(shell(script), 0);
     let first = scene.begin(None);
     scene.until_running().await;
     let known = scene.state();
@@ -292,19 +307,89 @@ async fn a_process_is_found_again_and_nothing_is_said_of_it() {
     let events = scene.events();
     assert_eq!(events[..known.events.len()], events[..2]);
     assert_eq!(events[2..], ["Terminated: Exit Code: 4", "Not Restarting: Policy allows no restarts"]);
-    let kept = std::fs::read_dir(scene.dir.path().join("state/allocs")).unwrap().flatten();
-    let kept: usize = kept.map(|alloc| std::fs::read_dir(alloc.path()).unwrap().count()).sum();
-    assert_eq!(kept, 0, "no record and no driver directory is left");
+    assert!(scene.state_dirs().is_empty(), "no record and no driver directory is left");
+}
+
+/// A task of the driver `raw_exec` that runs a shell script.
+fn shell(script: &str) -> Task {
+    let config = [("command".to_owned(), json!("sh")), ("args".to_owned(), json!(["-c", script]))];
+    Task { driver: "raw_exec".into(), config: config.into(), ..task("web") }
+}
+
+/// The process of a task that writes its id into a file of the allocation.
+async fn pid_in(scene: &Scene, file: &str) -> i32 {
+    let file = scene.context.dirs(scene.spec.borrow().id()).root.join(file);
+    let read = || std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+    eventually("the task has written its process id", || read().is_some()).await;
+    read().unwrap()
+}
+
+fn is_alive(pid: i32) -> bool {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok()
+}
+
+/// The record of the running task cannot be read. Only one copy of the task may run.
+#[tokio::test]
+async fn a_task_whose_record_is_unreadable_ends_before_it_begins_anew() {
+    let script = "echo $$ > ../pid-$(ls .. | grep -c pid); exec sleep 60";
+    let scene = Scene::new(shell(script), 0);
+    let first = scene.begin(None);
+    scene.until_running().await;
+    let pid = pid_in(&scene, "pid-0").await;
+    let known = scene.state();
+    first.abort();
+    let _ = first.await;
+    std::fs::write(scene.file(), "what another version wrote").unwrap();
+
+    let second = scene.begin(Some(known));
+    eventually("the task counts as lost", || scene.state().state == TaskRunState::Pending).await;
+    assert!(!is_alive(pid));
+    scene.contacted.send_replace(true);
+    let again = pid_in(&scene, "pid-1").await;
+    assert_ne!(again, pid);
+    scene.end();
+    second.await.unwrap();
+    assert!(!is_alive(again));
+}
+
+/// The executor of this test removes the task's record, so that the handle cannot be saved.
+#[tokio::test]
+async fn a_task_whose_handle_cannot_be_saved_is_ended() {
+    let sabotage = "for dir; do :; done; record=${dir%/*}/record; \
+                    rm \"$record\"; mkdir -p \"$record/x\"; exec \"$0\" \"$@\"";
+    let real = std::env::current_exe().unwrap().display().to_string();
+    let args =
+        ["-c", sabotage, &real, "executor::tests::executor_process", "--exact", "--ignored", "--nocapture"];
+    let executor = ExecutorCommand::new("/bin/sh".into(), args.map(str::to_owned).to_vec());
+    let scene = Scene::with_executor(shell("echo $$ > ../pid; exec sleep 60"), 0, executor);
+    scene.begin(None).await.unwrap();
+    let events = scene.events();
+    assert!(events[1].starts_with("Driver Failure: cannot save the task's state: "), "{events:?}");
+    let pid = std::fs::read_to_string(scene.context.dirs(scene.spec.borrow().id()).root.join("pid"));
+    // It may have been ended before it came to its first command.
+    if let Ok(pid) = pid {
+        assert!(!is_alive(pid.trim().parse().unwrap()));
+    }
+    assert!(scene.state_dirs().is_empty());
 }
 
 #[test]
 fn input_goes_into_the_tasks_directory_only() {
-    let dirs = crate::disk::dirs::AllocDirs::new("/a".into()).task("web");
-    let file = |name| payload_file(&dirs, name).ok();
-    assert_eq!(file("in/put"), Some("/a/web/local/in/put".into()));
     for name in ["", "../x", "/etc/passwd", "a/../../x"] {
-        assert_eq!(file(name), None, "{name}");
+        assert!(payload_file(name).is_err(), "{name}");
     }
+    let parent = tempfile::tempdir().unwrap();
+    let allocation = crate::disk::dirs::AllocDirs::new(parent.path().join("7"));
+    allocation.build().unwrap();
+    let dirs = allocation.task("web");
+    dirs.build(&crate::testing::secrets()).unwrap();
+    let write = |name, text: &str| write_payload(&dirs, payload_file(name).ok().unwrap(), text.as_bytes());
+    write("in/put", "first").unwrap();
+    write("in/put", "second").unwrap();
+    assert_eq!(std::fs::read_to_string(dirs.local.join("in/put")).unwrap(), "first");
+    std::os::unix::fs::symlink(parent.path(), dirs.local.join("away")).unwrap();
+    write("away/put", "third").unwrap_err();
+    assert!(!parent.path().join("put").exists());
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,6 +31,10 @@ const ID_BYTES_MAX: usize = 1_024;
 
 /// All problems of a job.
 pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
+    let expressions = placement::expressions(job);
+    if !expressions.is_empty() {
+        return expressions;
+    }
     let mut problems = Problems::default();
     identity(job, &mut problems);
     let kind = text(&job.r#type).parse::<JobType>().ok();

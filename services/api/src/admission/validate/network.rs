@@ -1,6 +1,8 @@
 //! Validation of the networks and ports of a group and its tasks (N-19.13).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::{self, Display};
 
 use api_types::{NetworkResource, Port, TaskGroup};
 use model::text::quoted;
@@ -19,39 +21,56 @@ pub(crate) fn networks(group: &TaskGroup) -> Problems {
     let mut used = UsedPorts::default();
     let mut problems = Problems::default();
     for network in items(&group.networks) {
-        problems.append(check_network(network, &mut used, "taskgroup network"));
+        check_network(network, &mut used, Owner::Group, &mut problems);
     }
     for task in items(&group.tasks) {
         let Some(resources) = &task.resources else { continue };
         for network in items(&resources.networks) {
-            problems.append(check_network(
-                network,
-                &mut used,
-                &format!("task {} network", quoted(text(&task.name))),
-            ));
+            check_network(network, &mut used, Owner::Task(text(&task.name)), &mut problems);
         }
     }
     problems
+}
+
+/// The owner of a network.
+#[derive(Clone, Copy)]
+enum Owner<'a> {
+    Group,
+    /// A task, by name.
+    Task(&'a str),
+}
+
+impl Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Group => f.write_str("taskgroup network"),
+            Self::Task(name) => write!(f, "task {} network", quoted(name)),
+        }
+    }
 }
 
 /// Labels and static ports that earlier ports of the group use.
 #[derive(Default)]
 struct UsedPorts<'a> {
     /// Owner of each label.
-    labels: BTreeMap<&'a str, String>,
+    labels: BTreeMap<&'a str, Owner<'a>>,
     /// Label of each static port, by host network and port number.
     fixed: BTreeMap<(&'a str, i64), &'a str>,
 }
 
-fn check_network<'a>(network: &'a NetworkResource, used: &mut UsedPorts<'a>, owner: &str) -> Problems {
-    let mut problems = Problems::default();
+fn check_network<'a>(
+    network: &'a NetworkResource,
+    used: &mut UsedPorts<'a>,
+    owner: Owner<'a>,
+    problems: &mut Problems,
+) {
     let is_host = matches!(text(&network.mode), "" | "host");
     for (port, is_static) in items(&network.reserved_ports)
         .iter()
         .map(|port| (port, true))
         .chain(items(&network.dynamic_ports).iter().map(|port| (port, false)))
     {
-        problems.append(self::port(port, is_static, is_host, used, owner));
+        self::port(port, is_static, is_host, used, owner, problems);
     }
     if let Some(cni) = &network.cni {
         for (name, value) in cni.args.iter().flatten() {
@@ -64,7 +83,6 @@ fn check_network<'a>(network: &'a NetworkResource, used: &mut UsedPorts<'a>, own
     problems.add_if(!hostname.is_empty() && !hostname.contains("${") && !is_dns_name(hostname), || {
         format!("Hostname {} is not a valid DNS name", quoted(hostname))
     });
-    problems
 }
 
 fn port<'a>(
@@ -72,9 +90,9 @@ fn port<'a>(
     is_static: bool,
     is_host: bool,
     used: &mut UsedPorts<'a>,
-    owner: &str,
-) -> Problems {
-    let mut problems = Problems::default();
+    owner: Owner<'a>,
+    problems: &mut Problems,
+) {
     let (label, value, to) = (text(&port.label), number(port.value), number(port.to));
     if label.is_empty() {
         problems.add("Missing port label");
@@ -91,10 +109,13 @@ fn port<'a>(
     problems.add_if(flag(port.ignore_collision) && !is_host, || {
         format!("Port {label} cannot ignore collisions unless its network is of mode host")
     });
-    if let Some(holder) = used.labels.get(label) {
-        problems.add(format!("Port label {label} already in use by {holder}"));
-    } else {
-        used.labels.insert(label, owner.to_owned());
+    match used.labels.entry(label) {
+        Entry::Vacant(free) => {
+            free.insert(owner);
+        }
+        Entry::Occupied(taken) => {
+            problems.add_if(true, || format!("Port label {label} already in use by {}", taken.get()));
+        }
     }
     if is_static && value > 0 && !flag(port.ignore_collision) {
         let network = Some(text(&port.host_network)).filter(|name| !name.is_empty());
@@ -103,7 +124,6 @@ fn port<'a>(
             problems.add(format!("Static port {value} already reserved by {holder}"));
         }
     }
-    problems
 }
 
 fn is_dns_name(name: &str) -> bool {
@@ -118,6 +138,8 @@ fn is_dns_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use api_types::{Resources, Task};
+
     use super::*;
 
     fn reserved(label: &str, value: i64) -> Port {
@@ -144,6 +166,21 @@ mod tests {
                 "Port label a already in use by taskgroup network",
             ]
         );
+    }
+
+    #[test]
+    fn ports_of_a_task_with_a_long_name_cost_no_more_than_the_name() {
+        let ports = |count: i64| (0..count).map(|at| reserved(&at.to_string(), at)).collect::<Vec<_>>();
+        let task = |name: &str| {
+            let network =
+                NetworkResource { reserved_ports: Some(ports(20_000)), ..NetworkResource::default() };
+            let resources = Resources { networks: Some(vec![network]), ..Resources::default() };
+            Task { name: Some(name.to_owned()), resources: Some(resources), ..Task::default() }
+        };
+        let tasks = vec![task(&"x".repeat(4 << 20)), task("second")];
+        let group = TaskGroup { tasks: Some(tasks), ..TaskGroup::default() };
+        let bytes: usize = networks(&group).into_vec().iter().map(String::len).sum();
+        assert!(bytes < 10 << 20, "{bytes}");
     }
 
     #[test]

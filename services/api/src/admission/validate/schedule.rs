@@ -15,6 +15,9 @@ use crate::admission::problems::Problems;
 /// Time zone of periodic jobs that do not name one.
 const DEFAULT_ZONE: &str = "UTC";
 
+/// Maximum length of a cron expression, in bytes.
+const CRON_BYTES_MAX: usize = 1_024;
+
 /// Checks the `periodic` and `parameterized` blocks of a job.
 pub(crate) fn schedule(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
     let is_batch = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
@@ -52,6 +55,9 @@ fn periodic(periodic: &PeriodicConfig) -> Problems {
 
 /// Checks a cron expression: five fields, six or seven with seconds and years, or a word such as `@daily`.
 fn cron(spec: &str) -> Result<(), String> {
+    if spec.len() > CRON_BYTES_MAX {
+        return Err(format!("it has {} bytes; at most {CRON_BYTES_MAX} are allowed", spec.len()));
+    }
     if spec.split_whitespace().count() < 5 && !spec.starts_with('@') {
         return Err("missing field(s)".to_owned());
     }
@@ -86,6 +92,8 @@ mod tests {
         for bad in ["", "every day", "61 * * * *", "* * * *", "@never"] {
             assert!(cron(bad).is_err(), "{bad}");
         }
+        let long = format!("{}0 * * * *", "0,".repeat(1_000));
+        assert_eq!(cron(&long), Err("it has 2009 bytes; at most 1024 are allowed".to_owned()));
     }
 
     #[test]

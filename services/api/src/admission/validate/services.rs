@@ -39,12 +39,12 @@ pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
         || "Multiple service providers used: task group services must use the same provider",
     );
     let mut of_services = Problems::default();
+    let tasks: BTreeSet<&str> = items(&group.tasks).iter().map(|task| text(&task.name)).collect();
     for (position, service) in items(&group.services).iter().enumerate() {
         let name = text(&service.name);
-        let tasks = items(&group.tasks);
         of_services.nest(
             format_args!("Service[{position}] {name} validation failed: "),
-            &self::service(service, tasks, None),
+            &self::service(service, &tasks, None),
         );
     }
     problems.nest("Task group service validation failed: ", &of_services);
@@ -52,11 +52,12 @@ pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
 
 /// Checks the services of a task.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
+    let tasks = BTreeSet::from([text(&task.name)]);
     for (position, service) in items(&task.services).iter().enumerate() {
         let name = text(&service.name);
         problems.nest(
             format_args!("service[{position}] {name} validation failed: "),
-            &self::service(service, std::slice::from_ref(task), Some(task)),
+            &self::service(service, &tasks, Some(task)),
         );
     }
 }
@@ -65,7 +66,8 @@ fn provider(service: &Service) -> &str {
     Some(text(&service.provider)).filter(|provider| !provider.is_empty()).unwrap_or(DEFAULT_PROVIDER)
 }
 
-fn service(service: &Service, tasks: &[Task], owner: Option<&Task>) -> Problems {
+/// Checks a service. `tasks` are the names that it may refer to.
+fn service(service: &Service, tasks: &BTreeSet<&str>, owner: Option<&Task>) -> Problems {
     let mut problems = Problems::default();
     let name = text(&service.name);
     problems.add_if(!is_name(name), || {
@@ -82,7 +84,7 @@ fn service(service: &Service, tasks: &[Task], owner: Option<&Task>) -> Problems 
     problems.add_if(!text(&service.address).is_empty() && !matches!(mode, "" | "auto"), || {
         format!("Service address_mode must be \"auto\" if an address is set; not {}", quoted(mode))
     });
-    let known_task = |name: &str| name.is_empty() || tasks.iter().any(|task| text(&task.name) == name);
+    let known_task = |name: &str| name.is_empty() || tasks.contains(name);
     problems.add_if(!known_task(text(&service.task_name)), || {
         format!("Service refers to task {}, which the group does not have", quoted(text(&service.task_name)))
     });
@@ -250,8 +252,7 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     fn found(service: Service) -> Vec<String> {
-        let task = Task { name: Some("app".to_owned()), ..Task::default() };
-        self::service(&service, &[task], None).into_vec()
+        self::service(&service, &BTreeSet::from(["app"]), None).into_vec()
     }
 
     fn web(check: ServiceCheck) -> Service {

@@ -6,6 +6,7 @@ use api_types::{LogConfig, RequestedDevice, Resources, Task, TaskGroup};
 use model::Nanos;
 use model::job::{JobType, LifecycleHook};
 use model::text::quoted;
+use serde_json::Value;
 
 use super::placement::{self, Level};
 use super::{destinations, policies, services, volumes};
@@ -17,12 +18,18 @@ const RESERVED_NAME: &str = "alloc";
 /// Minimum resources of a task (N-18.8).
 const CPU_MHZ_MIN: i64 = 1;
 const MEMORY_MB_MIN: i64 = 10;
+/// Maximum nesting of a driver's configuration. Clients have limits for whole jobs, and events nest jobs even deeper.
+const CONFIG_DEPTH_MAX: usize = 100;
 
 /// Checks a task of a group.
 pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Problems {
     let mut problems = Problems::default();
     name(text(&task.name), &mut problems);
     problems.add_if(text(&task.driver).is_empty(), || "Missing task driver");
+    let depth = task.config.iter().flat_map(|config| config.values().map(depth)).max();
+    problems.add_if(depth > Some(CONFIG_DEPTH_MAX), || {
+        format!("Config nests lists and maps more than {CONFIG_DEPTH_MAX} levels deep")
+    });
     times(task, group, kind, &mut problems);
     match &task.resources {
         None => problems.add("Missing task resources"),
@@ -76,6 +83,15 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
         problems.add_if(!known, || format!("Volume Mount references undefined volume {}", quoted(volume)));
     }
     problems
+}
+
+/// How deep lists and maps are nested. The decoder of requests bounds the recursion.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
 }
 
 fn name(name: &str, problems: &mut Problems) {
@@ -158,4 +174,22 @@ fn device(device: &RequestedDevice) -> Problems {
     problems.append(placement::constraints(&device.constraints, Level::Group));
     problems.append(placement::affinities(&device.affinities, None));
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_not_nested_deeper_than_clients_can_read() {
+        let found = |levels: usize| {
+            let nested = (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+            let config = Some([("args".to_owned(), nested)].into());
+            let task = Task { config, ..Task::default() };
+            super::task(&task, &TaskGroup::default(), None).into_vec()
+        };
+        let deep = |problem: &String| problem == "Config nests lists and maps more than 100 levels deep";
+        assert!(!found(CONFIG_DEPTH_MAX).iter().any(deep));
+        assert!(found(CONFIG_DEPTH_MAX + 1).iter().any(deep));
+    }
 }

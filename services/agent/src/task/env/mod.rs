@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::alloc::{AllocatedResources, PortMapping, TaskResources};
 use model::job::{NetworkResource, Task, TaskGroup};
 
-use super::interpolation::interpolate;
+use super::interpolation::Interpolator;
 use crate::disk::dirs::TaskDirs;
 use crate::node::facts::NodeFacts;
 use crate::work::spec::AllocSpec;
@@ -14,12 +14,17 @@ use crate::work::spec::AllocSpec;
 pub(crate) type Env = BTreeMap<String, String>;
 
 /// Prefixes of names in which all characters other than letters, digits and `_` are replaced by `_`.
-const CLEANED: [&str; 5] = ["NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"];
+const CLEANED: [&str; 5] = ["NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", META];
+/// Prefix of the names of metadata, in which dots stay as well.
+const META: &str = "NOMAD_META_";
 
 /// The number of characters in the short form of an id.
 const SHORT_ID: usize = 8;
 
 /// Builds the complete environment. Values may refer to variables that come earlier in the order of.
+///
+/// # Errors
+/// If the environment would be too large. The message names the variable.
 pub(crate) fn build(
     spec: &AllocSpec,
     group: &TaskGroup,
@@ -27,10 +32,11 @@ pub(crate) fn build(
     node: &NodeFacts,
     dirs: &TaskDirs,
     host: &BTreeMap<String, String>,
-) -> Env {
+) -> Result<Env, String> {
     let mut env = built_in(spec, group, task, node, dirs);
+    let mut interpolator = Interpolator::new(node);
     for (key, value) in meta(spec, group, task) {
-        let value = interpolate(&value, node, &env);
+        let value = interpolator.fill(&value, &env).map_err(|error| format!("meta {key} {error}"))?;
         put(&mut env, &format!("NOMAD_META_{key}"), value.clone());
         put(&mut env, &format!("NOMAD_META_{}", key.to_uppercase()), value);
     }
@@ -41,9 +47,11 @@ pub(crate) fn build(
     }
     let known = env.clone();
     for (name, value) in &task.env {
-        env.insert(interpolate(name, node, &known), interpolate(value, node, &known));
+        let mut fill =
+            |text: &str| interpolator.fill(text, &known).map_err(|error| format!("env {name} {error}"));
+        env.insert(fill(name)?, fill(value)?);
     }
-    env
+    Ok(env)
 }
 
 fn put(env: &mut Env, name: &str, value: impl Into<String>) {
@@ -54,7 +62,9 @@ fn clean(name: &str) -> String {
     if !CLEANED.iter().any(|prefix| name.starts_with(prefix)) {
         return name.to_owned();
     }
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let has_dots = name.starts_with(META);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.' && has_dots;
+    let plain = |c: char| if is_plain(c) { c } else { '_' };
     name.chars().map(plain).collect()
 }
 

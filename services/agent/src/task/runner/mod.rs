@@ -1,7 +1,6 @@
 //! Runs one task: waits for the gate, starts the task, waits for its end, and decides about a restart. The allocation
 //! opens the gate, tells the task when it must end, and keeps its state.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +16,16 @@ use tokio::time::sleep;
 use tracing::{Instrument as _, Span};
 
 use super::commands::{KILL_TIMEOUT_MAX, Kill, Outcome, TaskAction, TaskCommand};
-use super::interpolation::interpolate_config;
+use super::interpolation::Interpolator;
 use super::restarts::{Decision, Restarts, RunResult};
 use super::state::TaskChange;
 use super::unsupported::unsupported;
+use crate::account::Account;
 use crate::context::Context;
 use crate::disk::dirs::TaskDirs;
 use crate::disk::logs::LogFiles;
-use crate::disk::store;
+use crate::disk::secrets::Secrets;
+use crate::disk::store::{self, Durability, Saved};
 use crate::driver::{Exit, Handle, Running, Start, StartError, process, read_signal};
 use crate::wait::{to_std, until};
 use crate::work::spec::AllocSpec;
@@ -39,6 +40,9 @@ const STOP_RETRY_PAUSES: [Duration; 5] = [
 ];
 /// The number of hexadecimal digits in the id of a start.
 const START_ID_DIGITS: usize = 8;
+/// Permissions of a dispatch payload, and of directories that are made for it.
+const PAYLOAD_MODE: u32 = 0o644;
+const PAYLOAD_DIR_MODE: u32 = 0o755;
 /// The number of bytes in a MB of log files.
 const MB: u64 = 1 << 20;
 
@@ -70,7 +74,18 @@ pub(crate) fn handle_of(context: &Context, alloc: AllocId, task: &str) -> Option
 }
 
 fn record_file(context: &Context, alloc: AllocId, task: &str) -> PathBuf {
-    context.store.alloc(alloc).join(format!("task-{task}"))
+    context.store.task(alloc, task).join("record")
+}
+
+/// Ends all processes of an allocation whose state cannot be read.
+pub(crate) async fn end_leftovers(context: &Context, alloc: AllocId) {
+    let tasks = context.store.tasks(alloc).unwrap_or_else(|error| {
+        tracing::error!(alloc.id = %alloc, error = chain(&error), "cannot look for processes of an allocation");
+        Vec::new()
+    });
+    for task in tasks {
+        process::end_leftovers(&task, None).await;
+    }
 }
 
 /// The runner of one task.
@@ -301,11 +316,18 @@ impl TaskRunner {
             return Err(NotStarted::invalid(format!("driver {name} is not on this node")));
         };
         let dirs = self.context.dirs(spec.id()).task(&self.name);
-        self.build(&spec, task, &dirs).await?;
-        let env = super::env::build(&spec, group, task, &self.context.node, &dirs, &self.context.host_env);
+        // If the user does not exist, the driver says so.
+        let account = Account::find(&task.user).ok();
+        self.build(&spec, task, &dirs, account.as_ref()).await?;
+        let host_env = self.context.host_env.of(account.as_ref());
+        let env = super::env::build(&spec, group, task, &self.context.node, &dirs, &host_env)
+            .map_err(NotStarted::invalid)?;
+        let config = Interpolator::new(&self.context.node)
+            .fill_config(&task.config, &env)
+            .map_err(NotStarted::invalid)?;
         let id = start_id();
         let start = Start {
-            config: interpolate_config(&task.config, &self.context.node, &env),
+            config,
             env,
             user: Text::clone(&task.user),
             logs: self.logs(&spec, task),
@@ -316,11 +338,27 @@ impl TaskRunner {
         self.save_record(&StartRecord { id: id.clone(), restarts, handle: None }).await?;
         let span = || tracing::info_span!("start driver", { attribute::TASK_DRIVER } = &*task.driver);
         let running = driver.start(start).instrument(traces::within(span)).await?;
-        self.save_record(&StartRecord { id, restarts, handle: Some(running.handle()) }).await?;
+        let record = StartRecord { id, restarts, handle: Some(running.handle()) };
+        if let Err(not_saved) = self.save_record(&record).await {
+            // Another agent would not find the task again, and would start it a second time.
+            if let Err(error) = self.stop(&running).await {
+                tracing::error!(
+                    alloc.id = %spec.id(), task = &*self.name, error, "cannot end a task whose handle cannot be saved"
+                );
+            }
+            running.destroy().await;
+            return Err(not_saved);
+        }
         Ok(running)
     }
 
-    async fn build(&self, spec: &AllocSpec, task: &Task, dirs: &TaskDirs) -> Result<(), NotStarted> {
+    async fn build(
+        &self,
+        spec: &AllocSpec,
+        task: &Task,
+        dirs: &TaskDirs,
+        account: Option<&Account>,
+    ) -> Result<(), NotStarted> {
         let hook = |name: &'static str| {
             move |error: io::Error| NotStarted {
                 event: Event::HookFailed { hook: name.into(), error: error.to_string().into() },
@@ -330,11 +368,16 @@ impl TaskRunner {
         if !dirs.task.exists() {
             self.send_change(TaskChange::event(Event::TaskSetup { message: Text::default() })).await;
         }
-        hook_span("task_dir").in_scope(|| dirs.build()).map_err(hook("task_dir"))?;
+        let secrets = Secrets {
+            storage: self.context.secrets,
+            owner: account.map_or((0, 0), |account| (account.uid, account.gid)),
+            size_mb: task.resources.secrets_mb,
+        };
+        hook_span("task_dir").in_scope(|| dirs.build(&secrets)).map_err(hook("task_dir"))?;
         if let (Some(target), Some(payload)) = (&task.dispatch_payload, &spec.job.spec.payload) {
-            let file = payload_file(dirs, &target.file)?;
+            let file = payload_file(&target.file)?;
             let span = hook_span("dispatch_payload");
-            span.in_scope(|| write_payload(&file, &payload.0)).map_err(hook("dispatch_payload"))?;
+            span.in_scope(|| write_payload(dirs, file, &payload.0)).map_err(hook("dispatch_payload"))?;
         }
         Ok(())
     }
@@ -342,7 +385,7 @@ impl TaskRunner {
     fn logs(&self, spec: &AllocSpec, task: &Task) -> Option<LogFiles> {
         let config = &task.log_config;
         (!config.disabled).then(|| LogFiles {
-            dir: self.context.dirs(spec.id()).logs,
+            alloc: self.context.dirs(spec.id()).root,
             task: self.name.to_string(),
             files_max: u64::from(config.max_files.max(1)),
             file_bytes_max: u64::from(config.max_file_size_mb.max(1)) * MB,
@@ -352,7 +395,7 @@ impl TaskRunner {
     // The record of a start.
 
     fn state_dir(&self) -> PathBuf {
-        self.context.store.alloc(self.spec.borrow().id())
+        self.context.store.task(self.spec.borrow().id(), &self.name)
     }
 
     fn driver_dir(&self, id: &str) -> PathBuf {
@@ -364,7 +407,7 @@ impl TaskRunner {
     }
 
     async fn save_record(&self, record: &StartRecord) -> Result<(), NotStarted> {
-        store::save(self.record_path(), record).await.map_err(|error| NotStarted {
+        store::save(self.record_path(), record, Durability::Machine).await.map_err(|error| NotStarted {
             event: Event::DriverFailure { error: format!("cannot save the task's state: {error}").into() },
             recoverable: true,
         })
@@ -374,12 +417,12 @@ impl TaskRunner {
         if let Some(task) = task {
             task.destroy().await;
         }
-        match tokio::fs::remove_file(self.record_path()).await {
+        match tokio::fs::remove_dir_all(self.state_dir()).await {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(
                 alloc.id = %self.spec.borrow().id(), task = &*self.name, error = chain(&error),
-                "cannot remove the record of a task"
+                "cannot remove the state of a task"
             ),
         }
     }
@@ -390,23 +433,20 @@ impl TaskRunner {
             TaskRunState::Running => Recovered::Lost,
             TaskRunState::Pending | TaskRunState::Dead => Recovered::NotRunning,
         };
-        let record = match store::read::<StartRecord>(&self.record_path()) {
-            Ok(Some(record)) => record,
-            Ok(None) => return not_found,
-            Err(error) => {
-                tracing::warn!(
-                    alloc.id = %alloc, task = &*self.name, error = chain(&error),
-                    "cannot read the record of a task"
-                );
-                return not_found;
-            }
+        let record = match store::load::<StartRecord>(&self.record_path()) {
+            Saved::Read(record) => Some(record),
+            Saved::Absent | Saved::Unreadable => None,
         };
-        let driver =
-            self.spec.borrow().task(&self.name).and_then(|task| self.context.drivers.get(&task.driver));
-        let (Some(handle), Some(driver)) = (record.handle, driver.cloned()) else {
-            process::abandon(&self.driver_dir(&record.id)).await;
-            return not_found;
-        };
+        let driver = self
+            .spec
+            .borrow()
+            .task(&self.name)
+            .and_then(|task| self.context.drivers.get(&task.driver))
+            .cloned();
+        let found = record.and_then(|record| Some((record.handle.clone()?, driver?, record)));
+        let known = found.as_ref().map(|(.., record)| self.driver_dir(&record.id));
+        process::end_leftovers(&self.state_dir(), known.as_deref()).await;
+        let Some((handle, driver, record)) = found else { return not_found };
         let is_over = state.state == TaskRunState::Pending && record.restarts < state.restarts;
         match driver.recover(&handle).await {
             Ok(task) if is_over => {
@@ -560,22 +600,23 @@ fn terminated(exit: &Exit) -> Event {
     }
 }
 
-/// The path of a dispatch payload. A path outside the task's `local` directory is refused.
-fn payload_file(dirs: &TaskDirs, name: &str) -> Result<PathBuf, NotStarted> {
-    let plain =
-        Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+/// The path of a dispatch payload in the task's `local` directory. A path that leads out of it is refused.
+fn payload_file(name: &str) -> Result<&Path, NotStarted> {
+    let file = Path::new(name);
+    let plain = file.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if name.is_empty() || !plain {
         return Err(NotStarted::invalid("dispatch payload: file escapes the task's directory"));
     }
-    Ok(dirs.local.join(name))
+    Ok(file)
 }
 
-/// Writes the payload once. Later the file belongs to the task, which could have replaced it with a link.
-fn write_payload(file: &Path, payload: &[u8]) -> io::Result<()> {
-    if let Some(dir) = file.parent() {
-        std::fs::create_dir_all(dir)?;
+/// Writes the payload once. Later the file belongs to the task.
+fn write_payload(dirs: &TaskDirs, file: &Path, payload: &[u8]) -> io::Result<()> {
+    let mut dir = dirs.open_local()?;
+    for part in file.parent().into_iter().flatten() {
+        dir = dir.make(part, PAYLOAD_DIR_MODE)?;
     }
-    match OpenOptions::new().write(true).create_new(true).open(file) {
+    match dir.create_new(file.file_name().unwrap_or_default(), PAYLOAD_MODE) {
         Ok(mut file) => file.write_all(payload),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),

@@ -18,7 +18,7 @@ use tracing::{Instrument as _, Span};
 
 use super::core::{AllocCore, Kills};
 use crate::context::Context;
-use crate::disk::store;
+use crate::disk::store::{self, Durability};
 use crate::reports::core::{AllocEvent, AllocState};
 use crate::task::check_name;
 use crate::task::commands::{Kill, Outcome, TaskAction, TaskCommand, TaskSelector, TasksCommand};
@@ -361,7 +361,7 @@ impl AllocRunner {
             return;
         }
         let id = self.core.spec().id();
-        if let Err(error) = store::save(state_file(&self.context, id), &state).await {
+        if let Err(error) = store::save(state_file(&self.context, id), &state, Durability::Machine).await {
             cannot_save(id, &error);
         }
         // Fails only when the agent ends.
@@ -397,12 +397,13 @@ fn reply_when_done(outcomes: Vec<oneshot::Receiver<Outcome>>, done: oneshot::Sen
 
 /// Saves an allocation's specification.
 pub(crate) async fn save_spec(context: &Context, spec: &AllocSpec) {
-    if let Err(error) = store::save(spec_file(context, spec.id()), spec).await {
+    if let Err(error) = store::save(spec_file(context, spec.id()), spec, Durability::Machine).await {
         cannot_save(spec.id(), &error);
     }
 }
 
-/// Logs a failure to save. The agent continues: only a restart of the agent would need the data.
+/// Logs a failure to save. The agent continues: only a restart of the agent would need the data. It would end what runs
+/// of an allocation whose state it cannot read.
 fn cannot_save(id: AllocId, error: &io::Error) {
     tracing::error!(alloc.id = %id, error = chain(error), "cannot save an allocation's state");
 }

@@ -275,10 +275,13 @@ fn references_in<'x>(expression: &'x Expression, found: &mut Vec<Reference<'x>>)
         if let Kind::Name(name) = &expression.kind {
             found.push((name, None, expression.at.clone()));
         } else if let Kind::Traversal(from, steps, _) = &expression.kind
-            && let (Kind::Name(name), Some(Step::Attribute(member))) = (&from.kind, steps.first())
+            && let Kind::Name(name) = &from.kind
         {
-            found.retain(|(_, _, at)| *at != from.at);
-            found.push((name, Some(member), expression.at.clone()));
+            if let Some(Step::Attribute(member)) = steps.first() {
+                found.push((name, Some(member), expression.at.clone()));
+            } else {
+                found.push((name, None, from.at.clone()));
+            }
         }
     });
 }
@@ -293,7 +296,8 @@ fn first_call(expression: &Expression) -> Option<(&str, At)> {
     found
 }
 
-/// Visits an expression and its sub-expressions, inner ones first. Bare keys of objects are not expressions.
+/// Visits an expression and its sub-expressions, inner ones first. Bare keys of objects are not expressions, and neither are
+/// names that steps lead on from.
 fn walk<'x>(expression: &'x Expression, visit: &mut dyn FnMut(&'x Expression)) {
     match &expression.kind {
         Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Name(_) => {}
@@ -310,12 +314,17 @@ fn walk<'x>(expression: &'x Expression, visit: &mut dyn FnMut(&'x Expression)) {
         }
         Kind::Parenthesis(inner) | Kind::Unary(_, inner) | Kind::Decoded(inner) => walk(inner, visit),
         Kind::Traversal(from, steps, _) => {
-            walk(from, visit);
+            if !matches!(from.kind, Kind::Name(_)) {
+                walk(from, visit);
+            }
             walk_steps(steps, visit);
         }
         Kind::Call(call) => call.arguments.iter().for_each(|argument| walk(argument, visit)),
         Kind::Conditional(parts) => parts.iter().for_each(|part| walk(part, visit)),
-        Kind::Binary(_, operands) => operands.iter().for_each(|operand| walk(operand, visit)),
+        Kind::Chain(chain) => {
+            walk(&chain.first, visit);
+            chain.rest.iter().for_each(|(_, operand)| walk(operand, visit));
+        }
         Kind::For(parts) => {
             walk(&parts.collection, visit);
             parts.key_result.iter().chain(&parts.condition).for_each(|part| walk(part, visit));

@@ -12,8 +12,8 @@ use crate::command::Run;
 /// The default name of the file.
 const FILE: &str = "example.nomad.hcl";
 
-const FULL: &str = include_str!("init/full.nomad.hcl");
-const SHORT: &str = include_str!("init/short.nomad.hcl");
+const FULL: &str = include_str!("full.nomad.hcl");
+const SHORT: &str = include_str!("short.nomad.hcl");
 
 /// Writes an example job file, with comments that explain it.
 #[derive(Debug, clap::Args)]

@@ -3,18 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::text::quoted;
-use nix::unistd::User;
+use nix::fcntl::OFlag;
 use serde::Deserialize;
 
 use super::process::{self, ExecutorCommand};
-use super::{Driver, Fingerprint, Handle, NotRecovered, Running, Start, StartError, read_config};
+use super::{
+    DEFAULT_PATH, Driver, Fingerprint, Handle, NotRecovered, Running, Start, StartError, matches_pattern,
+    read_config,
+};
+use crate::account::Account;
 use crate::disk::dirs::TaskDirs;
+use crate::disk::tree::{Links, explained};
 use crate::executor::Launch;
 
 /// The driver's name.
@@ -22,6 +28,8 @@ pub(crate) const NAME: &str = "raw_exec";
 
 /// The executor's own log, in the task's directory.
 const EXECUTOR_LOG: &str = "executor.out";
+/// Permissions of that file.
+const EXECUTOR_LOG_MODE: u32 = 0o600;
 
 /// The operator's settings of the driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,24 +90,23 @@ impl RawExec {
     pub(crate) fn new(settings: Settings, executor: ExecutorCommand) -> Self {
         Self { settings, executor }
     }
+}
 
-    fn user(&self, name: &str) -> Result<Option<(u32, u32)>, StartError> {
-        if name.is_empty() {
-            return Ok(None);
+impl Settings {
+    /// Refuses a user that no task may run as, or who is in a group that no task may run in. A task that names no user runs
+    /// as the agent's.
+    fn check(&self, account: &Account, is_named: bool) -> Result<(), StartError> {
+        let refused = |what: String| {
+            let why = if is_named { "" } else { "; the task names no user, and so would run as the agent's" };
+            Err(StartError::unrecoverable(format!("running as {what} is disallowed{why}")))
+        };
+        if self.denied_uids.contains(account.uid) {
+            return refused(format!("uid {}", account.uid));
         }
-        let user = User::from_name(name)
-            .map_err(|error| {
-                StartError::unrecoverable(format!("cannot look up user {}: {error}", quoted(name)))
-            })?
-            .ok_or_else(|| StartError::unrecoverable(format!("user {} does not exist", quoted(name))))?;
-        let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
-        if self.settings.denied_uids.contains(uid) {
-            return Err(StartError::unrecoverable(format!("running as uid {uid} is disallowed")));
+        match account.groups.iter().find(|group| self.denied_gids.contains(**group)) {
+            Some(group) => refused(format!("gid {group}")),
+            None => Ok(()),
         }
-        if self.settings.denied_gids.contains(gid) {
-            return Err(StartError::unrecoverable(format!("running as gid {gid} is disallowed")));
-        }
-        Ok(Some((uid, gid)))
     }
 }
 
@@ -126,22 +133,29 @@ impl Driver for RawExec {
             }
             None => start.dirs.task.clone(),
         };
-        let path = std::env::var("PATH").unwrap_or_default();
-        let command = find_command(&config.command, &start.dirs, &path)?;
+        let account = Account::find(&start.user).map_err(StartError::unrecoverable)?;
+        let is_named = !start.user.is_empty();
+        self.settings.check(&account, is_named)?;
+        let path = start.env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+        let command = find_command(&config.command, &start.dirs, path)?;
         let denied = |name: &str| {
             let mut patterns = config.denied_envvars.iter().chain(&self.settings.denied_env);
-            patterns.any(|pattern| matches(pattern, name))
+            patterns.any(|pattern| matches_pattern(pattern, name))
         };
         let launch = Launch {
             command,
             args: config.args,
             env: start.env.into_iter().filter(|(name, _)| !denied(name)).collect(),
             work_dir,
-            user: self.user(&start.user)?,
+            user: is_named.then_some((account.uid, account.gid)),
             oom_score_adj: config.oom_score_adj,
             logs: start.logs,
         };
-        process::launch(&self.executor, start.state_dir, &launch, &start.dirs.task.join(EXECUTOR_LOG)).await
+        // The directory belongs to the task, too: a link in it must not redirect what is written.
+        let log = start.dirs.open().and_then(|dir| dir.append(EXECUTOR_LOG, EXECUTOR_LOG_MODE));
+        let unopened = |error| StartError::unrecoverable(format!("cannot open {EXECUTOR_LOG}: {error}"));
+        let log = log.map_err(unopened)?;
+        process::launch(&self.executor, start.state_dir, &launch, log).await
     }
 
     async fn recover(&self, handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered> {
@@ -157,15 +171,8 @@ impl Driver for RawExec {
     }
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix),
-        None => pattern == name,
-    }
-}
-
-/// Finds a command: in the task's `local` directory, in its root directory, as an absolute path, then in `PATH`. A
-/// file of the job is made executable.
+/// Finds a command: in the task's `local` directory, in its root directory, as an absolute path, then in the task's `PATH`
+/// . A file of the job is made executable.
 fn find_command(command: &str, dirs: &TaskDirs, path: &str) -> Result<PathBuf, StartError> {
     if command.is_empty() {
         return Err(StartError::unrecoverable("failed driver config validation: command is empty"));
@@ -178,7 +185,7 @@ fn find_command(command: &str, dirs: &TaskDirs, path: &str) -> Result<PathBuf, S
         return Err(StartError::unrecoverable(format!("executable {} was not found", quoted(command))));
     };
     if !is_executable(&found) {
-        make_executable(&found).map_err(|error| {
+        make_executable(dirs, &found).map_err(|error| {
             StartError::unrecoverable(format!("cannot make {} executable: {error}", found.display()))
         })?;
     }
@@ -189,10 +196,15 @@ fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-fn make_executable(file: &Path) -> std::io::Result<()> {
-    let mut permissions = fs::metadata(file)?.permissions();
+/// Makes a file of the job executable. A link that leads out of the allocation is not followed.
+fn make_executable(dirs: &TaskDirs, file: &Path) -> io::Result<()> {
+    let own = file.strip_prefix(&dirs.alloc).map_err(|_| io::Error::other("it is not a file of the job"))?;
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let opened = dirs.open_alloc()?.open_beneath(own, flags, Links::Inside);
+    let file = opened.map_err(|errno| explained(own, errno))?;
+    let mut permissions = file.metadata()?.permissions();
     permissions.set_mode(permissions.mode() | 0o111);
-    fs::set_permissions(file, permissions)
+    file.set_permissions(permissions)
 }
 
 #[cfg(test)]

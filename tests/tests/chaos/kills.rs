@@ -64,7 +64,7 @@ async fn nothing_is_lost_whatever_is_killed() {
     let victims: Vec<Victim> = VICTIMS.into_iter().filter(|victim| victim.is_selected()).collect();
     for round in 1..=rounds {
         for victim in victims.iter().copied() {
-            let result = round(&mut world, victim).await;
+            let result = play(&mut world, victim).await;
             println!(
                 "{round}/{rounds} {:<13} {:>4} writes, {:>4} retries, silent for {:.1} s, settled after {:.1} s",
                 victim.name(),
@@ -112,7 +112,7 @@ impl Totals {
 }
 
 /// Kills the victim while the stream runs, and checks that everything is as acknowledged.
-async fn round(world: &mut World, victim: Victim) -> RoundResult {
+async fn play(world: &mut World, victim: Victim) -> RoundResult {
     let running = world.start_stream().await;
     match victim {
         Victim::Both(service) => {

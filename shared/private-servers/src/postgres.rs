@@ -135,8 +135,7 @@ impl Postgres {
         let directory_guard = Guard::for_directory(&home, user.as_ref()).await?;
         let options = PostgresOptions { port: None, ..options.clone() };
         let (user, bin, password, primary) = (user.clone(), bin.clone(), password.clone(), self.port);
-        let files =
-            blocking(move || Files::of_standby(home, user, bin, &password, primary, options)).await?;
+        let files = blocking(move || Files::of_standby(home, user, bin, &password, primary, options)).await?;
         let (port, guard) = files.launch().await?;
         directory_guard.keep_files();
         Ok(Postgres { files, port, guard, databases: AtomicU32::new(0) })

@@ -82,7 +82,8 @@ impl Network {
     pub fn create() -> Result<Self, String> {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         // Another process may be running these tests, too.
-        let number = (std::process::id().wrapping_mul(64) + CREATED.fetch_add(1, Ordering::Relaxed)) % NAMESPACES;
+        let number =
+            (std::process::id().wrapping_mul(64) + CREATED.fetch_add(1, Ordering::Relaxed)) % NAMESPACES;
         // If a step fails, dropping it removes what was created before.
         let network = Self { number, relays: JoinSet::new() };
         let name = network.name();

@@ -33,7 +33,8 @@ pub(crate) struct Means {
 impl Means {
     /// Starts all [`PROCESSES`], each with as much of its own as possible.
     pub(crate) async fn start_cluster() -> (Self, Cluster) {
-        let mut means = Self { kinds: Kind::ALL.to_vec(), before: None, postgres_disk: None, nats_disk: None };
+        let mut means =
+            Self { kinds: Kind::ALL.to_vec(), before: None, postgres_disk: None, nats_disk: None };
         means.before = means.find_older_binary();
         [means.postgres_disk, means.nats_disk] = means.mount_disks();
         let parent = |disk: &Option<SmallDisk>| disk.as_ref().map(|disk| disk.path().to_owned());
@@ -43,8 +44,7 @@ impl Means {
             ..PostgresOptions::default()
         };
         let nats = NatsOptions { parent: parent(&means.nats_disk), ..NatsOptions::default() };
-        let mut cluster =
-            Cluster::without_processes(BINARY, &World::environment(), postgres, nats).await;
+        let mut cluster = Cluster::without_processes(BINARY, &World::environment(), postgres, nats).await;
         for name in PROCESSES {
             let placement = Placement {
                 network: means.create_network(),
@@ -106,7 +106,10 @@ impl Means {
         let is_possible = self.kinds.contains(&Kind::ClockJump);
         let clock = is_possible.then(|| HostClock::new(file))?;
         if clock.is_none() {
-            self.skip(Kind::ClockJump, "libfaketime is not installed; on Debian it is the package libfaketime");
+            self.skip(
+                Kind::ClockJump,
+                "libfaketime is not installed; on Debian it is the package libfaketime",
+            );
         }
         clock
     }

@@ -30,8 +30,10 @@ test: toolchain servers engine promtool ## Checks format and lints, and runs eve
 manifests: ## Checks the Helm chart and the Kubernetes manifests, which deploy/kubernetes/render makes from it
 	@.ci/kubernetes --admission
 
-chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
+chaos: toolchain servers ## Kills and stops everything, and lets clocks, disks and networks fail, ROUNDS=20 times; SEED= chooses again what was chosen, BEFORE=<drover> mixes versions
+	@.ci/skipped forget
 	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1
+	@.ci/skipped report
 
 hostile: toolchain servers ## Attacks a cluster in every way of docs/hostile.md, and measures its neighbours; ONLY=slow those so named
 	HOSTILE=1 ONLY='$(ONLY)' cargo test --profile measured --package tests $(LOCKED) --test hostile -- --nocapture --test-threads 1

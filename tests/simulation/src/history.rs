@@ -19,8 +19,10 @@ const FAULT_PERIOD: Nanos = Nanos::from_secs(20);
 const SETTLE_TIMEOUT: Nanos = Nanos::from_secs(120);
 /// How often the simulation checks whether the cluster has settled.
 const CHECK_INTERVAL: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
-/// The largest offset of a clock.
+/// The largest offset of a clock at the beginning.
 const SKEW_MAX: i64 = 400 * Nanos::MILLISECOND.0;
+/// The largest offset of a clock after it has jumped. It is several times as long as every lease and time to live.
+const JUMP_MAX: i64 = 10 * Nanos::SECOND.0;
 /// The processes. A process's index here is its [`Pid`].
 const KINDS: [Kind; 12] = [
     Kind::Applier,
@@ -56,6 +58,10 @@ pub struct Report {
     pub commits: u64,
     /// Number of events.
     pub steps: u64,
+    /// How often a process stalled between a decision and what it sent.
+    pub stalls: u64,
+    /// How often a clock jumped.
+    pub jumps: u64,
     /// How long the cluster took to settle after the last fault.
     pub settled_after: Nanos,
 }
@@ -94,6 +100,8 @@ pub fn play(seed: u64) -> Report {
         violation: history.world.checks.violation().map(str::to_owned),
         commits: history.world.database.index().0,
         steps,
+        stalls: history.world.counts.stalls,
+        jumps: history.world.counts.jumps,
         settled_after: Nanos((history.world.now.0 - FAULT_PERIOD.0).max(0)),
     }
 }
@@ -162,8 +170,7 @@ impl History {
                 self.down_until[pid] = None;
                 match self.world.slots[pid].run_state {
                     RunState::Dead => self.start(pid),
-                    RunState::Stopped => self.world.resume(pid),
-                    RunState::Running => {}
+                    RunState::Stopped | RunState::Running => self.world.resume(pid),
                 }
             }
             if self.cut_until[pid] <= now {
@@ -176,7 +183,7 @@ impl History {
         let pid = self.world.rng.random_range(0..KINDS.len());
         let length = self.world.between((50_000_000, 5_000_000_000));
         if KINDS[pid] != Kind::Client && self.down_until[pid].is_none() {
-            match self.world.rng.random_range(0..10) {
+            match self.world.rng.random_range(0..12) {
                 0..3 => {
                     self.disks[pid] = self.world.kill(pid).unwrap_or_default();
                     self.down_until[pid] = Some(now + length);
@@ -190,6 +197,15 @@ impl History {
                     self.cut_until[pid] = now + length;
                 }
                 7 => self.world.faults = random_faults(&mut self.world),
+                8..10 => {
+                    self.world.stall(pid);
+                    self.down_until[pid] = Some(now + length);
+                }
+                // The clock stays wrong. The applier's is a case of its own: the cluster's time depends on it.
+                10 if KINDS[pid] != Kind::Applier => {
+                    let to = self.world.between((-JUMP_MAX, JUMP_MAX));
+                    self.world.jump(pid, to);
+                }
                 _ => {}
             }
         }

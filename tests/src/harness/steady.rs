@@ -36,6 +36,8 @@ impl SteadyTasks {
             let name = format!("steady-{}", node.replace('@', "-"));
             let [pids, ticks] = ["pids", "ticks"].map(|end| cluster.path(&format!("{name}.{end}")));
             let mut job = jobs::service(&name, &jobs::ticking_script(&pids, &ticks));
+            // Without the clock that a test may give to its agent.
+            job["Job"]["TaskGroups"][0]["Tasks"][0]["Env"] = json!({ "LD_PRELOAD": "" });
             job["Job"]["Constraints"] =
                 json!([{ "LTarget": "${node.unique.name}", "Operand": "=", "RTarget": node }]);
             cluster.api.put("/v1/jobs", &job).await;

@@ -139,10 +139,12 @@ pub(crate) fn by_descriptor(file: &impl AsFd) -> PathBuf {
 
 /// The error of an operation on a path inside a directory, in words if the path is refused.
 pub(crate) fn explained(path: &Path, errno: Errno) -> io::Error {
-    match errno {
-        Errno::ELOOP => io::Error::other(format!("{} is a link, or leads through one", path.display())),
-        Errno::EXDEV => io::Error::other(format!("{} leads out of its directory", path.display())),
-        errno => errno.into(),
+    if errno == Errno::ELOOP {
+        io::Error::other(format!("{} is a link, or leads through one", path.display()))
+    } else if errno == Errno::EXDEV {
+        io::Error::other(format!("{} leads out of its directory", path.display()))
+    } else {
+        errno.into()
     }
 }
 

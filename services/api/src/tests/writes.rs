@@ -165,9 +165,9 @@ async fn an_evaluation_names_its_job() {
     let commands = harness.applier.commands.lock().unwrap();
     let evaluated: Vec<_> = commands
         .iter()
-        .map(|command| match command {
-            Command::EvaluateJob(evaluate) => (&*evaluate.job.namespace, evaluate.force_reschedule),
-            other => panic!("{other:?}"),
+        .map(|command| {
+            let Command::EvaluateJob(evaluate) = command else { panic!("{command:?}") };
+            (&*evaluate.job.namespace, evaluate.force_reschedule)
         })
         .collect();
     assert_eq!(evaluated, [("default", true), ("team", false), ("other", false)]);

@@ -107,7 +107,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
                 for setting in without_server {
                     tracing::info!(setting, "a setting of servers has no effect: this agent runs none");
                 }
-                let ended = cluster::run(process, setup).await;
+                let ended = Box::pin(cluster::run(process, setup)).await;
                 drop(temporary);
                 ended
             })
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn prometheus_metrics_are_served_unless_a_file_says_otherwise() {
         let served = |telemetry: &str, is_dev: bool| {
-            let settings = loaded(&format!("server {{ enabled = true }}\n{telemetry}"));
+            let settings = loaded(&format!("data_dir = \"/d\"\nserver {{ enabled = true }}\n{telemetry}"));
             super::setup(&settings, Some("/d".into()), is_dev)
                 .unwrap()
                 .servers

@@ -2,8 +2,6 @@
 
 mod table;
 
-use model::features::Feature;
-
 use self::table::{IGNORED, ROWS, Row, Why};
 use crate::routes;
 use crate::testing::{ROOT, has_word};

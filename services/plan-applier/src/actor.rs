@@ -28,7 +28,7 @@ use crate::span;
 use crate::standby::Takeover;
 use crate::timekeeper::Timekeeper;
 use crate::trimming::Trimming;
-use crate::{Context, metrics};
+use crate::{Context, metrics, objections};
 
 /// How often the head is announced, and the lease renewed if nothing is committed. A lease shorter than a few of these
 /// intervals is renewed more often.
@@ -302,7 +302,7 @@ impl Active<'_> {
                 Ok(None)
             }
             Completion::Deposed => Ok(Some(Exit::Deposed)),
-            Completion::WentBack { seen, found } => Err(Error::WentBack { seen, found }),
+            Completion::Lacks(lost) => Err(objections::error(&lost, &self.applier.head(self.time.now()))),
         }
     }
 

@@ -8,7 +8,7 @@ use store::Error;
 use wire::Subject;
 use wire::feed::{Head, LostWrites};
 
-use crate::Context;
+use crate::{Context, RequestLog};
 
 /// How long a new applier waits for objections. A replica answers an announcement at once.
 const OBJECTIONS_WITHIN: Duration = Duration::from_millis(300);
@@ -18,14 +18,18 @@ const OBJECTIONS_WITHIN: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 /// If a subscription to NATS fails.
-pub(crate) async fn wait(context: &Context, head: Head) -> Result<Option<Error>, bus::Error> {
+pub(crate) async fn wait(
+    context: &Context,
+    head: Head,
+    request_log: &RequestLog,
+) -> Result<Option<Error>, bus::Error> {
     let followed = context.bus.contact().head();
     let is_successor = followed.is_some_and(|known| {
         known.history == head.history && known.epoch.0.saturating_add(1) == head.epoch.0
     });
-    let Some(own) = head.committer().filter(|own| own.began.is_set() && !is_successor) else {
+    if is_successor || !head.index.is_set() {
         return Ok(None);
-    };
+    }
     let mut objections = context.bus.serve(Subject::LostWrites.to_string()).await?;
     // Without an answer, another standby would take over.
     let mut probes = context.bus.serve(Subject::Probe.to_string()).await?;
@@ -41,11 +45,19 @@ pub(crate) async fn wait(context: &Context, head: Head) -> Result<Option<Error>,
             Some(probe) = probes.next() => probe.answer(&head).await,
             Some(objection) = objections.next() => {
                 if let Some((_, lost)) = objection.read::<LostWrites>().await
-                    && lost.is_missing_in(head.history, own)
+                    && request_log.lacks(&head, &lost)
                 {
-                    return Ok(Some(Error::WentBack { seen: lost.index, found: own.began }));
+                    return Ok(Some(error(&lost, &head)));
                 }
             }
         }
+    }
+}
+
+/// The error of a database that lacks a change set which was seen.
+pub(crate) fn error(lost: &LostWrites, head: &Head) -> Error {
+    match head.began {
+        Some(began) if lost.index > began => Error::WentBack { seen: lost.index, found: began },
+        Some(_) | None => Error::Diverged { index: lost.index },
     }
 }

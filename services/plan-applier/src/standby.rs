@@ -70,7 +70,8 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
             Ok(TakeOutcome::Active(taken)) => match measured_catch_up(context, taken, begun).await {
                 Ok(takeover) => {
                     let head = takeover.head;
-                    if let Some(error) = objections::wait(context, head).await? {
+                    let announced = Head { at: head.at.max(takeover.time.now()), ..head };
+                    if let Some(error) = objections::wait(context, announced, &takeover.request_log).await? {
                         refusing::until_accepted(context, &error).await?;
                         continue;
                     }

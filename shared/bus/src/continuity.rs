@@ -42,13 +42,13 @@ impl Continuity {
     /// Records that the replica was loaded, or read from the log, up to an index. `head` is that of the log at that time.
     pub fn read(&mut self, index: Index, head: &Head) {
         let Head { history, epoch, applier, .. } = *head;
-        self.saw(LostWrites { history, index, epoch, applier });
+        self.saw(LostWrites { history, index, epoch, applier, request: None });
     }
 
     /// Records that the replica holds what an applier has committed up to an index. It continues the replica.
     pub fn holds(&mut self, history: HistoryId, index: Index, by: Committer) {
         let Committer { epoch, applier, .. } = by;
-        self.saw(LostWrites { history, index, epoch, applier });
+        self.saw(LostWrites { history, index, epoch, applier, request: None });
         self.told = epoch;
     }
 
@@ -92,7 +92,7 @@ impl Continuity {
         match (last, previous) {
             _ if is_planted(Bug::MixesHistories) || !index.is_set() => Continues::Yes,
             (Some(last), Some(previous)) if last == previous => Continues::Yes,
-            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, ..seen }),
+            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, request: last, ..seen }),
             // The applier that the replica follows has committed the page as well.
             (_, _) if (seen.history, seen.epoch, seen.applier) == reign => Continues::Yes,
             (_, _) => Continues::Unknown,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use model::change::ChangeSet;
-use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
+use model::{Epoch, HistoryId, Index, ProcessId, RequestId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
@@ -90,6 +90,9 @@ pub struct LostWrites {
     pub epoch: Epoch,
     /// The applier of that epoch.
     pub applier: ProcessId,
+    /// The request that this change set carries out, if the replica knows it.
+    #[serde(default)]
+    pub request: Option<RequestId>,
 }
 
 impl LostWrites {

@@ -131,12 +131,7 @@ pub enum Completion<A> {
     /// This applier is no longer the active one.
     Deposed,
     /// The database lacks a change set that another process has seen. Nothing more may be written.
-    WentBack {
-        /// The index that was seen.
-        seen: Index,
-        /// The index at which this applier took over.
-        found: Index,
-    },
+    Lacks(LostWrites),
 }
 
 /// A sender that waits for an answer until a deadline.
@@ -237,8 +232,7 @@ impl<A> Applier<A> {
     /// Receives the report that another process has seen a change set which the log may lack. It proves that only if this is
     /// still the active applier, which is checked before anything else is written.
     pub fn object(&mut self, lost: LostWrites) {
-        let is_missing = self.head.committer().is_some_and(|own| lost.is_missing_in(self.head.history, own));
-        if is_missing && !is_planted(Bug::IgnoresLostWrites) {
+        if self.request_log.lacks(&self.head, &lost) && !is_planted(Bug::IgnoresLostWrites) {
             self.objection = Some(lost);
         }
     }
@@ -400,9 +394,9 @@ impl<A> Applier<A> {
     }
 
     fn durable(&mut self, writing: Writing<A>, now: Instant, time: Timestamp) -> Completion<A> {
-        if let (Some(lost), Some(own)) = (writing.objection, self.head.committer()) {
+        if let Some(lost) = writing.objection {
             self.queries.extend(writing.queries);
-            return Completion::WentBack { seen: lost.index, found: own.began };
+            return Completion::Lacks(lost);
         }
         let Batch { rows, sets, replies, .. } = writing.batch;
         let after = writing.after;

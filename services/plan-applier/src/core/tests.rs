@@ -178,7 +178,7 @@ fn an_unknown_outcome_is_found_out_before_anything_is_said() {
                 assert_eq!((fate, rows.len(), answers.len()), (WriteOutcome::Done, 1, 1))
             }
             Completion::Failed(answers) => assert!(fate == WriteOutcome::Failed && is_retry(&answers[0].1)),
-            Completion::Deposed | Completion::WentBack { .. } => panic!("this is the only applier"),
+            Completion::Deposed | Completion::Lacks(_) => panic!("this is the only applier"),
         }
     }
 }
@@ -190,6 +190,7 @@ fn what_another_process_has_seen_and_the_log_lacks_ends_writing() {
         index: Index(index),
         epoch: Epoch(epoch),
         applier: ProcessId::from_bytes([9; 16]),
+        request: None,
     };
     let mut scene = Scene::new();
     scene.applier.head.began = Some(Index(611));
@@ -206,8 +207,8 @@ fn what_another_process_has_seen_and_the_log_lacks_ends_writing() {
     let Completion::Failed(_) = scene.written(WriteOutcome::Failed) else { panic!() };
     scene.now = scene.applier.poll_timeout().unwrap();
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
-    let Completion::WentBack { seen, found } = scene.written(WriteOutcome::Done) else { panic!() };
-    assert_eq!((seen, found), (Index(616), Index(611)));
+    let Completion::Lacks(found) = scene.written(WriteOutcome::Done) else { panic!() };
+    assert_eq!(found, lost(616, 6));
     let rejected = scene.applier.reject_all();
     assert!(matches!(&rejected[..], [(1, reply)] if is_retry(reply)), "{rejected:?}");
 }
@@ -217,7 +218,7 @@ fn an_applier_that_was_deposed_meanwhile_proves_nothing() {
     let mut scene = Scene::new();
     scene.applier.head.began = Some(Index(611));
     let (history, applier) = (scene.applier.head.history, ProcessId::from_bytes([9; 16]));
-    scene.applier.object(LostWrites { history, index: Index(616), epoch: Epoch(8), applier });
+    scene.applier.object(LostWrites { history, index: Index(616), epoch: Epoch(8), applier, request: None });
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     assert!(matches!(scene.written(WriteOutcome::Deposed), Completion::Deposed));
 }

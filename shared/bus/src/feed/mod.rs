@@ -75,8 +75,8 @@ pub async fn follow(
 ) {
     let log = Arc::new(log);
     let feed = Feed {
+        witness: Arc::new(Witness::new(bus.clone(), Arc::clone(&replica), contact.clone())),
         replica,
-        witness: Arc::new(Witness::new(bus.clone(), contact.clone())),
         reader: LogReader::new(Arc::clone(&log), contact.clone()),
         contact,
         batch_delay,
@@ -278,6 +278,9 @@ impl<L: Log> Feed<L> {
         match self.reader.after(index).await {
             LogPage::Sets { head, previous, .. } if self.history == Some(head.history) => {
                 let continues = self.witness.continuity().check_page(&head, index, last, previous);
+                if let Continues::Lacks(lost) = continues {
+                    self.witness.report(lost).await;
+                }
                 continues == Continues::Yes
             }
             LogPage::Sets { .. } | LogPage::Trimmed => false,

@@ -30,7 +30,7 @@ pub enum Continues {
     Stale,
     /// The log lacks this change set, which the replica has.
     Lacks(LostWrites),
-    /// The log no longer has what would show it. Only a loaded state is certain.
+    /// That cannot be told. The log has to be read, or loaded if it was read.
     Unknown,
 }
 
@@ -73,9 +73,15 @@ impl Continuity {
         if !seen.is_missing_in(history, by) || is_planted(Bug::MixesHistories) {
             return Continues::Yes;
         }
-        // The messages of a deposed applier may still be under way, also before its successor announces itself.
-        let is_deposed = newest.is_none_or(|newest| by.epoch < newest) || self.told < seen.epoch;
-        if by.epoch < seen.epoch && is_deposed { Continues::Stale } else { Continues::Lacks(seen) }
+        // The messages of a deposed applier may still be under way.
+        if by.epoch < seen.epoch && newest.is_none_or(|newest| by.epoch < newest) {
+            return Continues::Stale;
+        }
+        // Either a successor has not announced itself yet, or the log, which told of it, went back.
+        if by.epoch < seen.epoch && self.told < seen.epoch {
+            return Continues::Unknown;
+        }
+        Continues::Lacks(seen)
     }
 
     /// How a page of the log relates to the replica, which is at an index, after a change set with the request `last`.
@@ -147,7 +153,7 @@ mod tests {
             Continues::Yes => None,
             Continues::Stale => Some(0),
             Continues::Lacks(lost) => Some(lost.index.0),
-            Continues::Unknown => panic!("it is known"),
+            Continues::Unknown => Some(u64::MAX),
         }
     }
 

@@ -295,8 +295,8 @@ impl<L: Log> Feed<L> {
         let by = head.committer();
         match self.witness.check(head.history, by).await {
             Continues::Yes => {}
-            Continues::Stale | Continues::Unknown => return self.check_ahead(head.index, at).await,
-            Continues::Lacks(_) => return,
+            Continues::Unknown => return self.catch_up(None).await,
+            Continues::Stale | Continues::Lacks(_) => return,
         }
         if self.contact.has_lost() {
             if !self.is_found_again().await {

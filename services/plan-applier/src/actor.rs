@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::{DatabaseMatch, Publisher, Request};
+use bus::{Commit, DatabaseMatch, Publisher, Request};
 use model::change::{Change, ChangeSet};
 use model::{Epoch, Index, Timestamp, TraceContext};
 use state::State;
@@ -262,7 +262,7 @@ impl Active<'_> {
     ) -> Result<Option<Exit>, Error> {
         let now = telemetry::clock::monotonic();
         match self.applier.written(outcome, now, self.time.now()) {
-            Completion::Durable { rows, sets, after, answers } => {
+            Completion::Durable { previous, rows, sets, after, answers } => {
                 metrics::write_succeeded(&rows, now.duration_since(begun));
                 metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
                 self.record_lease(begun);
@@ -278,9 +278,9 @@ impl Active<'_> {
                         .expect("only the active applier appends to the log");
                     let head = self.applier.head(self.time.now());
                     let publishing = telemetry::clock::monotonic();
-                    let published =
-                        self.publisher.publish(head.history, head.committer(), first, &encoded).await;
-                    if let Err(error) = published {
+                    let (history, by) = (head.history, head.committer());
+                    let commit = Commit { history, by, previous, first, sets: &encoded };
+                    if let Err(error) = self.publisher.publish(commit).await {
                         tracing::debug!(
                             error = telemetry::chain(&error),
                             "cannot publish change sets: replicas read the log"

@@ -84,8 +84,24 @@ impl Continuity {
         Continues::Lacks(seen)
     }
 
-    /// How a page of the log relates to the replica, which is at an index, after a change set with the request `last`.
-    /// `head` is that of the log, and `previous` the request at that index in the log.
+    /// How change sets relate to the replica, which is at the index before them, where its change set has the request `last`,
+    /// and theirs `previous`.
+    pub fn check_next(
+        &self,
+        index: Index,
+        last: Option<RequestId>,
+        previous: Option<RequestId>,
+    ) -> Continues {
+        let Some(seen) = self.seen else { return Continues::Yes };
+        match (last, previous) {
+            _ if is_planted(Bug::MixesHistories) || !index.is_set() => Continues::Yes,
+            (Some(last), Some(previous)) if last == previous => Continues::Yes,
+            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, request: last, ..seen }),
+            (_, _) => Continues::Unknown,
+        }
+    }
+
+    /// How a page of the log relates to the replica. `head` is that of the log; otherwise as [`Self::check_next`].
     pub fn check_page(
         &self,
         head: &Head,
@@ -94,14 +110,14 @@ impl Continuity {
         previous: Option<RequestId>,
     ) -> Continues {
         let reign = (head.history, head.epoch, head.applier);
-        let Some(seen) = self.seen else { return Continues::Yes };
-        match (last, previous) {
-            _ if is_planted(Bug::MixesHistories) || !index.is_set() => Continues::Yes,
-            (Some(last), Some(previous)) if last == previous => Continues::Yes,
-            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, request: last, ..seen }),
+        match self.check_next(index, last, previous) {
             // The applier that the replica follows has committed the page as well.
-            (_, _) if (seen.history, seen.epoch, seen.applier) == reign => Continues::Yes,
-            (_, _) => Continues::Unknown,
+            Continues::Unknown
+                if self.seen.is_some_and(|seen| (seen.history, seen.epoch, seen.applier) == reign) =>
+            {
+                Continues::Yes
+            }
+            continues => continues,
         }
     }
 

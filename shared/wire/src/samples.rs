@@ -377,6 +377,7 @@ pub fn samples() -> Vec<Sample> {
         round_trip(Changes {
             history: HISTORY,
             by: Some(Committer { epoch: EPOCH, applier: PROCESS, began: INDEX }),
+            previous: Some(REQUEST),
             first: INDEX,
             sets: vec![Some(Bytes::from_static(&[1, 2])), None],
         }),

@@ -117,6 +117,8 @@ pub enum Completion<A> {
     /// The epoch was still valid when the write completed. Its change sets are durable: publish them first, and send the
     /// replies after that.
     Durable {
+        /// The request of the last change set before them.
+        previous: Option<RequestId>,
         /// The rows that were appended to the log; empty if there were only replies.
         rows: Vec<LogRow>,
         /// The same change sets, decoded, for replicas.
@@ -406,6 +408,7 @@ impl<A> Applier<A> {
         for row in &rows {
             self.request_log.record(row.request_id, row.index, row.at);
         }
+        let previous = self.durable.last_request();
         if let Some(last) = sets.last() {
             (self.head.index, self.head.at) = (last.index, last.at);
             self.durable = State::clone(&after);
@@ -418,7 +421,7 @@ impl<A> Applier<A> {
         for (query, waiter) in writing.queries {
             answers.push((waiter.address, self.answer(&query, now, time)));
         }
-        Completion::Durable { rows, sets, after, answers }
+        Completion::Durable { previous, rows, sets, after, answers }
     }
 
     fn failed(&mut self, writing: Writing<A>, now: Instant) -> Completion<A> {

@@ -224,7 +224,17 @@ impl<L: Log> Feed<L> {
                 return None;
             }
         }
-        let next = self.index().next();
+        let snapshot = self.replica.snapshot();
+        let (index, request) = (snapshot.index(), snapshot.last_request());
+        drop(snapshot);
+        let next = index.next();
+        if next == changes.first {
+            let continues = self.witness.continuity().check_next(index, request, changes.previous);
+            if let Continues::Lacks(lost) = continues {
+                self.witness.report(lost).await;
+                return None;
+            }
+        }
         if !(changes.first..=last).contains(&next) {
             // These are repeats, or the log is not as far as it should be. The next head will show which.
             self.holds(by, last);
@@ -241,7 +251,7 @@ impl<L: Log> Feed<L> {
             && let Some(request) = more.next_now()
         {
             match request.body::<Changes>() {
-                Ok(Changes { history, by: same, first, sets })
+                Ok(Changes { history, by: same, first, sets, .. })
                     if Some(history) == self.history
                         && same == by
                         && first == last.next()

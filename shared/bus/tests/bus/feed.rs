@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bus::feed::{self, Log, LogError, LogPage};
-use bus::{Bus, Contact, DatabaseMatch, Publisher, Requests};
+use bus::{Bus, Commit, Contact, DatabaseMatch, Publisher, Requests};
 use bytes::Bytes;
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
@@ -103,7 +103,7 @@ impl Log for MemoryLog {
         }
         let sets = data.sets.iter().skip(index.0 as usize).take(PAGE).cloned().collect();
         let head = data.newest();
-        let previous = index.0.checked_sub(1).map(|at| decode(&data.sets[at as usize]).request_id);
+        let previous = data.request_at(index);
         if data.growing > 0 {
             data.growing -= 1;
             data.commit("default", 0);
@@ -135,6 +135,10 @@ impl LogData {
 
     fn head(&self) -> Index {
         Index(self.sets.len() as u64)
+    }
+
+    fn request_at(&self, index: Index) -> Option<RequestId> {
+        index.0.checked_sub(1).map(|at| decode(&self.sets[at as usize]).request_id)
     }
 
     fn commit(&mut self, name: &str, bytes: usize) {
@@ -228,11 +232,18 @@ impl Feed {
 
     /// Publishes the committed change sets from an index on.
     async fn publish_from(&self, first: u64) {
-        let (head, sets) = {
+        let (head, previous, sets) = {
             let data = self.log.data();
-            (data.newest(), data.sets[first as usize - 1..].to_vec())
+            (data.newest(), data.request_at(Index(first - 1)), data.sets[first as usize - 1..].to_vec())
         };
-        self.publisher.publish(head.history, head.committer(), Index(first), &sets).await.unwrap();
+        let (history, by, first) = (head.history, head.committer(), Index(first));
+        self.publisher.publish(Commit { history, by, previous, first, sets: &sets }).await.unwrap();
+    }
+
+    /// Publishes one change set of an applier that does not say who it is.
+    async fn publish_one(&self, history: HistoryId, index: u64, set: Bytes) {
+        let commit = Commit { history, by: None, previous: None, first: Index(index), sets: &[set] };
+        self.publisher.publish(commit).await.unwrap();
     }
 
     async fn announce(&self) {
@@ -377,7 +388,7 @@ async fn a_mistaken_applier_is_not_believed() {
     feed.is_followed().await;
     for _ in 0..5 {
         feed.publisher.announce(&Head { history: OTHER, ..feed.head() }).await.unwrap();
-        feed.publisher.publish(OTHER, None, Index(3), &[encode(3, 0, Vec::new())]).await.unwrap();
+        feed.publish_one(OTHER, 3, encode(3, 0, Vec::new())).await;
     }
     feed.settle().await;
     assert_eq!(feed.log.loads(), 1, "the log refutes it");
@@ -510,6 +521,24 @@ async fn a_log_that_went_back_unseen_is_noticed_by_what_it_continues() {
 }
 
 #[tokio::test]
+async fn a_log_that_went_back_unseen_is_noticed_by_what_its_next_change_set_follows() {
+    let feed = Feed::new().await;
+    let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
+    feed.commit_many(5);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    // The one after the next applier took over exactly where the replica is.
+    feed.log.data().take_over_at(3);
+    feed.commit_many(2);
+    feed.log.data().take_over_at(5);
+    feed.announce().await;
+    feed.commit("other", 0);
+    feed.publish_from(6).await;
+    assert_eq!(objection(&feed, &mut reports).await.index, Index(5));
+    assert_eq!(feed.replica.snapshot().index(), Index(5));
+}
+
+#[tokio::test]
 async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
     let feed = Feed::new().await;
     feed.commit_many(2);
@@ -576,12 +605,12 @@ async fn change_sets_that_cannot_be_applied_make_it_load() {
         id: NodeId::from_bytes([9; 16]),
         server: Box::new(NodeServerSide::default()),
     };
-    feed.publisher.publish(HISTORY, None, Index(1), &[encode(1, 0, vec![nowhere])]).await.unwrap();
+    feed.publish_one(HISTORY, 1, encode(1, 0, vec![nowhere])).await;
     feed.is_followed().await;
     assert_eq!(feed.log.loads(), 2);
 
     feed.commit("two", 0);
-    feed.publisher.publish(HISTORY, None, Index(2), &["nonsense".into()]).await.unwrap();
+    feed.publish_one(HISTORY, 2, "nonsense".into()).await;
     feed.is_followed().await;
     assert_eq!(feed.log.loads(), 3);
 }
@@ -596,7 +625,8 @@ async fn nonsense_is_passed_over() {
     client.flush().await.unwrap();
     for first in [u64::MAX, u64::MAX - 1, 0] {
         let set = Some(encode(1, 0, Vec::new()));
-        let changes = Changes { history: HISTORY, by: None, first: Index(first), sets: vec![set; 2] };
+        let changes =
+            Changes { history: HISTORY, by: None, previous: None, first: Index(first), sets: vec![set; 2] };
         feed.bus.publish(Subject::Changes, &changes).await.unwrap();
     }
     feed.settle().await;

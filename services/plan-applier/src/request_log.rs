@@ -83,14 +83,18 @@ impl RequestLog {
         }
     }
 
+    /// Whether the log that has this head has another change set at an index than the one of a request. It went back then, and
+    /// went on differently.
+    pub(crate) fn has_another(&self, head: &Head, index: Index, request: RequestId) -> bool {
+        let is_recent = created_at(request).is_some_and(|created| created >= self.since);
+        index <= head.index && is_recent && self.indexes.get(&request) != Some(&index)
+    }
+
     /// Whether the log that has this head lacks a change set that another process has seen. Either it is after the index at
     /// which this applier took over, but not its own; or the log, which went back earlier, has another one at that index.
     pub(crate) fn lacks(&self, head: &Head, lost: &LostWrites) -> bool {
-        let is_unknown = |id| {
-            created_at(id).is_some_and(|created| created >= self.since) && !self.indexes.contains_key(&id)
-        };
-        let is_overtaken =
-            lost.history == head.history && lost.index <= head.index && lost.request.is_some_and(is_unknown);
+        let has_another = |request| self.has_another(head, lost.index, request);
+        let is_overtaken = lost.history == head.history && lost.request.is_some_and(has_another);
         is_overtaken || head.committer().is_some_and(|own| lost.is_missing_in(head.history, own))
     }
 }

@@ -157,6 +157,7 @@ fn placements() -> Placements {
 
 pub(crate) fn plan() -> Plan {
     Plan {
+        snapshot_request: Some(REQUEST),
         placements: vec![placements()],
         ..Plan::new(
             &eval(),

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::change::ChangeSet;
+use model::plan::Plan;
 use model::{Index, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State};
 use wire::LogRow;
-use wire::command::{Answer, Done, RenewLease};
+use wire::command::{Answer, Command, Done, RenewLease};
 use wire::feed::{Head, LostWrites};
 use wire::{Refusal, RefusalKind};
 
@@ -208,6 +209,13 @@ impl<A> Applier<A> {
                 return Received::Rejected(address, Reply::Refuse(refusal));
             }
         }
+        if let Command::SubmitPlan(submit) = &incoming.command
+            && self.is_from_another_log(&submit.plan)
+        {
+            let message = format!("the plan's snapshot {} is not of this log", submit.plan.snapshot_index);
+            let refusal = Refusal { kind: RefusalKind::Conflict, message: message.into() };
+            return Received::Rejected(address, Reply::Refuse(refusal));
+        }
         let info = incoming.command.info();
         if self.is_log_full && info.is_deferrable {
             return Received::Rejected(address, retry("the log has reached its size limit (--log-max-mb)"));
@@ -219,6 +227,20 @@ impl<A> Applier<A> {
                 Received::Waits
             }
             Err(_full) => Received::Rejected(address, retry("too many commands are waiting")),
+        }
+    }
+
+    /// Whether a plan was made from a snapshot that this log has never had.
+    fn is_from_another_log(&self, plan: &Plan) -> bool {
+        let (index, Some(request)) = (plan.snapshot_index, plan.snapshot_request) else { return false };
+        // A replica may have read from the database what this applier does not know yet to be durable.
+        let writing = self.writing.as_ref().and_then(|writing| {
+            let row = writing.batch.rows.iter().find(|row| row.index == index)?;
+            Some(row.request_id == request)
+        });
+        match writing {
+            Some(is_same) => !is_same,
+            None => index > self.head.index || self.request_log.has_another(&self.head, index, request),
         }
     }
 

@@ -1,8 +1,12 @@
 //! Commands, queries and outcomes of writes in sequence. The test plays the database.
 
 use model::cluster::{NodePool, Singleton};
-use model::{Epoch, HistoryId, JobKey, ProcessId};
-use wire::command::{Command, EvaluateJob, SetNodePool, TakeLease};
+use model::eval::{EvalTrigger, Evaluation};
+use model::job::JobType;
+use model::plan::Outcome;
+use model::{Epoch, EvalId, HistoryId, JobKey, ProcessId};
+use wire::broker::SCHEDULER_VERSION;
+use wire::command::{EvaluateJob, SetNodePool, SubmitPlan, TakeLease};
 
 use super::*;
 
@@ -211,6 +215,25 @@ fn what_another_process_has_seen_and_the_log_lacks_ends_writing() {
     assert_eq!(found, lost(616, 6));
     let rejected = scene.applier.reject_all();
     assert!(matches!(&rejected[..], [(1, reply)] if is_retry(reply)), "{rejected:?}");
+}
+
+#[test]
+fn a_plan_that_was_made_from_another_log_is_refused() {
+    let mut scene = Scene::new();
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.replies();
+    let (id, job) = (EvalId::from_bytes([1; 16]), JobKey::new("default", "job"));
+    let eval = Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister);
+    let mut submit = |snapshot_request| {
+        let plan = Plan { snapshot_request, ..Plan::new(&eval, None, Index(1)) };
+        let outcome = Outcome { eval: Box::new(eval.clone()), creates: Vec::new() };
+        let submit = SubmitPlan { plan, outcome, scheduler_version: SCHEDULER_VERSION };
+        scene.send(2, 2, Command::SubmitPlan(Box::new(submit)))
+    };
+    let other = RequestId(uuid::Builder::from_unix_timestamp_millis(1_767_225_600_000, &[7; 10]).into_uuid());
+    let Received::Rejected(2, Reply::Refuse(refusal)) = submit(Some(other)) else { panic!() };
+    assert_eq!(refusal.kind, RefusalKind::Conflict);
+    assert!(matches!(submit(None), Received::Waits), "the sender does not tell");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Migrations are part of the program: a new one makes it anew.
+//! Recompiles the crate when a migration is added, because migrations are part of the program.
 
 #[allow(clippy::print_stdout, reason = "it is how Cargo is told")]
 fn main() {

@@ -1,4 +1,4 @@
-//! What the containers of the state cost, compared with `imbl` and `rpds`.
+//! The cost of the state's containers, compared with `imbl` and `rpds`.
 //!
 //! Each holds a million entries, as large as those of allocations: 16 random bytes as a key for 4 bytes in maps, 144 bytes
 //! a row in vectors. A change set is a clone, some writes to random entries, and the drop of the old version, as a replica

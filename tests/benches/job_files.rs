@@ -1,6 +1,6 @@
 //! Job files: how long it takes to parse one and to fill in its defaults.
 //!
-//! Prints one table with the measured values and their limits. One core, nothing else.
+//! Prints one table with the measured values and their limits. Uses one core, and no services.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::fmt::Write as _;

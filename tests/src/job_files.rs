@@ -1,9 +1,9 @@
 //! Compares job files with recordings: a folder of `<case>.hcl`, each with a `<case>.json` that holds the reference's
 //! result.
 //!
-//! Members that are null or `{}` are dropped, from the inside out, before jobs are compared. Of errors, the line of the
-//! first is compared; if the reference has no order, the line of any. A case with a `quirk`, where we deviate by
-//! intent, may differ, but must not crash.
+//! Members that are null or `{}` are dropped, innermost first, before jobs are compared. If a file has errors, the line
+//! of the first error is compared; if the reference reports errors in no fixed order, the line of any of them. A case
+//! with a `quirk` is an intended difference: it may differ, but must not crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

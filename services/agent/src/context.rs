@@ -23,7 +23,7 @@ pub(crate) struct Context {
     pub(crate) store: Store,
     /// The facts about the node that jobs may refer to.
     pub(crate) node: NodeFacts,
-    /// What tasks get of the machine's environment.
+    /// The part of the machine's environment that tasks get.
     pub(crate) host_env: HostEnv,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,

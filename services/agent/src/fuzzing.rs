@@ -1,5 +1,5 @@
-//! Doors for fuzz targets: what the agent makes of the servers' work and of its own state files, without disk, network and
-//! tasks.
+//! Entry points for fuzz targets: how the agent handles the servers' work and its own state files, without disk,
+//! network and tasks.
 
 use std::sync::Arc;
 

@@ -155,7 +155,7 @@ async fn run_parts(
         if commands.send(AllocsCommand::StopAll(done)).await.is_ok() {
             let _ = all_ended.await;
         }
-        // No task needs them any more, and whoever removes the data directory could not remove what is mounted in it.
+        // No task needs the mounts any more, and a data directory that contains mounts could not be removed.
         if let Err(error) = unmount_all(&context.config.allocs_dir()) {
             tracing::warn!(error = chain(&error), "cannot unmount the secrets of tasks");
         }

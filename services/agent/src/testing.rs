@@ -175,7 +175,7 @@ pub(crate) fn context_with(
         store: Store::open(&dir.join("state")).expect("the test directory is writable"),
         node: NodeFacts::default(),
         host_env: HostEnv::default(),
-        // What tests mount would outlast them.
+        // Mounts would outlast the tests.
         secrets: Storage::Disk,
         contacted,
         config,

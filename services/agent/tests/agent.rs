@@ -452,7 +452,7 @@ async fn a_node_registers_runs_its_work_and_reports_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_along_with_a_wake_is_not_asked_for() {
+async fn changes_in_a_wake_are_not_requested() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
     scene.tracker.until("the agent knows its work", |state| state.work_answers > 0).await;
@@ -479,7 +479,7 @@ async fn what_comes_along_with_a_wake_is_not_asked_for() {
 
 /// The usage of a task includes the shell and the process that it started.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_machine_and_its_tasks_use_is_measured() {
+async fn resource_usage_of_the_machine_and_its_tasks_is_measured() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
     let node = scene.tracker.state().node.clone().unwrap().0;
@@ -568,7 +568,7 @@ async fn tasks_survive_their_agent_and_are_found_again() {
 
 /// The acknowledged state is lost with the old history, and the new indexes are below those that the agent has seen.
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_that_went_back_are_told_all_again_and_listened_to() {
+async fn an_agent_adopts_another_history_and_reports_everything_again() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
     scene.tracker.place(ALLOC, script("sleep 100")).await;
@@ -588,7 +588,7 @@ async fn servers_that_went_back_are_told_all_again_and_listened_to() {
 
 /// The agent was killed while it created the allocation, and removing the files takes a while.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_allocation_that_was_half_made_is_begun_anew() {
+async fn a_half_created_allocation_is_created_again() {
     const LEFT: usize = 20_000;
     let scene = Scene::new().await;
     let agent = scene.ready_agent().await;

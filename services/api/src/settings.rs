@@ -14,6 +14,9 @@ pub struct Args {
     /// Address to listen on; port 0 picks a free port.
     #[arg(long, env = "DROVER_HTTP_ADDR", default_value = "127.0.0.1:4646")]
     pub http_addr: SocketAddr,
+    /// Address of this server that it shows to clients; by default the one that it listens on.
+    #[arg(long, env = "DROVER_HTTP_ADVERTISE", value_name = "HOST:PORT")]
+    pub http_advertise: Option<String>,
     /// Number of threads that serve requests; by default one for each processor.
     #[arg(long, env = "DROVER_HTTP_WORKERS")]
     pub http_workers: Option<usize>,

@@ -1,9 +1,20 @@
-//! States and change sets for tests.
+//! States and change sets for tests, and a look at the code.
 
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Namespace, NodePool};
 use model::{Index, RequestId, Timestamp};
 use state::State;
+
+/// Folder of the repository.
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Whether the code of a file has a word, outside of lines of comments.
+pub(crate) fn has_word(file: &str, word: &str) -> bool {
+    let text = std::fs::read_to_string(format!("{ROOT}/{file}")).unwrap_or_default();
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| line.split(|c| !is_part(c))).any(|found| found == word)
+}
 
 /// A change set at an index.
 pub(crate) fn set(index: u64, changes: Vec<Change>) -> ChangeSet {

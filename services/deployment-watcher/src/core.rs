@@ -34,7 +34,7 @@ pub(crate) struct Watcher {
     state: Snapshot,
     /// Check times: after a change to a deployment, or at its progress deadline.
     agenda: Agenda,
-    turn: WriteGate,
+    gate: WriteGate,
 }
 
 impl Watcher {
@@ -43,13 +43,13 @@ impl Watcher {
         let active = state.deployments().filter(|deployment| !deployment.status.is_terminal());
         let mut agenda = Agenda::default();
         active.for_each(|deployment| agenda.add(deployment.id, now));
-        Self { settings, state, agenda, turn: WriteGate::default() }
+        Self { settings, state, agenda, gate: WriteGate::default() }
     }
 
     /// Follows a step of the state.
     pub(crate) fn step(&mut self, step: &Step, now: Timestamp) {
         self.state = step.after.clone();
-        self.turn.saw(self.state.index());
+        self.gate.saw(self.state.index());
         let due = self.at_least_state_time(now) + self.settings.batch_delay;
         let mut affected = BTreeSet::new();
         step.changes().for_each(|change| add_affected(step, change, &mut affected));
@@ -73,7 +73,7 @@ impl Watcher {
 
     /// When [`Self::next_write`] next has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
-        let (from, due) = (self.turn.from()?, self.agenda.first()?);
+        let (from, due) = (self.gate.from()?, self.agenda.first()?);
         Some(from.max(due))
     }
 
@@ -81,7 +81,7 @@ impl Watcher {
     /// [`Self::written`] or [`Self::not_written`] is called.
     pub(crate) fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateDeployments> {
         let now = self.at_least_state_time(now);
-        if self.turn.from().is_none_or(|from| now < from) {
+        if self.gate.from().is_none_or(|from| now < from) {
             return None;
         }
         let (mut findings, mut rescheduled) = (Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ impl Watcher {
         if findings.is_empty() {
             return None;
         }
-        self.turn.begin();
+        self.gate.begin();
         Some(UpdateDeployments { epoch, findings })
     }
 
@@ -111,12 +111,12 @@ impl Watcher {
 
     /// The command was committed at `index`.
     pub(crate) fn written(&mut self, index: Index) {
-        self.turn.written(index, self.state.index());
+        self.gate.written(index, self.state.index());
     }
 
     /// The command failed, or its outcome is unknown.
     pub(crate) fn not_written(&mut self, now: Timestamp) {
-        self.turn.not_written(self.at_least_state_time(now));
+        self.gate.not_written(self.at_least_state_time(now));
     }
 
     /// The later of `now` and the state's time. Otherwise a watcher whose clock is slightly behind could take a deadline

@@ -22,7 +22,7 @@ fn healthy_allocations_move_a_deployment_on_once() {
 }
 
 #[test]
-fn while_it_only_waits_for_the_rest_to_be_healthy_nobody_has_to_look() {
+fn a_deployment_that_waits_for_health_needs_no_evaluation() {
     let mut scene = Scene::new(never());
     scene.place(&[1, 2, 3, 4, 5]);
     scene.verdict(&[1, 2], true);
@@ -40,7 +40,7 @@ fn while_it_only_waits_for_the_rest_to_be_healthy_nobody_has_to_look() {
 }
 
 #[test]
-fn that_allocations_run_is_no_reason_to_look_and_that_one_ended_is() {
+fn running_allocations_need_no_evaluation_and_ended_ones_do() {
     let mut scene = Scene::new(never());
     scene.place(&[1, 2]);
     assert_eq!(scene.check(), None);
@@ -51,7 +51,7 @@ fn that_allocations_run_is_no_reason_to_look_and_that_one_ended_is() {
 }
 
 #[test]
-fn what_happens_together_is_looked_at_once() {
+fn changes_within_the_batch_delay_are_handled_together() {
     let mut scene = Scene::new(never());
     scene.place(&[1, 2]);
     scene.verdict(&[1], true);
@@ -62,7 +62,7 @@ fn what_happens_together_is_looked_at_once() {
 }
 
 #[test]
-fn what_a_scheduler_could_not_see_is_evaluated_again() {
+fn changes_after_a_schedulers_snapshot_are_evaluated_again() {
     // The snapshot's index counts, not the index at which the evaluation ended (N-14.6).
     let mut scene = Scene::new(never());
     scene.place(&[1, 2]);
@@ -171,7 +171,7 @@ fn a_deployment_that_rests_is_not_late() {
 }
 
 #[test]
-fn one_that_takes_over_finds_what_there_is_to_find() {
+fn a_takeover_finds_the_same_steps() {
     let mut scene = Scene::new(never());
     scene.place(&[1]);
     scene.verdict(&[1], false);

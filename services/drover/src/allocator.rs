@@ -1,5 +1,5 @@
-//! The memory allocator, configured for many small, long-lived objects on several threads (measurements are in
-//! `docs/architecture.md`).
+//! The memory allocator, configured for many small, long-lived objects on several threads
+//! (`docs/decisions/0021-mimalloc.md` has the measurements).
 
 use std::ffi::{c_int, c_long};
 

@@ -159,7 +159,8 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         process.id = persistent_id(dir)?;
     }
     let infra = nats.zip(database).expect("NATS and the database are given or private");
-    let result = run_services(process, infra, servers, server, agent.zip(data_dir), dir).await;
+    let running = run_services(process, infra, servers, server, agent.zip(data_dir), dir);
+    let result = Box::pin(running).await;
     // Stops both cleanly, so that the next start needs no recovery.
     let stopped = tokio::try_join!(
         async { if let Some(postgres) = own_postgres { postgres.stop().await } else { Ok(()) } },

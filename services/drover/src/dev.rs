@@ -69,7 +69,7 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
         is_dev: true,
         is_ephemeral,
     };
-    cluster::run(process, setup).await
+    Box::pin(cluster::run(process, setup)).await
 }
 
 /// The arguments of an agent for one developer's machine. Its tasks stop with it. It hardly removes ended allocations for

@@ -1,4 +1,5 @@
-//! Doors for fuzz targets: what the command line and the agent make of texts from outside, without files and output.
+//! Entry points for fuzz targets: how the command line and the agent handle texts from outside, without files and
+//! output.
 
 use serde_json::Value;
 

@@ -65,7 +65,7 @@ fn send(pending: &[Notification]) {
     }
 }
 
-/// What the manager has been notified of.
+/// The facts of which the manager has been notified.
 #[derive(Debug, Default)]
 struct Notified {
     is_started: bool,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_is_told_once() {
+    fn each_notification_is_sent_once() {
         let mut notified = Notified::default();
         let status = |text: &str| Notification::Status(text.to_owned());
         assert_eq!(notified.pending(&report("lost"), false, false), [status("not ready: nats: lost")]);

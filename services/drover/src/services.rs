@@ -123,7 +123,7 @@ mod tests {
 
     /// A role of the database may read exactly what the service's replica keeps. The order of lists does not affect rights.
     #[test]
-    fn each_service_may_read_what_it_keeps() {
+    fn each_role_may_read_the_tables_that_its_service_keeps() {
         for (role, scope) in [
             (Role::PlanApplier, plan_applier::SCOPE),
             (Role::Api, Scope::ALL),

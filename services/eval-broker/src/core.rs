@@ -38,7 +38,7 @@ pub struct Broker {
     paused: bool,
     queue: EvalQueue,
     blocked: BlockedEvals,
-    turn: WriteGate,
+    gate: WriteGate,
     forget_at: Timestamp,
 }
 
@@ -50,7 +50,7 @@ impl Broker {
             paused: is_paused(&state),
             queue: EvalQueue::new(settings),
             blocked: BlockedEvals::new(state.unblocked()),
-            turn: WriteGate::default(),
+            gate: WriteGate::default(),
             forget_at: now + FORGET_EVERY,
             state,
         };
@@ -61,10 +61,10 @@ impl Broker {
     /// Applies changes of the state. Returns the evaluations that schedulers finished.
     pub fn step(&mut self, step: &Step, now: Timestamp) -> Vec<Finished> {
         self.state = Arc::clone(&step.after);
-        self.turn.saw(self.state.index());
+        self.gate.saw(self.state.index());
         if is_paused(&self.state) != self.paused {
-            let turn = self.turn;
-            *self = Self { turn, ..Self::restore(self.settings, Arc::clone(&step.after), now) };
+            let gate = self.gate;
+            *self = Self { gate, ..Self::restore(self.settings, Arc::clone(&step.after), now) };
             return Vec::new();
         }
         if self.paused {
@@ -129,7 +129,7 @@ impl Broker {
     /// When [`Self::handle_timeout`] next has something to do.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let write =
-            self.turn.from().map(|from| if self.has_to_write() { from } else { from.max(self.forget_at) });
+            self.gate.from().map(|from| if self.has_to_write() { from } else { from.max(self.forget_at) });
         [self.queue.poll_timeout(), self.blocked.poll_timeout(), write].into_iter().flatten().min()
     }
 
@@ -147,7 +147,7 @@ impl Broker {
     /// called.
     pub fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateEvals> {
         let now = self.not_before_state(now);
-        if self.turn.from().is_none_or(|from| now < from) {
+        if self.gate.from().is_none_or(|from| now < from) {
             return None;
         }
         let mut write =
@@ -162,18 +162,18 @@ impl Broker {
         if write.updates.is_empty() && write.forget_unblocked_before.is_none() {
             return None;
         }
-        self.turn.begin();
+        self.gate.begin();
         Some(write)
     }
 
     /// Reports that the command was committed at `index`.
     pub fn written(&mut self, index: Index) {
-        self.turn.written(index, self.state.index());
+        self.gate.written(index, self.state.index());
     }
 
     /// Reports that the command was not committed, or that its outcome is unknown.
     pub fn not_written(&mut self, now: Timestamp) {
-        self.turn.not_written(self.not_before_state(now));
+        self.gate.not_written(self.not_before_state(now));
     }
 
     pub(crate) fn queue(&self) -> &EvalQueue {
@@ -306,7 +306,7 @@ impl Broker {
     }
 }
 
-/// What a change means for the broker.
+/// The effect of a change on the broker.
 enum BrokerChange<'a> {
     Evals(&'a [EvalId]),
     Outcome(&'a Evaluation),

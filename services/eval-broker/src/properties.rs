@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_where_the_broker_hears_of_much_together(events in vec((event(), any::<bool>()), 1..120)) {
+    fn nothing_is_lost_if_the_broker_handles_changes_in_batches(events in vec((event(), any::<bool>()), 1..120)) {
         let mut history = History::new();
         for (event, is_alone) in &events {
             if *is_alone || !event.is_commit() {
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn who_takes_over_knows_the_same(events in vec(event(), 1..120), take_over_at in 0..120usize) {
+    fn a_takeover_restores_the_same_state(events in vec(event(), 1..120), take_over_at in 0..120usize) {
         let mut history = History::new();
         for (number, event) in events.iter().enumerate() {
             // Retries without a capacity gain are not part of the state.

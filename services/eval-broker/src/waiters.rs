@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_shared() {
+    fn ready_evaluations_are_shared_among_the_waiters() {
         let mut waiters = Waiters::default();
         ["a", "b"].into_iter().for_each(|name| waiters.add(waiter(name, JobType::Batch, 9)));
         assert_eq!(serve(&mut waiters, 5, 0), [("a", 3), ("b", 2)]);
     }
 
     #[test]
-    fn nobody_waits_longer_than_he_wants() {
+    fn waiters_are_answered_by_their_deadline() {
         let mut waiters = Waiters::default();
         waiters.add(waiter("long", JobType::Batch, 9));
         waiters.add(waiter("short", JobType::Batch, 1));

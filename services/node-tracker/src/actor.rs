@@ -116,7 +116,7 @@ pub(crate) async fn report_missed(
 ) {
     while let Some(nodes) = missed.recv().await {
         tracing::warn!(nodes = nodes.len(), first = %nodes[0], "nodes missed their heartbeats");
-        let update = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: nodes.clone(), event: None };
+        let update = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: nodes.clone() };
         let started_at = clock::monotonic();
         // A new trace begins here. It includes the consequences, such as evaluations of the nodes' jobs.
         let span = tracing::info_span!(

@@ -67,7 +67,7 @@ impl Batcher {
             "gather nodes",
             move |messages: Vec<(NodeId, ())>| {
                 let nodes = messages.into_iter().map(|(node, ())| node).collect();
-                Command::UpdateNodes(UpdateNodes { epoch, sign: NodeLiveness::Heard, nodes, event: None })
+                Command::UpdateNodes(UpdateNodes { epoch, sign: NodeLiveness::Alive, nodes })
             },
         ));
         tasks.spawn(send_batches(
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_is_said_the_longer_is_gathered() {
+    fn the_interval_grows_with_the_number_of_reports() {
         let millis = |bytes| interval_after(bytes).as_millis();
         assert_eq!(
             [0, LARGE_BATCH_BYTES / 2, LARGE_BATCH_BYTES, BATCH_BYTES].map(millis),

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_missed_whom_nobody_could_hear() {
+    fn extending_all_timers_gives_every_node_more_time() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         heartbeats.extend_all(after(9));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_its_ttl_and_the_grace_to_be_heard_of() {
+    fn a_node_is_missed_after_its_ttl_and_the_grace() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         assert_eq!(heartbeats.beat(node(1), NOW, 0.0), Nanos::from_secs(5));
         assert_eq!(heartbeats.handle_timeout(after(10), ALL), []);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_reported_is_reported_later() {
+    fn a_missed_heartbeat_that_could_not_be_reported_is_reported_later() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         heartbeats.beat(node(2), NOW, 0.0);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_over_knows_who_was_silent() {
+    fn a_standby_knows_which_nodes_were_silent() {
         let (mut active, mut standby) = (Heartbeats::new(SETTINGS), Heartbeats::new(SETTINGS));
         standby.restore([node(1), node(2)], NOW);
         for secs in 0..20 {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_missed_by_a_process_that_was_stopped() {
+    fn no_node_is_missed_by_a_process_that_was_stopped() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         let check = |heartbeats: &mut Heartbeats, secs| {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_missed_while_nobody_can_be_heard() {
+    fn no_node_is_missed_while_echoes_are_missing() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         for secs in 1..30 {
@@ -340,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_node_is_missed_that_was_heard_in_time(
+        fn no_node_is_missed_that_sent_heartbeats_in_time(
             beats in proptest::collection::vec((0u16..8, 0i64..4_000), 1..200)
         ) {
             let mut heartbeats = Heartbeats::new(SETTINGS);

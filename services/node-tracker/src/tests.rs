@@ -180,10 +180,10 @@ fn carry_out(replica: &Replica, command: &Command) -> Done {
             let node = Node { id: register.id, spec: Arc::clone(&register.spec), server };
             (vec![Change::Node(Box::new(node))], Vec::new())
         }
-        Command::UpdateNodes(UpdateNodes { epoch, sign, nodes, .. }) => {
+        Command::UpdateNodes(UpdateNodes { epoch, sign, nodes }) => {
             assert_eq!(*epoch, EPOCH);
             let to = match sign {
-                NodeLiveness::Heard => NodeStatus::Ready,
+                NodeLiveness::Alive => NodeStatus::Ready,
                 NodeLiveness::Missed => NodeStatus::Disconnected,
             };
             let (known, unknown) = nodes.iter().partition::<Vec<NodeId>, _>(|id| status(id).is_some());
@@ -231,7 +231,7 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
     let Command::UpdateNodes(heard) = scene.command().await else {
         panic!("expected an update of the node that sent a heartbeat")
     };
-    assert_eq!((heard.sign, heard.nodes), (NodeLiveness::Heard, vec![node(1)]));
+    assert_eq!((heard.sign, heard.nodes), (NodeLiveness::Alive, vec![node(1)]));
     // The heartbeat's answer shows that the subscription exists.
     let mut wakes = scene.agents.serve(Subject::AgentWake(node(1)).to_string()).await.unwrap();
     let before = scene.beat(1).await.unwrap();
@@ -268,7 +268,7 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
 
 /// A tracker that has just taken over may be at an older index than the agent.
 #[actix::test]
-async fn work_is_told_as_of_what_the_agent_has_heard_of() {
+async fn work_is_answered_at_the_index_that_the_agent_knows() {
     let mut scene = Scene::new(CALM).await;
     scene.register(1).await;
     scene.command().await;
@@ -295,7 +295,7 @@ async fn work_is_told_as_of_what_the_agent_has_heard_of() {
 }
 
 #[actix::test]
-async fn who_is_not_the_node_is_refused() {
+async fn requests_with_a_wrong_secret_are_refused() {
     let mut scene = Scene::new(CALM).await;
     scene.register(1).await;
     scene.command().await;
@@ -334,7 +334,7 @@ async fn who_is_not_the_node_is_refused() {
 }
 
 #[actix::test]
-async fn a_node_that_is_away_must_be_heard_of_before_it_reports() {
+async fn a_disconnected_node_must_send_a_heartbeat_before_it_reports() {
     let scene = Scene::new(CALM).await;
     scene.register(1).await;
     let away = NodesChanged { ids: vec![node(1)], status: Some(NodeStatus::Down), ..NodesChanged::default() };
@@ -348,7 +348,7 @@ async fn a_node_that_is_away_must_be_heard_of_before_it_reports() {
 }
 
 #[actix::test]
-async fn a_node_that_was_missed_is_asked_how_all_its_allocations_fare() {
+async fn a_missed_node_has_to_report_all_its_allocations() {
     let scene = Scene::new(CALM).await;
     let missed = Some(Index(77));
     let away = NodesChanged {
@@ -381,7 +381,7 @@ async fn a_node_that_is_not_heard_of_is_missed_until_it_is_down() {
 
 /// A tracker that takes over expires nodes that were silent while it stood by, and no others.
 #[actix::test]
-async fn a_standby_knows_who_was_silent() {
+async fn a_standby_knows_which_nodes_were_silent() {
     let settings =
         Args { min_heartbeat_ttl_ms: 800, heartbeat_grace_ms: 500, failover_heartbeat_ttl_ms: 1, ..CALM };
     let longest = Duration::from_millis(800 * 5 / 4 + 500);
@@ -409,7 +409,7 @@ async fn a_standby_knows_who_was_silent() {
 }
 
 #[actix::test]
-async fn nobody_is_missed_who_could_not_be_heard() {
+async fn no_node_is_missed_while_the_tracker_receives_nothing() {
     let settings = Args {
         min_heartbeat_ttl_ms: 1_000,
         heartbeat_grace_ms: 1_000,

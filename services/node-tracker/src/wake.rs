@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_servers_change_is_news_and_an_agents_own_report_is_not() {
+    fn changes_by_servers_wake_an_agent_and_its_own_reports_do_not() {
         assert_eq!(woken(scene(), vec![changed(&[1, 2], true)]), [(node(1), 3, vec![1, 2], vec![])]);
         assert_eq!(woken(scene(), vec![changed(&[1, 2, 3], false)]), []);
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_comes_together_the_outcome_is_told() {
+    fn changes_of_one_step_are_sent_as_their_outcome() {
         let before = scene();
         let again = Box::new(before.alloc(alloc(3)).unwrap().to_allocation());
         let sets = vec![
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_own_status_is_no_news_of_its_work() {
+    fn a_change_of_a_nodes_status_does_not_wake_its_agent() {
         let change =
             NodesChanged { ids: vec![node(1)], status: Some(NodeStatus::Down), ..Default::default() };
         assert_eq!(woken(scene(), vec![Change::NodesChanged(Box::new(change))]), []);

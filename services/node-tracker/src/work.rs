@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_and_common_shares_stand_once() {
+    fn jobs_and_common_shares_are_included_once() {
         let state = scene(0);
         let work = work_of(&state, node(1), 0);
         assert_eq!(work.index, WorkIndex { history: HISTORY, index: Index(5) });
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_listed_and_those_told_that_the_servers_changed() {
+    fn all_allocations_are_listed_and_those_changed_by_servers_included() {
         // The answer lists every allocation, and contains those that the servers changed (N-6.1).
         let state = after(scene(0), stopped(2));
         let report = AllocsChanged { client: Some((ClientStatus::Running, "".into())), ..changed(1, false) };
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_not_listed_and_moves_the_index() {
+    fn a_deleted_allocation_is_not_listed_and_moves_the_index() {
         let state = after(scene(0), Change::AllocsDeleted([alloc(1)].into_iter().collect()));
         let work = work_of(&state, node(1), 5);
         assert_eq!((work.index.index, work.changed), (Index(6), WorkAllocs::default()));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_knows_another_history_is_told_all() {
+    fn an_agent_with_another_history_gets_all_its_work() {
         let state = scene(0);
         let since = WorkIndex { history: HistoryId::from_bytes([2; 16]), index: Index(77) };
         let answer = work(state.node(node(1)).unwrap(), HISTORY, since);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_all_that_changed_or_none() {
+    fn changes_in_a_wake_are_complete_or_absent() {
         let changes = |bytes, numbers: &[u8]| {
             let state = scene(bytes);
             let changed = numbers.iter().map(|number| state.alloc(alloc(*number)).unwrap()).collect();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_one_step_is_bounded() {
+    fn the_changes_in_the_wakes_of_one_step_are_bounded() {
         let state = scene(NEWS_BYTES_MAX / 2);
         let mut cache = WorkCache::default();
         let next = || small_changes(Index(4), vec![state.alloc(alloc(5)).unwrap()], Vec::new(), &mut cache);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_nodes_are_told_is_worked_out_once() {
+    fn common_shares_are_computed_once_for_all_nodes() {
         let state = scene(0);
         let mut cache = WorkCache::default();
         let commons = [1, 3].map(|number| {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_full_at_some_size_and_the_rest_is_asked_for() {
+    fn a_large_answer_is_cut_and_says_that_there_is_more() {
         let state = scene(WORK_BYTES_MAX * 2 / 3);
         let first = work_of(&state, node(1), 0);
         assert_eq!((ids(&first.changed), first.changed.more), ([1, 2, 4].map(alloc).to_vec(), true));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn one_allocation_is_told_however_large_its_job() {
+    fn an_answer_contains_at_least_one_allocation() {
         let state = scene(WORK_BYTES_MAX * 2);
         let answer = work_of(&state, node(1), 0).changed;
         // The second allocation is small, but the answer is full.
@@ -334,14 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_end_comes_after_what_is_to_run() {
+    fn allocations_to_stop_come_after_those_to_run() {
         let state = after(scene(WORK_BYTES_MAX * 2 / 3), stopped(1));
         let answer = work_of(&state, node(1), 0).changed;
         assert_eq!((ids(&answer), answer.more), (vec![alloc(2), alloc(4)], true));
     }
 
     #[test]
-    fn others_allocations_and_those_that_are_gone_are_not_told() {
+    fn allocations_of_other_nodes_and_deleted_ones_are_left_out() {
         let answer = by_ids(scene(0).node(node(1)).unwrap(), &[alloc(3), alloc(77), alloc(2)]);
         assert_eq!((ids(&answer), answer.more), (vec![alloc(2)], false));
     }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_limit_until_something_goes_well() {
+    fn pauses_double_up_to_a_limit_until_a_success() {
         let mut backoff = Backoff::new((Duration::from_millis(20), Duration::from_millis(100)));
         let waits = [(); 5].map(|()| backoff.failed().as_millis());
         assert_eq!(waits, [20, 40, 80, 100, 100]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_fail_together_fail_once_and_the_worst_wait_is_for_the_outdated() {
+    fn concurrent_failures_count_once_and_an_outdated_scheduler_waits_longest() {
         let dequeue_pause = DequeuePause::default();
         let at_most =
             |dequeue_pause: &DequeuePause| dequeue_pause.lock().pause.take().map(|wait| wait.at_most);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plans_place_is_counted_until_they_are_let_go() {
+    fn allocations_of_outstanding_plans_count_until_the_guards_drop() {
         let (state, outstanding) = (cluster(), Outstanding::default());
         assert!(outstanding.overlay_on(&state).is_none(), "nothing is outstanding");
         let first = outstanding.add(&plan(&state, &[1, 2, 1]), &state).unwrap();

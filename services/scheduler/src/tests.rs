@@ -181,7 +181,7 @@ async fn a_worker_that_waits_renews_and_stops_when_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_under_way_is_given_back_when_the_workers_stop() {
+async fn unfinished_evaluations_are_returned_when_the_workers_stop() {
     let eval = eval(1);
     let mut scene = Scene::new(vec![created(&eval)]).await;
     scene.deliver(&eval, 1, 60_000).await;
@@ -193,7 +193,7 @@ async fn what_is_under_way_is_given_back_when_the_workers_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_taken_while_workers_rest() {
+async fn nothing_is_dequeued_while_workers_pause() {
     let eval = eval(1);
     let pause = |pause_eval_broker| {
         Change::SchedulerConfig(SchedulerConfig { pause_eval_broker, ..SchedulerConfig::default() })
@@ -210,7 +210,7 @@ async fn nothing_is_taken_while_workers_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
+async fn outstanding_plans_do_not_use_the_same_capacity() {
     // Two nodes, each with capacity for two jobs. The first two jobs fill the best node, the next two the other one.
     let evals = [1, 2, 3, 4, 5].map(eval);
     let jobs = (1..=5).map(|number| Change::Job(Arc::new(testing::job(number))));

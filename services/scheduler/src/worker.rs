@@ -43,7 +43,7 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Computes a proposal; in production [`scheduling::schedule`].
 pub(crate) type Schedule = fn(&Attempt<'_>, NewId<'_>) -> Proposal;
 
-/// What all workers of a process share.
+/// State that all workers of a process share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) bus: Bus,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) stop: CancellationToken,
 }
 
-/// Result of scheduling on a thread.
+/// The outcome of scheduling on a thread.
 enum Scheduled {
     /// The proposal, and the guard that keeps its plan outstanding.
     Proposal(Box<Proposal>, Option<OutstandingGuard>),
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn now_is_never_before_what_is_known_to_have_passed() {
+    fn now_is_not_before_the_time_for_which_the_evaluation_waited() {
         let own = Timestamp::from_secs(100);
         let job = JobKey::new("default", "web");
         let id = EvalId::from_bytes([1; 16]);

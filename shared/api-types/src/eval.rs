@@ -67,7 +67,7 @@ pub struct Evaluation {
     /// Why allocations could not be placed, by group.
     #[serde(rename = "FailedTGAllocs", skip_serializing_if = "Option::is_none")]
     pub failed_tg_allocs: Option<BTreeMap<String, AllocMetric>>,
-    /// What a dry run would change.
+    /// The changes that a dry run would make.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_annotations: Option<PlanAnnotations>,
     /// Whether the nodes of a computed class are feasible, as far as that is known.

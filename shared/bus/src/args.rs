@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn an_invalid_address_is_refused() {
         let error = Cli::try_parse_from(["drover", "--nats-url", "http://one"]).map(|cli| cli.args);
         assert!(error.unwrap_err().to_string().contains("--nats-url"));
     }

@@ -234,8 +234,8 @@ impl Bus {
         Some(lost_at.map(|at| at.elapsed()).unwrap_or_default())
     }
 
-    /// What NATS does not permit to this process although most of its work depends on it; `None` if there is no such thing
-    /// on the current connections.
+    /// Describes the subjects that NATS does not permit to this process although most of its work depends on them;
+    /// `None` if NATS refused none of them on the current connections.
     pub fn refused(&self) -> Option<String> {
         self.0.settings.refusals.describe()
     }

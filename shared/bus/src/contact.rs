@@ -113,8 +113,8 @@ impl Contact {
         }
     }
 
-    /// Waits for as long as the applier writes another database than this process reads. What this process knows is then
-    /// not the state of the cluster.
+    /// Waits for as long as the applier writes another database than this process reads. The replica of this process is
+    /// then not the state of the cluster.
     pub async fn database_agrees(&self) {
         // This fails only if the sender is dropped, and `self` owns the sender.
         let _ = self.database.subscribe().wait_for(|database| !database.result().is_other()).await;

@@ -1,10 +1,10 @@
 //! Whether the database that a process reads is the one that the plan applier writes. Pure: heads and times come from the
 //! caller.
 //!
-//! An applier announces the head only after its database has confirmed that it is still the applier. So a database that
-//! has another history, epoch or applier, or an earlier index, either is another one, or has another applier by now. A
-//! deposed applier announces nothing any more. If announcements go on that the database contradicts, the database is
-//! another one.
+//! An applier announces the head only after its database has confirmed that it is still the applier. So if the database
+//! of this process has another history, epoch or applier than the announcement, or an earlier index, either the process
+//! reads a different database, or a new applier has taken over meanwhile. In the second case the deposed applier stops
+//! announcing. So if contradicting announcements continue, the process reads a different database.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::continuity::LostChangeSet;
 /// How long a database must have contradicted the announcements of an applier before it counts as another one. So long
 /// after its last announcement, an applier counts as gone.
 const CONTRADICTED_MIN: Duration = Duration::from_secs(3);
-/// How often a database that agrees is read again. A connection that is made anew may lead to another server.
+/// How often a database that agrees is read again, because a new connection may lead to another server.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
 /// Whether a process reads the database that the plan applier writes.
@@ -51,7 +51,7 @@ impl DatabaseMatch {
     }
 }
 
-/// The database of a process and that of the applier, which are not the same. Its text names both, and says what to do.
+/// The database of a process and the different database of the applier. The text names both, and says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherDatabase {
     own: LocatedHead,
@@ -117,7 +117,7 @@ impl Comparison {
             self.agreed = Some((reign, at));
             return self.agrees(at);
         }
-        // It is read at every announcement from now on.
+        // From now on, the database is read at every announcement.
         self.agreed = self.agreed.filter(|(agreed, _)| *agreed != reign);
         let earlier = self.contradiction.filter(|earlier| earlier.reign == reign);
         let first = earlier.map_or(at, |earlier| earlier.first);
@@ -127,8 +127,8 @@ impl Comparison {
         }
     }
 
-    /// Handles an announcement that the database agrees with. It proves nothing while an applier of another database
-    /// announces itself as well.
+    /// Handles an announcement that the database agrees with. The announcement proves nothing while an applier of
+    /// another database announces itself as well.
     fn agrees(&mut self, at: Instant) {
         let is_disputed = self
             .contradiction
@@ -139,7 +139,8 @@ impl Comparison {
         }
     }
 
-    /// The result so far. Another database remains one until an announcement agrees with the process's own.
+    /// The result so far. [`DatabaseMatch::Other`] remains until an announcement agrees with the process's own
+    /// database.
     pub(crate) fn result(&self) -> &DatabaseMatch {
         &self.result
     }
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_is_read_once_for_each_applier_and_then_seldom() {
+    fn the_database_is_read_once_for_each_applier_and_then_rarely() {
         let mut scene = Scene::new();
         assert_eq!(scene.comparison.result(), &DatabaseMatch::Unknown);
         for secs in 0..10 {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_contradicts_the_applier_for_long_is_another_one() {
+    fn a_database_that_keeps_contradicting_the_applier_is_another_one() {
         for own in [head(2, 1, 5), head(1, 1, 5), head(1, 3, 5), head(1, 2, 4)] {
             let mut scene = Scene::new();
             for secs in 0..3 {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn it_names_both_databases_and_what_to_do() {
+    fn the_error_names_both_databases_and_says_what_to_do() {
         let mut scene = Scene::new();
         scene.hear(0, head(1, 2, 616), head(2, 7, 611));
         let DatabaseMatch::Other(other) = scene.hear(3, head(1, 2, 616), head(2, 7, 611)) else {
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failover_and_an_accepted_database_are_no_other_database() {
+    fn a_failover_or_an_accepted_database_is_not_another_database() {
         let mut scene = Scene::new();
         scene.hear(0, head(1, 1, 5), head(1, 1, 5));
         // The announcement was under way when another applier took over.
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn another_database_remains_one_until_the_applier_of_the_own_one_is_alone() {
+    fn another_database_is_reported_until_only_its_own_applier_announces() {
         let mut scene = Scene::new();
         let (own, other) = (head(1, 1, 5), head(2, 9, 5));
         scene.hear(0, own, own);

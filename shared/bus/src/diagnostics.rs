@@ -23,7 +23,7 @@ pub(crate) struct Diagnostics {
     state: Mutex<State>,
 }
 
-/// What was logged: each kind once a minute.
+/// Limits the log lines: one a minute for each kind.
 #[derive(Debug)]
 struct State {
     attempts: Limiter<String>,
@@ -53,7 +53,7 @@ impl Diagnostics {
         }
     }
 
-    /// What to log about a failed attempt to connect.
+    /// The log line about a failed attempt to connect, unless one was logged recently.
     fn failed_attempt(&self, error: &str, now: Instant) -> Option<(String, Repeats)> {
         let reason = self.explain(error);
         let repeats = self.with(|state| state.attempts.failed(kind_of(&reason), now))?;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stops_a_connection_is_said_with_what_to_do() {
+    fn connection_errors_say_what_is_wrong_and_what_to_do() {
         let node = NodeId::from_bytes([7; 16]);
         let identity = Identity::NodeKey { path: "/run/node.key".into(), node };
         let with_key = diagnostics(identity, None);

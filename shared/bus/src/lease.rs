@@ -1,5 +1,5 @@
-//! Leases of the singletons other than the applier. The holder of a lease is the active process of its service (design
-//! §5).
+//! Leases of the singletons other than the applier. The holder of a lease is the active process of its service
+//! (`docs/architecture/leases.md`).
 //!
 //! A lease only avoids conflicts. Safety comes from its epoch, which every command of a singleton carries.
 

@@ -1,5 +1,5 @@
-//! The leases of a process, as it knows them itself. What its replica says of them may be old: while there is no applier, no
-//! change set tells a process that its lease has run out.
+//! The leases of a process, from its own observation. The replica's information about leases may be old: while there is
+//! no applier, no change set tells a process that its lease has run out.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_comes_back_as_it_was() {
+    fn recorded_metrics_survive_encoding_and_decoding() {
         let recorded = recorded();
         let mut back = series(&snapshot("dev", PROCESS, &recorded)).unwrap();
         back.sort_by_key(|one| one.meta.name);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_knows_is_left_out() {
+    fn unknown_metrics_of_another_version_are_left_out() {
         let mut message = snapshot("dev", PROCESS, &recorded());
         message.names[0] = "drover.of.tomorrow".into();
         message.distributions.buckets[0].pop();

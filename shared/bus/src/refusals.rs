@@ -1,4 +1,4 @@
-//! What NATS refuses to a process for lack of permission, as far as its work depends on it.
+//! The subjects that NATS refuses to a process for lack of permission, if the process's work depends on them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use wire::Subject;
 /// Maximum number of refusals that are remembered.
 const REFUSALS_MAX: usize = 64;
 
-/// What a process may do with a subject.
+/// A use of a subject for which a process needs permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Action {
     Publish,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_work_does_not_depend_on_is_left_out() {
+    fn refusals_of_inessential_subjects_are_left_out() {
         let refusals = Refusals::default();
         refusals.record(0, Action::Publish, "metrics.api.0");
         refusals.record(0, Action::Publish, "inbox.scheduler.x");

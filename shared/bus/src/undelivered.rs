@@ -40,7 +40,7 @@ struct Sent<K> {
 }
 
 impl Bus {
-    /// Returns a pair for requests whose responses must not be lost together with the process that requested them.
+    /// Returns a pair for responses whose loss must be noticed if the requesting process ends.
     ///
     /// # Errors
     /// If the subscription to undeliverable responses fails.

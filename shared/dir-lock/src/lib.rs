@@ -1,8 +1,8 @@
 //! Locks a directory for one process at a time.
 //!
 //! The lock is on the file `lock` in the directory, which also names the process that holds it. The system releases the
-//! lock when that process ends, however it ends; the file stays. Child processes do not inherit the lock. To wait until a
-//! lock is free is left to the caller.
+//! lock when that process ends, however it ends; the file stays. Child processes do not inherit the lock. The crate
+//! does not wait until a lock is free.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_is_no_number() {
+    fn other_texts_are_not_numbers() {
         for text in [
             "",
             "-",

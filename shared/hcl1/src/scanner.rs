@@ -1,5 +1,5 @@
-//! Splits HCL text into tokens with their positions: words, strings, heredocs, numbers and punctuation. Skips comments and
-//! white space.
+//! Splits HCL text into tokens with their positions: identifiers, strings, heredocs, numbers and punctuation. Skips
+//! comments and white space.
 
 use crate::{Error, Number, Position};
 

@@ -208,7 +208,7 @@ fn value_of(value: &hcl1::Value) -> serde_json::Value {
 
 proptest! {
     #[test]
-    fn what_is_written_is_parsed_back(members in proptest::collection::btree_map(".*", value(), 0..6)) {
+    fn written_values_are_parsed_back(members in proptest::collection::btree_map(".*", value(), 0..6)) {
         let members: serde_json::Map<_, _> = members.into_iter().collect();
         let text = items_of(&members);
         let expected = serde_json::Value::Object(members);

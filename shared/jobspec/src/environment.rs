@@ -1,5 +1,5 @@
-//! [`Environment`]: what the expressions and functions of one file share: the inputs of functions, and the limits on the size
-//! and the depth of all values and on the time that they take.
+//! [`Environment`]: the data that the expressions and functions of one file share: the inputs of functions, and the
+//! limits on the size and depth of all values and on the time of evaluation.
 
 use std::cell::Cell;
 

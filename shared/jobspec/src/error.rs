@@ -24,7 +24,7 @@ pub struct Diagnostic {
     pub file: String,
     /// The position in the file. `None` if the error is about the whole file.
     pub place: Option<Place>,
-    /// What is wrong, in words that do not depend on the file.
+    /// The kind of error, in words that do not depend on the file.
     pub summary: String,
     /// Details, and how to correct the error.
     pub detail: String,

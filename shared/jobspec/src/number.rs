@@ -138,7 +138,7 @@ impl Number {
         }
     }
 
-    /// What it takes to print the number, in steps of an evaluation. The time grows with the square of the digits.
+    /// The cost of printing the number, in steps of an evaluation. The time grows with the square of the digits.
     pub(crate) fn steps(&self) -> usize {
         match &self.value {
             Repr::Small(_) | Repr::Infinite(_) => 0,
@@ -551,7 +551,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_again(a in any::<i64>(), b in 1..i64::MAX) {
+        fn printed_numbers_are_parsed_back(a in any::<i64>(), b in 1..i64::MAX) {
             let quotient = Number::from(a).divided_by(&number(&b.to_string())).unwrap();
             prop_assert_eq!(Number::parse(&quotient.to_string()).unwrap(), quotient);
         }

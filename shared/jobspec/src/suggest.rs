@@ -14,7 +14,7 @@ pub(crate) fn nearest<'n>(given: &str, names: &[&'n str]) -> Option<&'n str> {
     (distance <= EDITS_MAX && distance < name.len()).then_some(name)
 }
 
-/// What [`nearest`] takes, in steps of an evaluation.
+/// The cost of [`nearest`], in steps of an evaluation.
 pub(crate) fn steps(given: &str, names: &[&str]) -> usize {
     /// Number of compared characters that take as long as one step.
     const CHARACTERS_PER_STEP: usize = 64;

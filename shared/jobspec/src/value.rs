@@ -124,7 +124,7 @@ impl Value {
         }
     }
 
-    /// What the value costs: what a copy needs, and what it takes to print it.
+    /// The cost of the value: the memory of a copy, and the steps of printing it.
     pub(crate) fn cost(&self) -> Cost {
         let own = size_of::<Value>();
         match self {
@@ -144,12 +144,12 @@ impl Value {
     }
 }
 
-/// What a value costs.
+/// The cost of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// The approximate size of a copy, in bytes.
     pub(crate) bytes: usize,
-    /// What it takes to print its numbers, in steps of an evaluation.
+    /// The cost of printing its numbers, in steps of an evaluation.
     pub(crate) steps: usize,
     /// How deeply lists and maps are nested; 0 for a value that is neither.
     pub(crate) depth: usize,

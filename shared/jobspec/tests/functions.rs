@@ -89,7 +89,7 @@ fn chance_follows_from_the_seed() {
 }
 
 #[test]
-fn what_grows_without_bound_is_refused() {
+fn expressions_that_grow_without_bound_are_refused() {
     for expression in [
         "setproduct(range(1000), range(1000), range(1000))",
         r#"[for a in range(1000) : [for b in range(1000) : [for c in range(1000) : c]]]"#,

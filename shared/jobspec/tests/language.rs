@@ -120,7 +120,7 @@ fn small_files_do_not_grow_without_bound() {
 }
 
 #[test]
-fn whatever_nests_within_bounds_is_read_or_refused() {
+fn deep_nesting_is_read_or_refused() {
     for (open, close) in [
         ("(", ")"),
         ("[", "]"),

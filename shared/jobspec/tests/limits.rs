@@ -11,8 +11,8 @@ use jobspec::{Options, parse};
 
 /// The stack of the threads that parse job files for requests.
 const STACK_BYTES: usize = 2 << 20;
-/// Maximum time for one file, in an unoptimised build on a busy machine.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Maximum time for one file, in an unoptimised build on a busy machine: a release takes less than a second.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// The name of the job in a file, or the errors in the file.
 fn name(source: String) -> Result<String, String> {
@@ -71,7 +71,7 @@ fn directives_nest_within_bounds() {
     let nested =
         |levels: usize| format!("\"{}x{}\"", "%{ if true }".repeat(levels), "%{ endif }".repeat(levels));
     assert_eq!(value(&nested(100)), Ok("x".to_owned()));
-    refused(value(&nested(100_000)), TOO_DEEP);
+    refused(value(&nested(80_000)), TOO_DEEP);
     let in_each_other = (0..90).fold("\"x\"".to_owned(), |inner, _| {
         format!("\"{}${{{inner}}}{}\"", "%{ if true }".repeat(90), "%{ endif }".repeat(90))
     });
@@ -148,7 +148,7 @@ fn expressions_of_text_are_small() {
 }
 
 #[test]
-fn what_tasks_inherit_is_counted() {
+fn secrets_that_tasks_inherit_are_counted() {
     let secrets = "secret \"s\" {}\n".repeat(5_000);
     let tasks: String = (0..5_000).fold(String::new(), |mut tasks, number| {
         writeln!(tasks, "task \"{number}\" {{}}").unwrap();

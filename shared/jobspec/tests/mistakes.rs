@@ -150,7 +150,7 @@ fn typical_mistakes_are_explained() {
 }
 
 #[test]
-fn what_is_right_is_left_alone() {
+fn a_correct_file_has_no_mistakes() {
     let right = "job \"a\" {\n  periodic {\n    crons = [\"@daily\", \"*/5 * * * *\"]\n  }\n  group \"g\" {\n    network {\n      port \"http\" {}\n    }\n    \
         volume \"data\" {}\n    service {\n      port = \"http\"\n      check {\n        port = \"8080\"\n      }\n    }\n    task \"t\" {\n      volume_mount {\n        \
         volume = \"data\"\n      }\n      service {\n        port = \"${meta.port}\"\n      }\n    }\n  }\n}\n";

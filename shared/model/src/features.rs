@@ -1,19 +1,20 @@
 //! The list of what is not built: features of the reference that Drover does not have yet, what people call them, and what
 //! they can do in the meantime. Pure.
 //!
-//! Whatever needs one of these features asks the list before it refuses a job, a request, a setting or a command, and takes
-//! the words of its refusal from here. To switch a feature on, write `Built` in its line: checks of jobs let it through, and
-//! tests name the routes, settings and commands that still wait for it. When nothing asks for a feature any more, a test
-//! asks for the removal of its line; when a line is removed, the compiler names what still asks for it.
+//! Code that needs one of these features checks the list before it refuses a job, a request, a setting or a command,
+//! and takes the text of its refusal from here. To switch a feature on, write `Built` in its line: checks of jobs then
+//! accept it, and tests name the routes, settings and commands that still refuse it. When no code checks a feature any
+//! more, a test demands the removal of its line; when a line is removed, the compiler names the code that still checks
+//! it.
 //!
-//! What Drover refuses for other reasons, or does differently on purpose, is not listed.
+//! Things that Drover refuses for other reasons, or does differently on purpose, are not listed.
 
 use std::fmt::Display;
 
 /// Whether a feature is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It is built. What still says otherwise has to be removed.
+    /// It is built. Declarations that say otherwise have to be removed.
     Built,
     /// It is not built yet.
     NotBuilt,
@@ -91,7 +92,6 @@ features! {
         Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
         Revert("return to an older version", Is, NotBuilt, None);
         VersionTags("tags of versions", Are, NotBuilt, None);
-        Disconnect("disconnect block", Is, NotBuilt, None);
     }
     Updates "Updates" {
         Canaries("canaries", Are, NotBuilt, None);
@@ -191,7 +191,7 @@ impl Feature {
         self.line().area
     }
 
-    /// What people call the feature, without an article.
+    /// The name that people use for the feature, without an article.
     pub const fn name(self) -> &'static str {
         self.line().name
     }
@@ -204,6 +204,11 @@ impl Feature {
     /// The beginning of a sentence about the feature: `volumes are`.
     pub fn subject(self) -> String {
         format!("{} {}", self.name(), self.verb())
+    }
+
+    /// Warns about a thing that is accepted: `consul has no effect: there is no integration with Consul`.
+    pub fn warning_of(self, thing: impl Display) -> String {
+        format!("{thing} has no effect: {}", self.absence())
     }
 
     /// Refuses what needs the feature: `volumes are not built yet`.
@@ -257,6 +262,10 @@ mod tests {
         assert_eq!(feature.finding(), "not built yet: what belongs to Nomad Enterprise");
         assert_eq!(feature.finding_of("sentinel"), "not built yet: sentinel");
         assert_eq!(Feature::WindowsServices.absence(), "there are no Windows services");
+        assert_eq!(
+            Feature::WindowsServices.warning_of("eventlog"),
+            "eventlog has no effect: there are no Windows services"
+        );
     }
 
     #[test]

@@ -49,6 +49,10 @@ pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;
 pub use volume::{HostVolumeId, VolumeClaimId};
 
+/// The version of Nomad whose API and behaviour this program offers: what clients see as the version of servers, and jobs
+/// as that of nodes.
+pub const NOMAD_VERSION: &str = "2.0.5";
+
 /// Whether `value` is the default. Messages and log records omit fields with the default value, because most fields of
 /// most objects have it.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {

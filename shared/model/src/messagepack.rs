@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_refused_before_the_stack_ends() {
+    fn deep_nesting_is_refused_before_the_stack_overflows() {
         let decode = || {
             assert!(from_slice::<Value>(&nested(DEPTH_MAX - 1)).is_ok());
             for levels in [DEPTH_MAX, 1_000, 1 << 20] {

@@ -1,4 +1,4 @@
-//! What the regular expressions of clients cost, measured before they are compiled or searched for. Searching takes linear
+//! The cost of clients' regular expressions, measured before they are compiled or searched for. Searching takes linear
 //! time, but the factor grows with the expression, and a short expression can expand to a large one.
 
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ const TRANSITIONS_PER_RANGE: u64 = 4;
 /// Number of states for a class of characters that are longer than one byte.
 const STATES_PER_CLASS: u64 = 3;
 
-/// What an expression costs.
+/// The cost of an expression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PatternCost {
     /// Number of transitions between states, with all repetitions expanded. Compiling takes some 100 ns for each.
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_costs_what_it_takes_to_find_out() {
+    fn an_invalid_pattern_costs_the_part_before_its_error() {
         let invalid = format!(r"{}\pX", r"\w".repeat(100));
         assert_eq!(cost(&invalid).transitions, 100 * TRANSITIONS_PER_TABLE + TRANSITIONS_PER_TABLE);
         assert_eq!(cost(&invalid).states, 0);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_parsed_costs_nothing_and_what_is_too_long_is_refused() {
+    fn an_unparsable_pattern_costs_nothing_and_a_long_one_is_refused() {
         for pattern in ["(", "[", "a{2,1}", r"\y"] {
             assert_eq!(cost(pattern), PatternCost::default(), "{pattern}");
         }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn an_invalid_trace_context_is_refused() {
         for text in [
             "",
             "00",

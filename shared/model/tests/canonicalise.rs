@@ -445,7 +445,7 @@ fn some_job() -> impl Strategy<Value = Job> {
 
 proptest! {
     #[test]
-    fn twice_is_as_once(job in some_job()) {
+    fn applying_defaults_twice_changes_nothing(job in some_job()) {
         let once = canonical(job.clone());
         prop_assert_eq!(canonical(once.clone()), once);
         let once = registered(job);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_made_with_the_keys_that_are_there() {
+    fn missing_files_are_made_with_the_existing_keys() {
         let mut directory = directory();
         let (before, _) = (directory.remove("api/nats.creds").unwrap(), directory.remove(SERVER));
         let files = missing_files(&directory).unwrap();

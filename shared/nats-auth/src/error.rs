@@ -63,7 +63,7 @@ pub enum Error {
     Role {
         /// The role.
         role: wire::Role,
-        /// What to use instead.
+        /// The replacement to use.
         advice: &'static str,
     },
 }

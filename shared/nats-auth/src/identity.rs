@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_may_do_is_never_an_empty_list() {
+    fn the_permissions_of_a_node_are_never_an_empty_list() {
         let mut number = 0;
         let mut random = || {
             number += 1;

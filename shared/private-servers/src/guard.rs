@@ -1,4 +1,5 @@
-//! A guard process for one running server. It lives slightly longer than this process, to stop the server and clean up.
+//! A guard process for one running server. It ends shortly after this process, when it has stopped the server and
+//! deleted temporary files.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

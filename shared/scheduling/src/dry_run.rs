@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_find_no_room_is_told() {
+    fn groups_that_would_find_no_room_are_reported() {
         let scene = Scene::default().node(1, 4_000, 8_000).running(0, 1);
         let run = try_out(&scene, |spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 5_000);
         assert_eq!(run.failed_groups.keys().map(|group| &**group).collect::<Vec<_>>(), ["web"]);

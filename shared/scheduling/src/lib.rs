@@ -62,7 +62,7 @@ pub struct Attempt<'a> {
 /// Source of new ids: sixteen bytes each, all different.
 pub type NewId<'a> = &'a mut dyn FnMut() -> [u8; 16];
 
-/// What the scheduler proposes for an evaluation. Plan and outcome are submitted as one command.
+/// The scheduler's proposal for an evaluation. Plan and outcome are submitted as one command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// Changes to the cluster; may be empty.

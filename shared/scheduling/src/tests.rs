@@ -20,7 +20,7 @@ fn constraint(left: &str, right: &str) -> Constraint {
 }
 
 #[test]
-fn a_new_job_goes_where_it_packs_best() {
+fn a_new_job_is_placed_where_it_packs_best() {
     let scene = two_nodes().count(2);
     assert_snapshot!(scene.describe(), @r#"
     place job.web[0] on node-2
@@ -30,7 +30,7 @@ fn a_new_job_goes_where_it_packs_best() {
 }
 
 #[test]
-fn what_finds_no_room_waits_for_it() {
+fn allocations_without_room_are_queued_and_blocked() {
     let scene = two_nodes().count(9).job_with(|spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 1_500);
     assert_snapshot!(scene.describe(), @r#"
     place job.web[0] on node-2
@@ -44,7 +44,7 @@ fn what_finds_no_room_waits_for_it() {
 }
 
 #[test]
-fn an_evaluation_that_waited_waits_again() {
+fn a_blocked_evaluation_without_room_is_blocked_again() {
     let scene = Scene::default().node(1, 100, 100).eval_with(|eval| eval.status = EvalStatus::Blocked);
     assert_snapshot!(scene.describe(), @r#"
     evaluation: blocked, classes {"v1:1": true}, escaped false
@@ -54,7 +54,7 @@ fn an_evaluation_that_waited_waits_again() {
 }
 
 #[test]
-fn what_is_ruled_out_is_told_once_a_class() {
+fn an_infeasible_constraint_is_reported_once_for_each_class() {
     // Preemption is off: its second pass would report the class as known to be ineligible (R-6.41).
     let scene = two_nodes().config(SchedulerConfig::default());
     let scene = scene.job_with(|spec| spec.constraints = vec![constraint("${node.class}", "big")]);
@@ -67,7 +67,7 @@ fn what_is_ruled_out_is_told_once_a_class() {
 }
 
 #[test]
-fn a_constraint_on_single_nodes_looks_at_each() {
+fn a_constraint_on_unique_attributes_checks_each_node() {
     let scene =
         two_nodes().job_with(|spec| spec.constraints = vec![constraint("${node.unique.name}", "node-2")]);
     assert_snapshot!(scene.describe(), @r#"
@@ -77,7 +77,7 @@ fn a_constraint_on_single_nodes_looks_at_each() {
 }
 
 #[test]
-fn a_sick_driver_rules_out_its_node_and_not_its_class() {
+fn an_unhealthy_driver_excludes_its_node_and_not_its_class() {
     let scene = two_nodes().node_with(3, |spec| {
         spec.drivers.values_mut().for_each(|driver| driver.healthy = false);
         spec.resources.cpu.cpu_mhz = 600;
@@ -89,7 +89,7 @@ fn a_sick_driver_rules_out_its_node_and_not_its_class() {
 }
 
 #[test]
-fn other_datacenters_and_pools_are_not_looked_at() {
+fn nodes_of_other_datacenters_and_pools_are_not_considered() {
     let scene = two_nodes()
         .node_with(3, |spec| spec.datacenter = "eu".into())
         .node_with(4, |spec| spec.node_pool = "gpu".into())
@@ -101,7 +101,7 @@ fn other_datacenters_and_pools_are_not_looked_at() {
 }
 
 #[test]
-fn spreading_takes_the_emptier_node() {
+fn the_spread_algorithm_chooses_the_emptier_node() {
     let scene = two_nodes().config(SchedulerConfig {
         algorithm: Some(SchedulerAlgorithm::Spread),
         ..SchedulerConfig::default()
@@ -121,7 +121,7 @@ fn two_shapes() -> Scene {
 }
 
 #[test]
-fn nodes_that_pack_as_well_are_told_apart_by_the_shape_of_what_they_have_left() {
+fn equal_packing_scores_are_decided_by_the_shape_of_the_free_resources() {
     assert_snapshot!(two_shapes().describe(), @r#"
     place job.web[0] on node-2
     evaluation: complete
@@ -129,7 +129,7 @@ fn nodes_that_pack_as_well_are_told_apart_by_the_shape_of_what_they_have_left() 
 }
 
 #[test]
-fn aligning_takes_the_node_that_has_much_of_what_is_asked_and_packing_the_fuller_one() {
+fn align_chooses_the_node_of_matching_shape_and_binpack_the_fuller_one() {
     let scene = Scene::default().node(1, 2_000, 8_000).node(2, 8_000, 4_000);
     let align = SchedulerConfig { algorithm: Some(SchedulerAlgorithm::Align), ..SchedulerConfig::default() };
     for aligned in [scene.clone().config(align), scene.clone().batch().config(align)] {
@@ -145,7 +145,7 @@ fn aligning_takes_the_node_that_has_much_of_what_is_asked_and_packing_the_fuller
 }
 
 #[test]
-fn a_static_port_is_free_once_a_node() {
+fn a_static_port_can_be_used_once_on_each_node() {
     let scene = two_nodes().count(3).job_with(|spec| {
         let port = Port { label: "http".into(), value: 80, ..Port::default() };
         spec.task_groups[0].networks =
@@ -162,7 +162,7 @@ fn a_static_port_is_free_once_a_node() {
 }
 
 #[test]
-fn a_node_whose_list_of_ports_cannot_be_read_takes_nothing() {
+fn a_node_with_an_invalid_list_of_reserved_ports_takes_no_allocation() {
     // A node whose own network data is unusable takes no allocation (R-6.12).
     let scene = two_nodes().node_with(3, |spec| spec.reserved.ports = "22,x".into()).count(40);
     let addresses = |spec: &mut NodeSpec| {
@@ -174,7 +174,7 @@ fn a_node_whose_list_of_ports_cannot_be_read_takes_nothing() {
 }
 
 #[test]
-fn scaling_up_fills_the_names_that_are_free() {
+fn scaling_up_uses_the_free_names() {
     let scene = two_nodes().running(0, 1).running(2, 1).count(4);
     assert_snapshot!(scene.describe(), @r#"
     place job.web[1] on node-2
@@ -194,7 +194,7 @@ fn scaling_down_stops_the_highest_names() {
 }
 
 #[test]
-fn nothing_to_do_is_done_at_once() {
+fn an_evaluation_without_changes_is_complete() {
     let scene = two_nodes().running(0, 1);
     assert_snapshot!(scene.describe(), @r#"
     evaluation: complete
@@ -202,7 +202,7 @@ fn nothing_to_do_is_done_at_once() {
 }
 
 #[test]
-fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
+fn a_destructive_update_without_an_update_block_replaces_all_at_once() {
     let scene = two_nodes().count(2).running(0, 1).running(1, 2).updated(|spec| {
         spec.task_groups[0].tasks[0].driver = "exec".into();
         spec.task_groups[0].tasks[0].env.insert("a".into(), "b".into());
@@ -216,7 +216,7 @@ fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
     "#);
 }
 
-/// Node 2 is disconnected, and its allocation was replaced on node 1. `said` is the last reported status of the
+/// Node 2 is disconnected, and its allocation was replaced on node 1. `last_status` is the last reported status of the
 /// original.
 fn replaced_while_unknown(last_status: ClientStatus) -> Scene {
     one_replaced_while_unknown(0, last_status)
@@ -242,7 +242,7 @@ fn one_replaced_while_unknown(name: u32, last_status: ClientStatus) -> Scene {
 }
 
 #[test]
-fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
+fn an_unknown_allocation_that_was_replaced_is_not_replaced_again() {
     let text = replaced_while_unknown(ClientStatus::Unknown).describe();
     assert!(!text.contains("place"), "{text}");
     let updated = replaced_while_unknown(ClientStatus::Unknown).updated(|spec| {
@@ -255,7 +255,7 @@ fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
 }
 
 #[test]
-fn what_was_back_for_a_moment_only_is_not_replaced_again() {
+fn an_allocation_that_reconnected_briefly_is_not_replaced_again() {
     // Departs from R-7.52, by which the allocation would be rescheduled a second time.
     let rescheduling = replaced_while_unknown(ClientStatus::Running).rescheduling(Nanos::ZERO);
     let text = rescheduling.describe();
@@ -264,9 +264,9 @@ fn what_was_back_for_a_moment_only_is_not_replaced_again() {
 }
 
 #[test]
-fn a_name_goes_on_from_replacement_to_replacement() {
-    // Departs from R-7.66, by which a duplicate name is replaced: the first allocation is still unknown and has the
-    // name, too.
+fn a_replacement_of_a_replacement_keeps_the_name() {
+    // Departs from R-7.66, by which a duplicate name is replaced: the first allocation is still unknown, and has the
+    // same name.
     let scene = one_replaced_while_unknown(1, ClientStatus::Unknown).rescheduling(Nanos::ZERO).count(2);
     let scene = scene.node(3, 4_000, 8_192).running(0, 3);
     let both_unknown = scene.server_side(1, |server| server.status = NodeStatus::Disconnected);
@@ -275,7 +275,7 @@ fn a_name_goes_on_from_replacement_to_replacement() {
 }
 
 #[test]
-fn any_other_change_leaves_them_where_they_are() {
+fn an_update_in_place_keeps_allocations_on_their_nodes() {
     let scene = two_nodes().count(2).running(0, 1).running(1, 2).updated(|spec| spec.priority = 60);
     assert_snapshot!(scene.describe(), @r#"
     job.web[0] on node-1 runs version 1
@@ -285,7 +285,7 @@ fn any_other_change_leaves_them_where_they_are() {
 }
 
 #[test]
-fn what_no_longer_fits_its_node_is_replaced() {
+fn an_allocation_whose_node_is_no_longer_feasible_is_replaced() {
     let scene = two_nodes()
         .running(0, 1)
         .updated(|spec| spec.constraints = vec![constraint("${node.unique.name}", "node-2")]);
@@ -297,7 +297,7 @@ fn what_no_longer_fits_its_node_is_replaced() {
 }
 
 #[test]
-fn an_update_without_room_leaves_the_old_one_running() {
+fn an_update_without_room_keeps_the_old_allocation_running() {
     let scene = Scene::default()
         .node(1, 600, 600)
         .running(0, 1)
@@ -311,7 +311,7 @@ fn an_update_without_room_leaves_the_old_one_running() {
 }
 
 #[test]
-fn a_group_that_is_gone_stops() {
+fn a_removed_group_stops() {
     let scene = two_nodes().running(0, 1).updated(|spec| spec.task_groups[0].name = "other".into());
     assert_snapshot!(scene.describe(), @r#"
     place job.other[0] on node-2
@@ -342,7 +342,7 @@ fn a_purged_job_stops() {
 }
 
 #[test]
-fn what_was_lost_is_replaced() {
+fn a_lost_allocation_is_replaced() {
     let scene = two_nodes()
         .count(2)
         .running(0, 1)
@@ -356,7 +356,7 @@ fn what_was_lost_is_replaced() {
 }
 
 #[test]
-fn what_was_stopping_on_a_node_that_is_gone_is_lost() {
+fn a_stopped_allocation_on_a_deleted_node_is_lost() {
     let scene =
         two_nodes().running(0, 1).alloc_with(1, 7, |alloc| alloc.desired_status = DesiredStatus::Stop);
     assert_snapshot!(scene.describe(), @r#"
@@ -366,7 +366,7 @@ fn what_was_stopping_on_a_node_that_is_gone_is_lost() {
 }
 
 #[test]
-fn what_has_to_move_moves() {
+fn an_allocation_that_has_to_migrate_is_moved() {
     let scene = two_nodes()
         .alloc_with(0, 2, |alloc| alloc.desired_transition.migrate = Some(true))
         .server_side(2, |server| server.eligibility = Eligibility::Ineligible);
@@ -393,7 +393,7 @@ fn a_drained_batch_allocation_is_not_run_elsewhere() {
 }
 
 #[test]
-fn a_failed_one_is_rescheduled_when_its_time_has_come() {
+fn a_failed_allocation_is_rescheduled_when_its_delay_is_over() {
     let scene = two_nodes()
         .rescheduling(Nanos::ZERO)
         .alloc_with(0, 1, |alloc| alloc.client_status = ClientStatus::Failed);
@@ -405,7 +405,7 @@ fn a_failed_one_is_rescheduled_when_its_time_has_come() {
 }
 
 #[test]
-fn a_failed_one_is_rescheduled_later_until_then() {
+fn a_failed_allocation_waits_for_its_reschedule_delay() {
     let scene = two_nodes()
         .count(3)
         .rescheduling(Nanos::from_secs(30))
@@ -440,7 +440,7 @@ fn a_reschedule_without_room_is_remembered() {
 }
 
 #[test]
-fn a_batch_job_does_not_run_again_what_is_done() {
+fn a_batch_job_does_not_run_complete_allocations_again() {
     let scene =
         two_nodes().batch().count(2).alloc_with(0, 1, |alloc| alloc.client_status = ClientStatus::Complete);
     assert_snapshot!(scene.describe(), @r#"
@@ -462,7 +462,7 @@ fn a_newer_version_of_a_batch_job_runs_again() {
 }
 
 #[test]
-fn too_many_fruitless_attempts_end_the_evaluation() {
+fn too_many_attempts_without_progress_fail_the_evaluation() {
     let scene = two_nodes().count(2).attempts_without_progress(5);
     assert_snapshot!(scene.describe(), @r#"
     evaluation: failed, maximum attempts reached (5)
@@ -473,7 +473,7 @@ fn too_many_fruitless_attempts_end_the_evaluation() {
 
 /// The job's current type counts, not its type when the evaluation was created (R-1.7).
 #[test]
-fn how_many_attempts_are_too_many_is_a_matter_of_the_job() {
+fn the_limit_of_attempts_depends_on_the_jobs_type() {
     let scene = two_nodes().job_with(|spec| spec.kind = JobType::Batch).attempts_without_progress(2);
     assert_snapshot!(scene.describe(), @r#"
     evaluation: failed, maximum attempts reached (2)

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_references_are_named() {
         let missing: Vec<String> = State::default()
             .missing_references(&JobKey::new("team", "web"), "gpu")
             .map(|missing| missing.to_string())

@@ -123,9 +123,8 @@ impl Watches {
 
     /// Wakes all watches, after the state was replaced by unknown changes.
     pub(crate) fn wake_all(&self) {
-        for waiters in self.lock().by_key.values() {
-            waiters.values().for_each(|waiter| waiter.notify_one());
-        }
+        let waiters = self.lock();
+        waiters.by_key.values().flat_map(BTreeMap::values).for_each(|waiter| waiter.notify_one());
     }
 
     /// Wakes the waits for all indexes up to `index`.

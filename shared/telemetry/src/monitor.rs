@@ -51,9 +51,9 @@ pub struct Line {
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// The next item of a listener.
+/// An item that a listener receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// A log line.
     Line(Arc<Line>),
     /// Number of lines, of any level, that were lost because the listener was too slow.
@@ -77,12 +77,12 @@ pub fn listen(level: Level) -> Listener {
 
 impl Listener {
     /// Waits for the next line. Cancel safe.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> Received {
         loop {
             match self.lines.recv().await {
-                Ok(line) if line.level <= self.level => return Heard::Line(line),
+                Ok(line) if line.level <= self.level => return Received::Line(line),
                 Ok(_) => {}
-                Err(RecvError::Lagged(missed)) => return Heard::Missed(missed),
+                Err(RecvError::Lagged(missed)) => return Received::Missed(missed),
                 // The sender is never dropped.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
@@ -226,13 +226,13 @@ mod tests {
 
     async fn next_line(listener: &mut Listener) -> Arc<Line> {
         match listener.next().await {
-            Heard::Line(line) => line,
-            Heard::Missed(count) => panic!("{count} lines were lost"),
+            Received::Line(line) => line,
+            Received::Missed(count) => panic!("{count} lines were lost"),
         }
     }
 
     #[test]
-    fn each_listener_hears_its_level() {
+    fn each_listener_receives_its_level() {
         let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let subscriber = tracing_subscriber::registry().with(layer());
@@ -268,7 +268,7 @@ mod tests {
                 tracing::info!(target: "api", number, "line");
             }
             runtime.block_on(async {
-                assert_eq!(listener.next().await, Heard::Missed(10));
+                assert_eq!(listener.next().await, Received::Missed(10));
                 assert_eq!(next_line(&mut listener).await.fields, [("number", "10".to_owned())]);
             });
         });

@@ -45,7 +45,8 @@ struct Failures {
     suppressed: u64,
 }
 
-/// What a line says about a failure that has occurred before. All numbers are `None` for a first failure.
+/// The numbers that a line contains about a failure that has occurred before. All numbers are `None` for a first
+/// failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Repeats {
     /// Number of failures since they began.

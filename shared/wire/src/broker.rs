@@ -61,7 +61,7 @@ pub struct EvalLeaseRequest {
     pub action: EvalLeaseAction,
 }
 
-/// What a worker requests for an evaluation that it has leased.
+/// A worker's request about an evaluation that it has leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EvalLeaseAction {
     /// Extends the lease: the worker is still waiting for something.

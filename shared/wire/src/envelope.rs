@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_more_or_less_is_forgiven() {
+    fn an_added_or_missing_field_is_tolerated() {
         let newer = NewerGreeting { text: "hello".into(), language: "en".into() };
         let bytes = rmp_serde::to_vec_named(&newer).unwrap();
         let read: Greeting = decode(Greeting::KIND, 1, &bytes).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn decoding_errors_say_what_is_wrong() {
         let body = encode(&Greeting { text: "hello".into(), loud: true });
         let error =
             |kind, version, body: &[u8]| decode::<Greeting>(kind, version, body).unwrap_err().to_string();

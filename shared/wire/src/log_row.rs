@@ -1,4 +1,4 @@
-//! One row of the log: an encoded change set with what identifies it.
+//! One row of the log: an encoded change set with its index, time and request id.
 
 use bytes::Bytes;
 use model::change::ChangeSet;

@@ -91,7 +91,7 @@ pub struct GetWork {
     pub secret: Secret,
     /// Index of the agent's work; index 0 requests all of it.
     pub since: WorkIndex,
-    /// The newest index that the agent has heard of. A tracker that has just taken over may be behind it, and its older
+    /// The newest index that the agent has received. A tracker that has just taken over may be behind it, and its older
     /// list would lack allocations that already run.
     pub seen: WorkIndex,
 }
@@ -150,8 +150,7 @@ pub struct WorkCommon {
     pub common: Arc<AllocCommon>,
 }
 
-/// What an agent needs to know of one allocation beyond the shared data. Fields that only the agent's own reports
-/// change are left out.
+/// One allocation for an agent, without the shared data. Fields that only the agent's own reports change are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkAlloc {
     /// The allocation.

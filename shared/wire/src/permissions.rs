@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_speaks_as_itself_and_hears_its_own() {
+    fn a_node_uses_only_its_own_subjects() {
         let Permissions { publish, subscribe } = of(Role::Agent);
         let own = |subjects: &[&str]| -> BTreeSet<String> {
             subjects.iter().map(|subject| subject.replace("ID", NODE)).collect()
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_to_who_asked_only() {
+    fn a_response_goes_only_to_the_requester() {
         let answers = |role| -> BTreeSet<String> {
             of(role).publish.into_iter().filter(|subject| subject.starts_with("inbox.")).collect()
         };
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_subject_has_somebody_at_both_ends() {
+    fn every_subject_has_a_publisher_and_a_subscriber() {
         for subject in all_subjects() {
             let Access { publish, subscribe, .. } = access(subject);
             assert!(!publish.is_empty() && !subscribe.is_empty(), "{subject}");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_role_may_hear_covers_what_services_subscribe_to() {
+    fn roles_may_subscribe_to_the_subjects_of_their_services() {
         let tracker = of(Role::NodeTracker).subscribe;
         let served = [
             Subject::EVERY_NODE_REGISTER,

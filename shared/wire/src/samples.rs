@@ -16,7 +16,7 @@ use model::cluster::Singleton;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::keyring::RootKey;
-use model::node::{NodeEvent, NodeSpec, NodeStatus, Secret};
+use model::node::{NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements, Plan};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
@@ -179,16 +179,6 @@ pub(crate) fn node_spec() -> Arc<NodeSpec> {
 
 fn secret() -> Secret {
     Secret("sesame".into())
-}
-
-pub(crate) fn node_event() -> NodeEvent {
-    NodeEvent {
-        message: "Node heartbeat missed".into(),
-        subsystem: "Cluster".into(),
-        details: BTreeMap::from([("ttl".into(), "5s".into())]),
-        timestamp: NOW,
-        create_index: INDEX,
-    }
 }
 
 pub(crate) fn alloc_report() -> AllocReport {
@@ -533,7 +523,7 @@ mod tests {
     use crate::{broker, command, feed, files, metrics, node, refusal, stats, tasks};
 
     #[test]
-    fn every_message_comes_back_as_it_went_out() {
+    fn every_message_survives_encoding_and_decoding() {
         let tested: BTreeSet<&str> = samples().iter().map(|sample| sample.kind).collect();
         let kinds = [
             broker::KINDS,
@@ -552,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_finds_what_it_shares() {
+    fn an_allocation_finds_its_job_and_its_common_share() {
         let work = work_allocs();
         let (common, job) = work.shared(&work.allocs[0]).unwrap();
         assert_eq!((&*common.task_group, &*job.spec.id), ("app", "web"));

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_works_with_is_essential() {
+    fn subjects_that_a_process_works_with_are_essential() {
         let is_essential = |subject: Subject| Subject::is_essential(&subject.to_string(), true);
         let essential = [
             Subject::Command(Role::Api),

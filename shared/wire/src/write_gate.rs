@@ -69,27 +69,27 @@ mod tests {
 
     #[test]
     fn the_next_command_waits_until_the_last_one_is_seen() {
-        let mut turn = WriteGate::default();
-        assert_eq!(turn.from(), Some(Timestamp::UNSET));
-        turn.begin();
-        turn.saw(Index(8));
-        assert_eq!(turn.from(), None, "it is in flight");
-        turn.written(Index(9), Index(8));
-        assert_eq!(turn.from(), None);
-        turn.saw(Index(9));
-        assert_eq!(turn.from(), Some(Timestamp::UNSET));
+        let mut gate = WriteGate::default();
+        assert_eq!(gate.from(), Some(Timestamp::UNSET));
+        gate.begin();
+        gate.saw(Index(8));
+        assert_eq!(gate.from(), None, "it is in flight");
+        gate.written(Index(9), Index(8));
+        assert_eq!(gate.from(), None);
+        gate.saw(Index(9));
+        assert_eq!(gate.from(), Some(Timestamp::UNSET));
 
-        turn.begin();
-        turn.written(Index(10), Index(11));
-        assert_eq!(turn.from(), Some(Timestamp::UNSET), "its changes arrived before its response");
+        gate.begin();
+        gate.written(Index(10), Index(11));
+        assert_eq!(gate.from(), Some(Timestamp::UNSET), "its changes arrived before its response");
     }
 
     #[test]
     fn a_command_that_failed_is_not_tried_again_at_once() {
-        let mut turn = WriteGate::default();
-        turn.begin();
-        turn.not_written(NOW);
-        turn.saw(Index(9));
-        assert_eq!(turn.from(), Some(NOW + Nanos::SECOND));
+        let mut gate = WriteGate::default();
+        gate.begin();
+        gate.not_written(NOW);
+        gate.saw(Index(9));
+        assert_eq!(gate.from(), Some(NOW + Nanos::SECOND));
     }
 }

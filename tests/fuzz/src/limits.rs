@@ -6,7 +6,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::memory;
 
-/// What one input may take.
+/// The resources that one input may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Maximum processor time of the thread. Other processes and threads do not count, so that a busy machine makes

@@ -1,5 +1,4 @@
-//! [`Mutator`]: changes inputs, always in the same way. It is cheap and knows nothing of coverage; libFuzzer is for
-//! that.
+//! [`Mutator`]: changes inputs, always in the same way. It is cheap and does not use coverage; libFuzzer does.
 
 /// Maximum size of a mutated input, in bytes.
 const SIZE_MAX: usize = 32 << 10;

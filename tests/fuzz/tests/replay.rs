@@ -1,10 +1,10 @@
 //! Runs every target on its kept inputs, on a sample of its seeds, on large inputs and on mutations, in the ordinary
-//! build and without coverage. `make fuzz` searches; this keeps what was found, and notices what breaks at once.
+//! build and without coverage. `make fuzz` searches for new failures; this test makes sure that old ones do not return.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fuzz::targets::{self, ALL};
 use fuzz::{Limits, Mutator, Target, cpu_time};
@@ -18,6 +18,8 @@ const SEEDS_MAX: usize = 48;
 const MUTATIONS_MAX: usize = 300;
 /// Processor time after which no more mutations are run.
 const MUTATIONS_TIME: Duration = Duration::from_secs(3);
+/// Time after which no more seeds and mutations are run. Requests wait for other processes.
+const TIME_MAX: Duration = Duration::from_secs(15);
 /// Size of large inputs, in bytes. Those of `make fuzz` are as large as the doors accept.
 const LARGE_BYTES: usize = 16 << 10;
 /// Size of the stack. Frames of an unoptimised build are several times larger than those of the release.
@@ -78,8 +80,13 @@ fn run(target: &Target) {
     let seeds = (target.seeds)();
     let step = seeds.len().div_ceil(SEEDS_MAX).max(1);
     let seeds: Vec<Vec<u8>> = seeds.into_iter().step_by(step).collect();
+    let started = clock();
+    let is_late = || clock().saturating_duration_since(started) > TIME_MAX;
     for input in &seeds {
         check(target, input, "a seed");
+        if is_late() {
+            break;
+        }
     }
     for repeated in target.repeated {
         check(target, &repeated.input(LARGE_BYTES.min(target.size_max)), "a large input");
@@ -91,10 +98,15 @@ fn run(target: &Target) {
     for _ in 0..MUTATIONS_MAX {
         let [input, other] = [(), ()].map(|()| &inputs[mutator.below(inputs.len())]);
         check(target, &mutator.mutate(input, other), "a mutation");
-        if cpu_time().saturating_sub(begun) > MUTATIONS_TIME {
+        if is_late() || cpu_time().saturating_sub(begun) > MUTATIONS_TIME {
             break;
         }
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the limit is for the test, not for what it tests")]
+fn clock() -> Instant {
+    Instant::now()
 }
 
 /// Runs an input. Before that the input is written to a file, where it stays if it ends the process or the test.

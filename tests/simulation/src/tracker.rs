@@ -179,8 +179,7 @@ impl TrackerProcess {
                         }
                     }
                     Some(_) => {
-                        let update =
-                            UpdateNodes { epoch, sign: NodeLiveness::Heard, nodes: vec![id], event: None };
+                        let update = UpdateNodes { epoch, sign: NodeLiveness::Alive, nodes: vec![id] };
                         let purpose = Purpose::AnswerNode(from, id);
                         self.commands.send(Command::UpdateNodes(update), purpose, COMMAND_TIMEOUT, ctx);
                     }
@@ -239,8 +238,7 @@ impl TrackerProcess {
         let (Some(epoch), true) = (self.lease.epoch(), self.is_active) else { return };
         let missed = self.heartbeats.handle_timeout(ctx.steady(), 100);
         if !missed.is_empty() {
-            let command =
-                UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: missed.clone(), event: None };
+            let command = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: missed.clone() };
             self.commands.send(Command::UpdateNodes(command), Purpose::Missed(missed), COMMAND_TIMEOUT, ctx);
         }
     }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_come_to_every_line() {
+    fn the_probe_visits_every_cache_line() {
         let memory = pointer_cycle();
         let mut seen = vec![false; LINES];
         let mut line = 0;

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_children_used_counts_also_when_they_have_ended() {
+    fn usage_of_ended_children_counts() {
         let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let own = std::process::id();
         let before = (processor_time(own), processor_time_of_tree(own));

@@ -61,8 +61,8 @@ impl fmt::Display for Layout {
     }
 }
 
-/// What this build is compared with. Both are measured in turns, because the speed of machines changes from minute to
-/// minute.
+/// The build or settings with which this build is compared. Both are measured in turns, because the speed of machines
+/// changes from minute to minute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Baseline {
     /// The program, if it is another.

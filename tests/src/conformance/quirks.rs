@@ -1,5 +1,5 @@
-//! Rules whose recorded behaviour we deviate from, because the spec asks for other behaviour: for each rule, the parts
-//! of a case that may differ. All other parts must agree.
+//! Rules for which Drover differs from the recorded behaviour, because the spec asks for other behaviour: for each
+//! rule, the parts of a case that may differ. All other parts must agree.
 
 use crate::recorded::Case;
 

@@ -1,5 +1,5 @@
-//! Images that are made without a registry: Debian from its packages, the official ones from `tests/images`, and
-//! Drover's from its Dockerfile.
+//! Builds images without a registry: Debian's from its packages, replacements of official images from `tests/images`,
+//! and Drover's from its Dockerfile.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -84,7 +84,7 @@ impl RawNats {
         }
     }
 
-    /// Sends protocol lines unchanged. What the server no longer reads is lost.
+    /// Sends protocol lines unchanged. Lines that the server no longer reads are lost.
     pub fn send(&mut self, lines: &str) {
         self.send_bytes(lines.as_bytes());
     }

@@ -35,7 +35,7 @@ pub struct Departure {
     difference: &'static str,
 }
 
-static DEPARTURES: [Departure; 2] = [
+static DEPARTURES: [Departure; 3] = [
     Departure {
         scene: "jobs/register-errors",
         step: 49,
@@ -49,6 +49,12 @@ static DEPARTURES: [Departure; 2] = [
         step: 51,
         how: "as a consequence, the job is unchanged",
         difference: "body/TaskGroups/0/Tasks/0/Lifecycle: want null, got {\"Hook\":\"prestart\",\"Sidecar\":false}",
+    },
+    Departure {
+        scene: "jobs/scale",
+        step: 0,
+        how: "a scaling block brings a warning, because scaling is not built",
+        difference: "scaling has no effect",
     },
 ];
 

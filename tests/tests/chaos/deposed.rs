@@ -71,7 +71,7 @@ const STOPS_BY_DEFAULT: usize = 8;
 const STOPS_PER_ROUND: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deposed_applier_says_and_writes_nothing_more() {
+async fn a_deposed_applier_answers_and_writes_nothing_more() {
     let mut rng = StdRng::seed_from_u64(seed());
     let stops: Vec<Stop> = match rounds() {
         None => STOPS[..STOPS_BY_DEFAULT].to_vec(),

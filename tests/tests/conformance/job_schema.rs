@@ -1,4 +1,4 @@
-//! The stored schema of jobs for editors is that of the types.
+//! Checks that the stored schema of jobs for editors equals the schema that is derived from the types.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use tests::job_schema::job_schema;
 
 #[test]
-fn the_kept_schema_is_that_of_the_types() {
+fn the_stored_schema_equals_that_of_the_types() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/job.schema.json");
     let text = format!("{}\n", serde_json::to_string_pretty(&job_schema()).unwrap());
     if std::env::var_os("UPDATE_SCHEMA").is_some() {

@@ -361,7 +361,7 @@ const MUTATIONS: &[Mutation] = &[
 ];
 
 #[test]
-fn the_plan_is_right_before_anything_is_done_to_it() {
+fn the_plan_is_valid_before_it_is_mutated() {
     assert_eq!(faults(&cluster(), &Draft::valid().plan()), Vec::<String>::new());
 }
 

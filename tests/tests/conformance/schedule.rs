@@ -1,4 +1,4 @@
-//! A recorded cluster state leads to the plan of a correct scheduler.
+//! Compares the plans for recorded cluster states with the recorded plans.
 
 use tests::conformance::{Verdict, check};
 use tests::recorded::cases;

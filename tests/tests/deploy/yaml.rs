@@ -115,7 +115,7 @@ fn documents_are_read_as_json() {
 }
 
 #[test]
-fn what_can_be_read_in_two_ways_is_refused() {
+fn ambiguous_yaml_is_refused() {
     for text in ["a: yes", "a: Off", "mode: 0440", "a: 1\na: 2", "a: [1", "? [a]\n: b"] {
         assert!(documents(text).is_err(), "{text}");
     }

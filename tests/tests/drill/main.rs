@@ -1,5 +1,5 @@
-//! Checks what people deploy with containers: the image alone (`image`), and the whole compose file in everything that
-//! its README describes (`drill`).
+//! Checks the deployment with containers: the image alone (`image`), and the compose file, used as its README describes
+//! (`drill`).
 //!
 //! Both use a private Docker engine and images that are made from this machine's packages. Where no engine can run they
 //! are skipped, and the cause is printed (`DROVER_REQUIRE=docker` turns that into a failure). `make test` checks the

@@ -33,7 +33,7 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
     for invalid in [&["job", "plan", "-bogus", HELLO][..], &["job", "plan", "-var", "greeting", HELLO]] {
         assert_eq!(drover(&address, invalid).status.code(), Some(255), "{invalid:?}");
     }
-    // What the job file sets wins over flags.
+    // Values in the job file take precedence over flags.
     let placed = dev.dir.path().join("placed.nomad.hcl");
     let source = std::fs::read_to_string(HELLO).expect("the job file can be read");
     let source = source.replacen('{', "{\n  region = \"global\"\n  namespace = \"default\"\n", 1);

@@ -122,7 +122,7 @@ async fn every_process_says_whether_it_is_ready_and_which_one_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_is_named_and_its_return_is_noticed() {
+async fn health_names_missing_parts_and_notices_their_return() {
     let mut health_cluster =
         HealthCluster::start(&["plan-applier", "node-tracker", "scheduler", AGENT]).await;
     for name in ["plan-applier", "scheduler", AGENT] {

@@ -47,7 +47,7 @@ async fn a_cluster_works_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_not_let_in_says_as_whom_and_why() {
+async fn a_refused_process_names_its_user_and_the_reason() {
     let access = NatsAccess::Credentials(Purpose::Cluster);
     let options = NatsOptions { access, ..NatsOptions::default() };
     let mut cluster = Cluster::start_with(BINARY, &[], &["plan-applier"], options).await;

@@ -1,4 +1,4 @@
-//! What a task of a real agent sees, and what people see of its files and its output.
+//! The environment and directories of a task of a real agent, and its files and output as people see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -95,7 +95,7 @@ async fn a_job_makes_one_trace_through_all_services() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
+async fn failed_spans_are_marked_and_unsampled_traces_are_not_recorded() {
     let collector = Collector::start();
     let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
 

@@ -8,7 +8,7 @@ use telemetry::metrics::prometheus::{exposed_name, names};
 use telemetry::metrics::{Merge, Metric, catalogue};
 
 #[test]
-fn what_the_api_computes_is_kept_from_it_and_nothing_else() {
+fn the_chart_keeps_only_the_metrics_that_the_api_computes() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes/chart/templates/monitoring.yaml");
     let text = fs::read_to_string(path).unwrap();

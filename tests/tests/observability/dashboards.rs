@@ -86,7 +86,7 @@ fn panels() -> impl Iterator<Item = (&'static Board, &'static Panel)> {
 }
 
 #[test]
-fn the_kept_files_are_made_from_the_source() {
+fn the_stored_dashboards_equal_the_generated_ones() {
     let update = std::env::var_os("UPDATE_METRICS").is_some();
     for one in BOARDS {
         let path = folder().join(format!("{}.json", one.name));

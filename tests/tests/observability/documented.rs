@@ -182,7 +182,7 @@ fn metas() -> impl Iterator<Item = &'static Meta> {
 }
 
 #[test]
-fn the_document_names_what_there_is() {
+fn the_page_documents_exactly_the_existing_metrics() {
     let stored = fs::read_to_string(path()).unwrap();
     let (before, rest) = stored.split_once(BEGIN).expect("the document has a marker before the tables");
     let (_, after) = rest.split_once(END).expect("the document has a marker after the tables");
@@ -233,7 +233,7 @@ fn kind(kind: Kind) -> &'static str {
 
 fn merge(merge: Merge) -> String {
     match merge {
-        Merge::Each => "each process".to_owned(),
+        Merge::PerProcess => "each process".to_owned(),
         Merge::PerProcessActive(service) => format!("the active {service}, as a process"),
         Merge::Active(service) => format!("the active {service}"),
         Merge::Sum => "all, summed".to_owned(),
@@ -242,7 +242,7 @@ fn merge(merge: Merge) -> String {
 }
 
 #[test]
-fn what_the_reference_documents_is_built_or_explained() {
+fn metrics_of_the_reference_are_built_or_explained() {
     let text = fs::read_to_string(path()).unwrap();
     let all: Vec<String> = metas().flat_map(names).collect();
     for name in DOCUMENTED {

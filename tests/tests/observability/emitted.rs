@@ -54,7 +54,7 @@ fn find(series: &str) -> Option<(&'static Meta, &'static [&'static str])> {
 }
 
 #[test]
-fn what_nobody_emits_is_found() {
+fn metrics_that_no_process_emits_are_found() {
     let ok =
         "sum by (le, service) (rate(drover_applier_commit_seconds_bucket[5m])) > nomad_raft_commitTime_sum";
     assert_eq!(faults(ok), [""; 0]);

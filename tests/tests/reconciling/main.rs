@@ -75,7 +75,7 @@ fn play(shape: Shape, history: Vec<Event>) -> World {
 }
 
 #[test]
-fn that_a_deployment_waits_for_health_or_is_done_is_seen_at_a_glance() {
+fn the_fast_check_recognises_waiting_and_complete_deployments() {
     let shape =
         Shape { kind: JobType::Service, count: 3, update: Some((1, 0)), disconnect: None, reschedules: true };
     // The last two allocations become healthy together.
@@ -105,7 +105,7 @@ fn names_are_not_given_twice_where_canaries_fail() {
 }
 
 #[test]
-fn what_is_out_of_sight_does_not_stop_in_place_of_what_runs() {
+fn unknown_allocations_are_not_stopped_in_place_of_running_ones() {
     let shape = Shape {
         kind: JobType::Service,
         count: 3,

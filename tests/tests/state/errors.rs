@@ -180,7 +180,7 @@ fn an_update_in_place_stays_within_the_job() {
 }
 
 #[test]
-fn what_is_not_there_can_be_deleted() {
+fn absent_objects_can_be_deleted() {
     let mut scene = Scene::new();
     let unused = scene.unused_id();
     let before = describe(&scene.replica.snapshot());

@@ -55,7 +55,7 @@ fn received_by(follower: &mut Follower, next: impl AsyncFn(&mut Follower) -> Fol
 }
 
 #[test]
-fn steps_come_in_order_whoever_brings_them() {
+fn steps_are_in_order_from_any_source() {
     let replica = Replica::new(State::default());
     replica.apply(sets([1])).unwrap();
     let mut follower = replica.follow();
@@ -72,7 +72,7 @@ fn steps_come_in_order_whoever_brings_them() {
 }
 
 #[test]
-fn following_begins_at_the_first_look() {
+fn following_begins_at_the_first_call() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
     replica.apply(sets([1, 2])).unwrap();
@@ -80,7 +80,7 @@ fn following_begins_at_the_first_look() {
 }
 
 #[test]
-fn nothing_is_told_of_what_is_refused_or_known() {
+fn refused_and_repeated_change_sets_are_not_reported() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
     assert_eq!(received(&mut follower), ["reset 0"]);
@@ -121,7 +121,7 @@ fn a_replica_without_anything_takes_the_empty_state_of_a_history() {
 }
 
 #[test]
-fn whoever_falls_behind_begins_anew_beside_those_who_do_not() {
+fn a_slow_follower_is_reset_and_a_quick_one_is_not() {
     let replica = Replica::new(State::default());
     let (mut quick, mut slow) = (replica.follow(), replica.follow());
     assert_eq!(
@@ -153,7 +153,7 @@ fn whoever_is_behind_by_too_many_bytes_begins_anew() {
 }
 
 #[test]
-fn what_has_come_is_told_together_where_that_is_asked() {
+fn received_change_sets_can_be_read_together() {
     let replica = Replica::new(State::default());
     let mut follower = replica.follow();
     assert_eq!(received_together(&mut follower), ["reset 0"]);

@@ -78,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_state_says_what_its_objects_say(steps in vec(step(), 1..50)) {
+    fn a_state_agrees_with_its_objects(steps in vec(step(), 1..50)) {
         let mut pair = Pair::open();
         let mut snapshots = Vec::new();
         for step in steps {
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn a_part_of_a_state_says_what_the_whole_one_says(scope in scope(), steps in vec(step(), 1..30)) {
+    fn a_scope_of_a_state_agrees_with_the_whole_state(scope in scope(), steps in vec(step(), 1..30)) {
         let mut pair = Pair::default();
         let mut part = State::new(HistoryId::default(), scope);
         let initial = pair.advance([effects::initial_changes]);

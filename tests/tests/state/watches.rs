@@ -107,7 +107,7 @@ fn a_report_wakes_the_allocation_s_job_and_node_but_is_no_work() {
 }
 
 #[test]
-fn what_the_servers_do_to_an_allocation_is_its_node_s_work() {
+fn changes_by_servers_to_an_allocation_wake_its_nodes_work() {
     let expected =
         ["Allocs", "allocs of job 1", "allocs on node 1", "work on node 1", "alloc 1", "Allocs like 1"];
     assert_wakes(|[one, _]| one.updated_to(one.common()), &expected);
@@ -242,7 +242,7 @@ fn many_changes_wake_once() {
 
 /// The watches compare only the states before and after a batch.
 #[test]
-fn what_a_batch_changes_and_then_deletes_is_not_missed() {
+fn objects_changed_and_deleted_in_one_batch_wake_their_watches() {
     let scene = Scene::new();
     let [one, _] = &scene.halves;
     let keys = [

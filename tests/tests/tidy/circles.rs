@@ -169,7 +169,7 @@ impl Module {
     }
 }
 
-/// What the first word of a path stands for: the crate, this module, its parent, or a child of this module.
+/// The module that the first word of a path stands for: the crate, this module, its parent, or a child of this module.
 fn base_of(word: &str, path: &Path, paths: &BTreeSet<Path>) -> Option<Path> {
     match word {
         "crate" => Some(Path::new()),

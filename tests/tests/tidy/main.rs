@@ -27,7 +27,7 @@ use pages::Page;
 use sources::Source;
 
 #[test]
-fn arrows_point_down() {
+fn dependencies_point_down() {
     assert_tidy(
         manifests::forbidden_dependencies(&members()),
         "Services communicate by subjects and the state and never depend on each other, and shared crates depend only on \
@@ -172,7 +172,7 @@ fn pure_files_name_no_io() {
 }
 
 #[test]
-fn what_is_not_built_is_said_by_one_list() {
+fn refusals_come_from_the_list_of_what_is_not_built() {
     assert_tidy(
         not_built::own_refusals(&sources()),
         "Add the feature to shared/model/src/features.rs, ask it before refusing, and take the words from it.",
@@ -206,7 +206,7 @@ fn links_in_pages_lead_somewhere() {
 }
 
 #[test]
-fn what_pages_name_exists() {
+fn files_and_targets_that_pages_name_exist() {
     let (described, ours): (Vec<Page>, Vec<Page>) =
         pages().into_iter().partition(|page| page.path.starts_with("docs/rules/"));
     assert!(!described.is_empty(), "the rules, which describe other programs, are in docs/rules");

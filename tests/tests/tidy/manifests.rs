@@ -289,7 +289,7 @@ pub(crate) fn misnamed(members: &[Member]) -> Vec<String> {
 }
 
 #[test]
-fn the_table_points_down_itself() {
+fn allowed_dependencies_are_lower_in_the_table() {
     for (at, (name, allowed)) in ALLOWED_DEPENDENCIES.iter().enumerate() {
         for below in allowed.concat() {
             assert!(
@@ -301,7 +301,7 @@ fn the_table_points_down_itself() {
 }
 
 #[test]
-fn finds_forbidden_arrows() {
+fn finds_forbidden_dependencies() {
     let members = [
         member("wire").on(ours("model")).on(ours("state")),
         member("jobspec").on(ours("state")),
@@ -351,7 +351,7 @@ fn finds_impurities() {
 }
 
 #[test]
-fn finds_borrowed_drivers() {
+fn finds_drivers_outside_their_owner() {
     let members = [
         member("store").on(theirs("sqlx")),
         member("bus").on(theirs("async-nats")),
@@ -367,7 +367,7 @@ fn finds_borrowed_drivers() {
 }
 
 #[test]
-fn finds_failpoints_that_are_switched_on() {
+fn finds_enabled_failpoints() {
     let on = || Dependency { features: vec!["failpoints".into()], ..theirs("fail") };
     let members = [
         member("store").on(theirs("fail")),
@@ -431,7 +431,7 @@ fn finds_misnamed_directories() {
 }
 
 #[test]
-fn reads_what_cargo_says() {
+fn reads_cargo_metadata() {
     let metadata = serde_json::json!({ "packages": [{
         "name": "state",
         "manifest_path": "/drover/shared/state/Cargo.toml",

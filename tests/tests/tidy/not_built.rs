@@ -1,5 +1,5 @@
-//! What is not built is said by one list, `model::features`: code takes the words of refusals from there, every feature of
-//! the list is asked for, and pages name the features as the list does.
+//! Checks that `model::features` is the only list of what is not built: code takes the text of refusals from it, some
+//! code checks each of its features, and pages name the features as it does.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::sources::{Source, is_test};
 
 /// The file of the list.
 const LIST: &str = "shared/model/src/features.rs";
-/// What a refusal says.
+/// The words that every refusal contains.
 const NOT_BUILT: &str = "not built yet";
 
 /// The markers around the features in the README.

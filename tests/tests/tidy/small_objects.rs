@@ -1,4 +1,4 @@
-//! What a kind of small object costs: the files that name one.
+//! Counts the files that name a kind of small object, which is the cost of a new kind.
 //!
 //! A file that names no kind needs no change for a new one. So the files that the state, the store and the followers of
 //! changes consist of may name none, and few files may declare one.
@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::lexer::{is_word, without_test_modules};
-use crate::sources::Source;
+use crate::sources::{Source, is_test};
 
 /// The list of the kinds.
 const LIST: &str = "shared/model/src/small_object_list.rs";
@@ -105,13 +105,8 @@ fn is_declaring(path: &str) -> bool {
     is_in(path, DECLARING) && !is_in(path, USING)
 }
 
-/// Whether a file holds tests or what only tests use.
-fn is_test(path: &str) -> bool {
-    path.trim_end_matches(".rs").split('/').any(|part| matches!(part, "tests" | "scene" | "properties"))
-}
-
 #[test]
-fn finds_what_a_kind_costs() {
+fn finds_files_that_name_a_kind() {
     let source = |path: &str, text: &str| Source::new(path.to_owned(), text.to_owned());
     let list = "macro_rules! each { ($then:ident $($first:tt)*) => { $then! {
         $($first)*
@@ -124,6 +119,7 @@ fn finds_what_a_kind_costs() {
         source(LIST, list),
         source("shared/state/src/apply.rs", "// Pool\nfn apply(pool: Any) { pools.insert(pool) }"),
         source("shared/state/src/tests.rs", "let pool = Pool;"),
+        source("services/eval-broker/src/testing.rs", "let pool = Pool;"),
         source(
             "services/eval-broker/src/broker.rs",
             "let a = \"Pool\";\n#[cfg(test)]\nmod tests { use Pool; }",

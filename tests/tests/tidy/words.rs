@@ -1,4 +1,4 @@
-//! Words that `docs/glossary.md` has retired: riddles for which the field has a plain term.
+//! Finds retired words: names for which the field has a plain term.
 
 use crate::lexer;
 use crate::sources::{Source, position};

@@ -131,15 +131,17 @@ impl Allocs {
 
     /// Restores the allocations of the previous run. Returns what the servers know of them.
     ///
-    /// Of an allocation whose state cannot be read, nothing may go on that nobody supervises: its processes are ended
-    /// before the allocation is started again. The servers send it with the node's work.
+    /// If the state of an allocation cannot be read, its processes are ended before the allocation is started again, so
+    /// that no process runs unsupervised. The servers send the allocation with the node's work.
     pub(crate) fn restore(&mut self) -> io::Result<Reports> {
         let mut reports = Reports::default();
         for id in self.context.store.allocs()? {
-            let spec = store::load::<AllocSpec>(&spec_file(&self.context, id));
-            let state = store::load::<AllocState>(&state_file(&self.context, id));
+            // What cannot be read stays where it is until the whole state is set aside, so that an agent that is killed
+            // before that finds the same again.
+            let spec = store::read::<AllocSpec>(&spec_file(&self.context, id));
+            let state = store::read::<AllocState>(&state_file(&self.context, id));
             match (spec, state) {
-                (Saved::Read(spec), Saved::Read(state)) => {
+                (Ok(Some(spec)), Ok(Some(state))) => {
                     let acknowledged = match store::load(&acknowledged_file(&self.context, id)) {
                         Saved::Read(acknowledged) => Some(acknowledged),
                         Saved::Absent | Saved::Unreadable => None,
@@ -147,15 +149,16 @@ impl Allocs {
                     reports.restore(id, state.clone(), acknowledged);
                     self.restore_one(Arc::new(spec), &state);
                 }
-                (Saved::Unreadable, _) | (_, Saved::Unreadable) => {
+                (Err(error), _) | (_, Err(error)) => {
                     tracing::error!(
                         alloc.id = %id,
+                        error = chain(&error),
                         "the saved state of an allocation is unreadable; ending what runs of it, and keeping its files"
                     );
                     self.unreadable.insert(id);
                     self.removals.start(id, Removal::SetAside);
                 }
-                (Saved::Absent, _) | (_, Saved::Absent) => {
+                (Ok(None), _) | (_, Ok(None)) => {
                     tracing::warn!(alloc.id = %id, "an allocation was not completely created; removing it");
                     self.removals.start(id, Removal::All);
                 }
@@ -457,4 +460,36 @@ fn disconnected_too_long(held: &BTreeMap<AllocId, Entry>, without_contact: Durat
         .filter(|(_, entry)| entry.stop_after.is_some_and(|after| without_contact > after))
         .map(|(id, _)| *id)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::testing::{context, spec};
+
+    #[tokio::test]
+    async fn unreadable_state_is_still_found_by_an_agent_that_starts_once_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let (contacted, contacted_receiver) = watch::channel(false);
+        let context = context(dir.path(), contacted_receiver);
+        let id = spec().id();
+        for damaged in [spec_file(&context, id), state_file(&context, id)] {
+            fs::create_dir_all(context.store.alloc(id)).unwrap();
+            save_spec(&context, &spec()).await;
+            let state = AllocState::not_added("it is a test");
+            store::write(&state_file(&context, id), &state, store::Durability::Process).unwrap();
+            fs::write(&damaged, "from another version").unwrap();
+            // The first agent ends before it has set anything aside.
+            for start in ["first", "second"] {
+                let (reporter, _events) = mpsc::channel(1);
+                let contact_state = watch::channel(ContactState::default()).1;
+                let mut allocs =
+                    Allocs::new(Arc::clone(&context), reporter, contacted.clone(), contact_state);
+                allocs.restore().unwrap();
+                assert_eq!(allocs.unreadable, BTreeSet::from([id]), "{start} start, {}", damaged.display());
+            }
+        }
+    }
 }

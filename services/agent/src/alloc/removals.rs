@@ -15,7 +15,7 @@ use crate::disk::gc::CONCURRENT_REMOVALS_MAX;
 use crate::disk::secrets;
 use crate::task::runner::end_leftovers;
 
-/// What is removed of an allocation.
+/// The extent of a removal of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
     /// Its files and its state.
@@ -44,7 +44,7 @@ impl Removals {
         }
     }
 
-    /// Starts to remove an allocation. Processes of it that nobody supervises are ended first.
+    /// Starts to remove an allocation. Its unsupervised processes are ended first.
     pub(crate) fn start(&mut self, id: AllocId, removal: Removal) {
         let (context, permits) = (Arc::clone(&self.context), Arc::clone(&self.permits));
         *self.running.entry(id).or_default() += 1;

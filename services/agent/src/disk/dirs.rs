@@ -135,7 +135,7 @@ pub(crate) fn build_parent(dir: &Path) -> io::Result<()> {
 
 /// Moves a directory to the place of another, which must be empty or absent.
 fn replace(name: &str, from: &OpenDir, to: &OpenDir) -> io::Result<()> {
-    // What has the name must be a directory, and not a link.
+    // Opening the name fails if it is not a directory, or is a link.
     if existing(from.dir(name))?.is_none() {
         return Ok(());
     }
@@ -143,7 +143,7 @@ fn replace(name: &str, from: &OpenDir, to: &OpenDir) -> io::Result<()> {
     from.move_to(name, to)
 }
 
-/// What was found; `None` if it does not exist.
+/// Converts the error that something does not exist to `None`.
 fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_replaced_by_a_link_is_not_used() {
+    fn directories_that_a_task_replaced_by_links_are_not_used() {
         let parent = tempfile::tempdir().unwrap();
         let (old, new) = (AllocDirs::new(parent.path().join("1")), AllocDirs::new(parent.path().join("2")));
         for dirs in [&old, &new] {

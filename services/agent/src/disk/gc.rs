@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_too_many_makes_the_oldest_go() {
+    fn the_oldest_allocations_are_removed_above_the_limit() {
         let mut ended = ended(&[3, 1, 2, 3]);
         assert_eq!(ended.pop_if_exceeded(&LIMITS, ALLOCS_MAX, DiskUse::default()), None);
         ended.remove(alloc_id(1));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_makes_them_go_too() {
+    fn allocations_are_removed_when_the_disk_is_full() {
         let full = DiskUse { percent: 80.5, ..DiskUse::default() };
         let many_files = DiskUse { inodes_percent: 71.0, ..DiskUse::default() };
         assert_eq!(ended(&[1]).pop_if_exceeded(&LIMITS, 1, full), Some(alloc_id(1)));

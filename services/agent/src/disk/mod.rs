@@ -1,6 +1,6 @@
-//! What the agent has on disk: its own state, the directories of allocations and their secrets, and the output of
-//! tasks; how full the disk is, and which ended allocations are removed. `tree` opens what tasks can replace, `watch`
-//! waits for changes.
+//! The agent's files: its own state, the directories of allocations and their secrets, and the output of tasks; how
+//! full the disk is, and which ended allocations are removed. `tree` opens files that tasks can replace, `watch` waits
+//! for changes.
 
 pub(crate) mod dirs;
 pub(crate) mod gc;

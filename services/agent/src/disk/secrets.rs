@@ -77,7 +77,7 @@ impl Storage {
 }
 
 impl Secrets {
-    /// Creates the directories in a task's directory. What exists is kept.
+    /// Creates the directories in a task's directory. Existing directories are kept.
     pub(crate) fn build(&self, task: &OpenDir) -> io::Result<()> {
         let agent = (geteuid().as_raw(), nix::unistd::getegid().as_raw());
         let size_mb = if self.size_mb == 0 { DEFAULT_MB } else { self.size_mb };
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn on_disk_only_the_tasks_user_may_enter() {
+    fn secrets_on_disk_can_be_entered_only_by_the_tasks_user() {
         let dir = tempfile::tempdir().unwrap();
         let task = OpenDir::open(dir.path()).unwrap();
         fs::create_dir(dir.path().join(SECRETS)).unwrap();

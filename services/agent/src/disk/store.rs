@@ -2,8 +2,8 @@
 //!
 //! A file begins with its format, its length and a checksum, so that one that was cut off, damaged or written by
 //! another version is never taken for valid. A file that cannot be read is set aside by its owner as
-//! `<name>.unreadable-<time>`; the owner then decides what becomes of what the file was about. The meaning of the files
-//! is up to the modules that write them.
+//! `<name>.unreadable-<time>`; the owner then decides what happens to the task or allocation that the file described.
+//! The meaning of the files is up to the modules that write them.
 //!
 //! | path | content |
 //! |---|---|
@@ -29,7 +29,7 @@ use telemetry::{chain, clock};
 const ALLOCS: &str = "allocs";
 /// The directory of the tasks' state, within that of their allocation.
 const TASKS: &str = "tasks";
-/// What is between a name and the time at which it was set aside.
+/// Separates the name of a file that was set aside from the time at which that happened.
 const UNREADABLE: &str = ".unreadable-";
 /// Permissions of the state directory and everything in it.
 const DIR_MODE: u32 = 0o700;
@@ -47,7 +47,7 @@ pub(crate) struct Store {
     root: PathBuf,
 }
 
-/// What a file must survive.
+/// The crash that a file must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// A crash of the agent.
@@ -56,7 +56,7 @@ pub(crate) enum Durability {
     Machine,
 }
 
-/// What was found of a file.
+/// The outcome of reading a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Saved<T> {
     /// Its content.
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_files_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         assert_eq!(load::<Vec<u32>>(&path), Saved::Absent);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_set_aside_and_absent() {
+    fn unreadable_files_are_set_aside_and_count_as_absent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         // Another type, as of another version of the agent.
@@ -329,7 +329,7 @@ mod tests {
     proptest! {
         /// A file that was cut off, or in which a byte changed, is never taken for another valid one.
         #[test]
-        fn a_torn_file_is_noticed(
+        fn a_truncated_or_damaged_file_is_noticed(
             numbers in prop::collection::vec(any::<u32>(), 0..20), at in any::<prop::sample::Index>(),
         ) {
             let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Directories that are held open. Tasks may write to the directories of their allocation, and may replace what is in
-//! them at any time; the agent and its executors may be root. So whatever they open, create or remove there is named
-//! from an open directory, and the kernel resolves the name so that it does not leave that directory and, except where
-//! it is asked to, follows no link.
+//! them at any time; the agent and its executors may be root. So the agent and its executors name each file there
+//! relative to an open directory. The kernel resolves the name within that directory, and follows no link unless a
+//! function says so.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -80,8 +80,8 @@ impl OpenDir {
         }
     }
 
-    /// Opens the file of this name at its end, and creates it if it does not exist. What is no regular file, or has a
-    /// second name elsewhere, is refused.
+    /// Opens the file of this name at its end, and creates it if it does not exist. Refuses anything but a regular
+    /// file, and a file with a second name elsewhere.
     pub(crate) fn append(&self, name: impl AsRef<Path>, mode: u32) -> io::Result<File> {
         let name = name.as_ref();
         // A pipe without a reader fails to open, instead of waiting for one.
@@ -139,10 +139,12 @@ pub(crate) fn by_descriptor(file: &impl AsFd) -> PathBuf {
 
 /// The error of an operation on a path inside a directory, in words if the path is refused.
 pub(crate) fn explained(path: &Path, errno: Errno) -> io::Error {
-    match errno {
-        Errno::ELOOP => io::Error::other(format!("{} is a link, or leads through one", path.display())),
-        Errno::EXDEV => io::Error::other(format!("{} leads out of its directory", path.display())),
-        errno => errno.into(),
+    if errno == Errno::ELOOP {
+        io::Error::other(format!("{} is a link, or leads through one", path.display()))
+    } else if errno == Errno::EXDEV {
+        io::Error::other(format!("{} leads out of its directory", path.display()))
+    } else {
+        errno.into()
     }
 }
 

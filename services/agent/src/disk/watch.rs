@@ -11,7 +11,8 @@ use telemetry::chain;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
-/// What counts as a change: of a file, its content; of a directory, its entries and the content of files in it.
+/// The events that count as a change: of a file, its content; of a directory, its entries and the content of files in
+/// it.
 const CHANGES: AddWatchFlags = AddWatchFlags::IN_MODIFY
     .union(AddWatchFlags::IN_CREATE)
     .union(AddWatchFlags::IN_MOVE)

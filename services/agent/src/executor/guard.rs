@@ -1,6 +1,7 @@
-//! The guard: the process above an executor. It does nothing but wait for it. When either of the two is killed, the other
-//! ends all processes of the task, wherever they have gone: processes whose parent has ended become children of the
-//! executor, and without an executor those of its guard. Only both together leave any behind.
+//! The guard: the process above an executor. The guard only waits for the executor. When either of the two is killed,
+//! the other ends all processes of the task. It finds them all, because a process whose parent has ended becomes a
+//! child of the executor, or of the guard if the executor has ended. Processes are left behind only if both are killed
+//! at once.
 
 use std::env;
 use std::fs::OpenOptions;

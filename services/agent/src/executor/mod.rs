@@ -62,7 +62,7 @@ pub struct Args {
     pub dir: PathBuf,
 }
 
-/// What to run.
+/// The process to run, with its environment and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Launch {
     /// The program.
@@ -182,7 +182,8 @@ fn start(launch: &Launch) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Completes the set-up of a task that has just been started. Whoever finds the directory later finds the process.
+/// Completes the set-up of a task that has just been started. From then on, a later agent can find the process by its
+/// directory.
 fn finish_start(child: &mut Child, pid: Pid, launch: &Launch, dir: &Path) -> io::Result<Receiver<()>> {
     store::write(&dir.join(STARTED), &Started::of(pid), Durability::Process)?;
     if let Some(adjustment) = launch.oom_score_adj.or_else(unprotected_adjustment) {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parent_is_found_behind_any_name() {
+    fn the_parent_is_read_after_any_process_name() {
         assert_eq!(parent_in("12 (a) S 7) R 34 12 12 0 -1"), Some(34));
         assert_eq!(parent_in("12 (sh"), None);
     }

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pair_and_no_range_is_refused() {
+    fn invalid_pairs_and_port_ranges_are_refused() {
         assert!("rack".parse::<Pair>().is_err());
         assert!("=r7".parse::<Pair>().is_err());
         for text in ["0-10", "20-10", "20", "a-b"] {

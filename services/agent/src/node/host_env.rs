@@ -1,6 +1,6 @@
-//! What tasks get of their machine's environment: a search path, the home directory and name of the user that they
-//! run as, the agent's locale and time zone, and variables of the agent that its operator allows by name. Everything else
-//! is meant for the agent, and much of it is secret.
+//! The part of the machine's environment that tasks get: a search path, the home directory and name of the
+//! user that they run as, the agent's locale and time zone, and variables of the agent that its operator allows by
+//! name. Everything else is meant for the agent, and much of it is secret.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const CREDENTIALS: [&str; 17] = [
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GOOGLE_OAUTH_ACCESS_TOKEN",
 ];
-/// Variables that a service manager sets for the agent alone. A task that used them would speak for the agent.
+/// Variables that a service manager sets for the agent alone. A task that used them would act as the agent.
 const SERVICE_MANAGER_VARIABLES: [&str; 8] = [
     "CREDENTIALS_DIRECTORY",
     "INVOCATION_ID",
@@ -45,7 +45,7 @@ const SERVICE_MANAGER_VARIABLES: [&str; 8] = [
 /// The prefixes of variables with the settings of the agent and of its telemetry. Some of them hold passwords.
 const AGENT_PREFIXES: [&str; 2] = ["DROVER_", "OTEL_"];
 
-/// What tasks get of the environment.
+/// The variables that tasks get from the machine's environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostEnv {
     /// The agent's variables that tasks get.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_the_agent_does_not_reach_tasks_whatever_is_allowed() {
+    fn the_agents_own_variables_never_reach_tasks() {
         let all = selected(&["*"], &[]);
         let expected = ["HOME", "HTTPS_PROXY", "LANG", "PATH", "SSH_AUTH_SOCK", "TZ", "USER"];
         assert!(all.iter().map(|(name, _)| name.as_str()).eq(expected), "{all:?}");

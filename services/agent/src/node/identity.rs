@@ -27,13 +27,10 @@ const SECRET_ID: &str = "secret-id";
 const BOOT: &str = "boot";
 
 impl Identity {
-    /// Returns the node's id. If there is none yet, the id is `issued_for`, or a new one.
+    /// Returns the node's id. If there is none yet, or it cannot be read, the id is `issued_for`, or a new one.
     pub(crate) fn node(store: &Store, issued_for: Option<NodeId>) -> io::Result<NodeId> {
         let is_new = !store.file(CLIENT_ID).exists();
-        if let Some(NodeId(id)) = issued_for.filter(|_| is_new) {
-            store::write_text(&store.file(CLIENT_ID), &id.to_string())?;
-        }
-        let id = read_or_create(store, CLIENT_ID)?;
+        let id = read_or_create(store, CLIENT_ID, issued_for.map(|NodeId(id)| id))?;
         if is_new {
             store::write_text(&store.file(BOOT), "0")?;
         }
@@ -46,7 +43,7 @@ impl Identity {
     /// without a counter the number comes from the clock: the seconds since 1970 are above any count of starts.
     pub(crate) fn begin_boot(store: &Store) -> io::Result<Self> {
         let node = Self::node(store, None)?;
-        let secret = read_or_create(store, SECRET_ID)?;
+        let secret = read_or_create(store, SECRET_ID, None)?;
         let path = store.file(BOOT);
         let from_clock = || u32::try_from(telemetry::clock::now().as_secs()).unwrap_or(u32::MAX - 1);
         let last = match store::load_text::<u32>(&path)? {
@@ -59,11 +56,13 @@ impl Identity {
     }
 }
 
-fn read_or_create(store: &Store, name: &str) -> io::Result<Uuid> {
+/// Reads an id. If there is none, or it cannot be read, it becomes the `given` one, or a new one.
+fn read_or_create(store: &Store, name: &str, given: Option<Uuid>) -> io::Result<Uuid> {
     if let Saved::Read(id) = store::load_text(&store.file(name))? {
         return Ok(id);
     }
-    let id = Builder::from_random_bytes(telemetry::clock::random_bytes()).into_uuid();
+    let new = || Builder::from_random_bytes(telemetry::clock::random_bytes()).into_uuid();
+    let id = given.unwrap_or_else(new);
     store::write_text(&store.file(name), &id.to_string())?;
     Ok(id)
 }
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_stays_who_it_is_and_counts_its_boots() {
+    fn an_agent_keeps_its_identity_and_counts_its_boots() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let first = Identity::begin_boot(&store).unwrap();
@@ -85,6 +84,17 @@ mod tests {
         assert_eq!((first.boot, second.boot), (1, 2));
         let mode = fs::metadata(store.file(SECRET_ID)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn an_agent_whose_id_was_lost_is_the_node_of_its_credentials() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let node = NodeId::from_bytes([5; 16]);
+        assert_eq!(Identity::node(&store, Some(node)).unwrap(), node);
+        fs::write(store.file(CLIENT_ID), "?").unwrap();
+        assert_eq!(Identity::node(&store, Some(node)).unwrap(), node);
+        assert_eq!(Identity::begin_boot(&store).unwrap().node, node);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the servers last said about the node: for the agent's other parts as [`ContactState`], and for observers outside of
-//! the agent, such as health checks, as [`Presence`].
+//! The last statement of the servers about the node: for the agent's other parts as [`ContactState`], and for observers
+//! outside of the agent, such as health checks, as [`Presence`].
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use model::node::NodeStatus;
 use tokio::sync::watch;
 use wire::node::WorkIndex;
 
-/// What the servers last said about the node.
+/// The last statement of the servers about the node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContactState {
     /// The node's status, once it is registered.

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_acknowledged_is_told_again_in_its_newest_state() {
+    fn an_unacknowledged_state_is_reported_again_as_it_is_now() {
         let mut reports = Reports::default();
         reports.update(A, state(ClientStatus::Pending, ""));
         let lost = reports.batch();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_state_of_a_forgotten_allocation_is_still_told() {
+    fn the_last_state_of_a_removed_allocation_is_still_reported() {
         let mut reports = Reports::default();
         reports.update(A, state(ClientStatus::Complete, ""));
         reports.remove(A);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_live_are_told_of_in_reports_that_are_not_too_large() {
+    fn all_live_allocations_are_reported_in_bounded_reports() {
         let mut reports = Reports::default();
         for n in 0..=REPORT_ALLOCS_MAX {
             let id = AllocId::from_bytes((n as u128).to_be_bytes());
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_servers_took_before_a_restart_is_not_told_again() {
+    fn states_acknowledged_before_a_restart_are_not_reported_again() {
         let mut reports = Reports::default();
         let running = state(ClientStatus::Running, "");
         reports.restore(A, running.clone(), Some(running.clone()));

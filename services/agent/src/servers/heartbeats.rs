@@ -54,14 +54,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_waits_longer_than_what_nobody_answered() {
+    fn a_refused_registration_waits_longer_than_an_unanswered_one() {
         assert_eq!(register_retry(true, 0.0), secs(15));
         assert_eq!(register_retry(true, 1.0), secs(30));
         assert_eq!(register_retry(false, 0.5), Duration::from_millis(1_500));
     }
 
     #[test]
-    fn a_missed_heartbeat_is_tried_again_while_it_still_counts() {
+    fn a_failed_heartbeat_is_retried_within_the_remaining_time() {
         let at = telemetry::clock::monotonic();
         let last = Some(LastContact { at, ttl: secs(20) });
         assert_eq!(heartbeat_retry(None, at, 0.0), secs(1));

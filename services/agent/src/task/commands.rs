@@ -18,7 +18,7 @@ pub(crate) struct Kill {
 /// The outcome of a user's command. The error is a text for users.
 pub(crate) type Outcome = Result<(), Text>;
 
-/// What a running task should do.
+/// An action on a running task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskAction {
     /// Stop and start again.

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_stays_as_it_is_written() {
+    fn unknown_references_stay_as_they_are_written() {
         for text in ["${attr.cpu.arch}", "${HOME", "$PORT", r#"${env["HOME"]}"#, "${}", "${node.unique.id}"] {
             assert_eq!(interpolated(text), text);
         }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_does_not_reach_a_command() {
+    fn unknown_references_in_a_drivers_configuration_are_refused() {
         let error = config_of(json!({ "args": ["-p", "${NOMAD_PROT_http}"] })).unwrap_err();
         assert!(
             error.starts_with("driver configuration: args[1] refers to ${NOMAD_PROT_http}, which is unknown"),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_help_is_not_tried_again() {
+    fn unrecoverable_failures_are_not_retried() {
         let mut restarts = restarts(3, RestartMode::Delay, JobType::Service);
         let unrecoverable = RunResult::NotStarted { recoverable: false };
         assert_eq!(restarts.decide(&unrecoverable, at(0), 0.0), failed("Error was unrecoverable"));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_told_by_its_times() {
+    fn the_times_of_a_task_follow_its_events() {
         let mut state = received("web".into(), at(1));
         apply(&mut state, TaskChange::event(TaskEventKind::Started).and(TaskRunState::Running), at(2));
         apply(&mut state, TaskChange::state(TaskRunState::Running), at(3));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_begins_anew_has_not_ended() {
+    fn a_restarted_task_has_no_end_time() {
         let mut state = received("web".into(), at(1));
         apply(&mut state, TaskChange::failure(TaskEventKind::LeaderDead).and(TaskRunState::Dead), at(2));
         revive(&mut state, "because", at(3));

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_built_is_named() {
+    fn features_that_are_not_built_are_named() {
         let plain = Task { name: "web".into(), ..Task::default() };
         let group = TaskGroup::default();
         assert_eq!(unsupported(&group, &plain), None);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_changed_or_gone_is_told_apart() {
+    fn new_changed_and_removed_allocations_are_distinguished() {
         let held = held(&[(1, 5), (2, 5), (3, 5)]);
         let now = listed(&[(2, 5), (3, 8), (4, 7)]);
         assert_eq!(missing(&now, HISTORY, &[at(4, 7)], &held), [alloc_id(3)]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_history_says_is_new_whatever_its_index() {
+    fn allocations_of_another_history_are_new_at_any_index() {
         let held = held(&[(1, 5), (2, 5), (3, 9)]);
         let now = listed(&[(1, 5), (3, 4)]);
         assert_eq!(missing(&now, OTHER, &[], &held), [alloc_id(1), alloc_id(3)]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_but_is_not_listed_is_not_begun_with() {
+    fn an_allocation_that_is_not_listed_is_not_started() {
         assert_eq!(reconcile(&[], HISTORY, vec![at(1, 5)], &Held::new()), Changes::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api_types::{Job, Task, TaskGroup};
+use api_types::{Job, NetworkResource, Task, TaskGroup};
 use model::features::Feature;
 use model::text::quoted;
 
@@ -17,6 +17,14 @@ pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
         warnings.add("cron is deprecated and may be removed in a future release. Use crons instead");
     }
     auto_promotion(groups, &mut warnings);
+    let is_given = |namespace: &Option<String>| !text(namespace).is_empty();
+    without_effect(
+        [
+            (Feature::Vault, "vault_namespace", is_given(&job.vault_namespace)),
+            (Feature::Consul, "consul_namespace", is_given(&job.consul_namespace)),
+        ],
+        &mut warnings,
+    );
     for group in groups {
         warnings.nest(
             format_args!("Group {}", quoted(text(&group.name))),
@@ -24,6 +32,15 @@ pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
         );
     }
     warnings
+}
+
+/// Warns about settings that are given and belong to features that are not built.
+fn without_effect<const COUNT: usize>(settings: [(Feature, &str, bool); COUNT], warnings: &mut Warnings) {
+    for (feature, name, is_given) in settings {
+        if is_given && !feature.is_built() {
+            warnings.add(feature.warning_of(name));
+        }
+    }
 }
 
 fn auto_promotion(groups: &[TaskGroup], warnings: &mut Warnings) {
@@ -51,13 +68,20 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             warnings.add(format!("{old} is deprecated and ignored; use {new}"));
         }
     }
-    if group.disconnect.is_some() && !Feature::Disconnect.is_built() {
-        warnings.add(format!("{}, and has no effect", Feature::Disconnect.refusal()));
+    without_effect(
+        [
+            (Feature::Scaling, "scaling", group.scaling.is_some()),
+            (Feature::Consul, "consul", group.consul.is_some()),
+        ],
+        &mut warnings,
+    );
+    // The scheduler prefers the node that has the data, where the agent keeps them.
+    let migrates = group.ephemeral_disk.as_ref().is_some_and(|disk| flag(disk.migrate));
+    if migrates && !Feature::DiskMigration.is_built() {
+        let absence = Feature::DiskMigration.absence();
+        warnings.add(format!("migrate in ephemeral_disk keeps data only on the same node: {absence}"));
     }
-    if items(&group.networks).iter().any(|network| number(network.mbits) > 0) {
-        warnings
-            .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
-    }
+    networks(&group.networks, &mut warnings);
     let parallel = group.update.as_ref().map_or(0, |update| number(update.max_parallel));
     // With a count of 1, every update replaces all allocations anyway.
     if group.count.is_some_and(|count| count > 1 && parallel > count) {
@@ -82,6 +106,24 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
         warnings.nest(format_args!("Task {}", quoted(name)), &of_task);
     }
     warnings
+}
+
+/// Warns about settings of the networks of a group or a task.
+fn networks(networks: &Option<Vec<NetworkResource>>, warnings: &mut Warnings) {
+    for network in items(networks) {
+        without_effect(
+            [
+                (Feature::BridgeNetworks, "hostname in network", !text(&network.hostname).is_empty()),
+                (Feature::BridgeNetworks, "cni in network", network.cni.is_some()),
+                (Feature::IsolatingDrivers, "dns in network", network.dns.is_some()),
+            ],
+            warnings,
+        );
+    }
+    if items(networks).iter().any(|network| number(network.mbits) > 0) {
+        warnings
+            .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
+    }
 }
 
 /// Warns of identities that are less useful or less safe than their author may expect.
@@ -113,6 +155,13 @@ fn identities(task: &Task, warnings: &mut Warnings) {
 fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
     identities(task, &mut warnings);
+    without_effect(
+        [
+            (Feature::Scaling, "scaling", !items(&task.scaling_policies).is_empty()),
+            (Feature::Consul, "consul", task.consul.is_some()),
+        ],
+        &mut warnings,
+    );
     if items(&task.templates).iter().any(|template| template.vault_grace.is_some()) {
         warnings.add("VaultGrace has been deprecated as of Nomad 0.11 and ignored since Vault 0.5. Please remove VaultGrace / vault_grace from template block.");
     }
@@ -124,6 +173,7 @@ fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
         if !items(&resources.networks).is_empty() {
             warnings.add("task network resources have been deprecated as of Nomad 0.12.0. Please configure networking via group network block.");
         }
+        networks(&resources.networks, &mut warnings);
         if number(resources.memory_max_mb) != 0 && !may_oversubscribe {
             warnings
                 .add("Memory oversubscription is not enabled; Task has memory_max, but it will be ignored");

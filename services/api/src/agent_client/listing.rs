@@ -27,7 +27,7 @@ impl AllocAgent {
             entries.extend(files);
             let Some(next) = next else { return Ok(entries) };
             if after.is_some_and(|after| next <= after) {
-                return Err(Error::failed("the node listed the same part of the directory twice"));
+                return Err(Error::unavailable("the node listed the same part of the directory twice"));
             }
             after = Some(next);
         }

@@ -104,7 +104,7 @@ fn utc(now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value as Json, json, to_value};
-    use telemetry::metrics::prometheus::Shown;
+    use telemetry::metrics::prometheus::ExposedSeries;
     use telemetry::metrics::{Series, catalogue};
 
     use super::*;
@@ -112,7 +112,7 @@ mod tests {
     fn line(name: &str, labels: &[&str], value: Value, interval: Distribution) -> Line {
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
         let series = Series { meta: catalogue::find(name).unwrap(), labels, value };
-        let shown = Shown { series, more: Vec::new(), window: interval.clone() };
+        let shown = ExposedSeries { series, more: Vec::new(), window: interval.clone() };
         Line { shown, interval }
     }
 

@@ -75,13 +75,23 @@ impl Answered<'_> {
     }
 }
 
+/// Limits lines by what is wrong, route, status and kind of error.
+type Lines = Mutex<Limiter<(Concern, &'static str, StatusCode, String)>>;
+
 /// Logs failed and slow requests. All worker threads share it.
+///
+/// A limiter knows some kinds of failures only. Clients can make any number of them, which must not displace those of
+/// the cluster.
 #[derive(Debug)]
-pub(crate) struct FailureLog(Mutex<Limiter<(Concern, &'static str, StatusCode, String)>>);
+pub(crate) struct FailureLog {
+    of_cluster: Lines,
+    of_requests: Lines,
+}
 
 impl Default for FailureLog {
     fn default() -> Self {
-        Self(Mutex::new(Limiter::new(LINES_MAX)))
+        let lines = || Mutex::new(Limiter::new(LINES_MAX));
+        Self { of_cluster: lines(), of_requests: lines() }
     }
 }
 
@@ -116,7 +126,11 @@ impl FailureLog {
         let concern = answered.concern()?;
         let kind = kind_of(answered.error_text().unwrap_or_default());
         let key = (concern, answered.route, answered.status, kind);
-        let repeats = self.0.lock().unwrap_or_else(PoisonError::into_inner).failed(key, now)?;
+        let lines = match concern {
+            Concern::Unserved | Concern::Slow => &self.of_cluster,
+            Concern::Failed | Concern::Denied => &self.of_requests,
+        };
+        let repeats = lines.lock().unwrap_or_else(PoisonError::into_inner).failed(key, now)?;
         Some((concern, repeats))
     }
 }
@@ -181,6 +195,15 @@ mod tests {
         assert!(log.due(&elsewhere, at(40)).is_some(), "another route");
         let (_, repeats) = log.due(&failed(&behind(41)), at(60)).unwrap();
         assert_eq!(repeats.suppressed, Some(37));
+    }
+
+    #[test]
+    fn mistakes_of_clients_do_not_hide_failures_of_the_cluster() {
+        let (log, now) = (FailureLog::default(), clock::monotonic());
+        let mistakes: Vec<Error> = (1..200).map(|length| Error::failed("x".repeat(length))).collect();
+        let logged = mistakes.iter().filter(|mistake| log.due(&failed(mistake), now).is_some()).count();
+        assert!(logged < mistakes.len(), "{logged}");
+        assert!(log.due(&failed(&Error::unavailable(NO_LEADER)), now).is_some());
     }
 
     #[test]

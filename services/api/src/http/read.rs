@@ -136,8 +136,8 @@ impl Api {
         }
         match self.contact.database() {
             DatabaseMatch::Unknown | DatabaseMatch::Same => {}
-            DatabaseMatch::Other(_) => return Err(Error::failed(OTHER_DATABASE)),
-            DatabaseMatch::WentBack(_) => return Err(Error::failed(LOST_WRITES)),
+            DatabaseMatch::Other(_) => return Err(Error::unavailable(OTHER_DATABASE)),
+            DatabaseMatch::WentBack(_) => return Err(Error::unavailable(LOST_WRITES)),
         }
         let head = async {
             loop {

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
+use model::NOMAD_VERSION;
 use model::features::Feature;
 use model::text::quoted;
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,6 @@ use crate::Api;
 use crate::agent_client::request_stats;
 use crate::http::{Body, Error, Query, Response, decode};
 
-/// Version of Nomad's API that clients see.
-pub(crate) const API_VERSION: &str = "2.0.5";
 /// Nomad's default RPC port. Nothing listens on it.
 const RPC_PORT: u16 = 4647;
 /// Nomad's default Serf port. Nothing listens on it.
@@ -88,7 +87,7 @@ impl Api {
                 "role": "nomad",
                 "region": self.args.region,
                 "dc": self.args.server_datacenter,
-                "build": API_VERSION,
+                "build": NOMAD_VERSION,
                 "revision": "",
                 "vsn": "1",
                 "raft_vsn": "3",
@@ -111,13 +110,14 @@ impl Api {
 /// Configuration and stats of this process.
 pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
     let args = &api.args;
-    let http = std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
+    let listening = || std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
+    let http = args.http_advertise.clone().unwrap_or_else(listening);
     let config = json!({
         "Region": args.region,
         "Datacenter": args.server_datacenter,
         "NodeName": args.server_name,
         "Version": {
-            "Version": API_VERSION,
+            "Version": NOMAD_VERSION,
             "VersionPrerelease": "",
             "VersionMetadata": "drover",
             "Revision": "",
@@ -236,10 +236,11 @@ pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
 
 /// Does nothing, because servers that have left are not remembered.
 pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Response, Error> {
-    match request.query.text("node") {
-        "" => Err(Error::bad_request("missing node to force leave")),
-        _ => Ok(Response::ok(Body::Empty)),
+    if request.query.text("node").is_empty() {
+        return Err(Error::bad_request("missing node to force leave"));
     }
+    request.query.flag("prune", false).map_err(|_| Error::bad_request("invalid prune value"))?;
+    Ok(Response::ok(Body::Empty))
 }
 
 /// The scheduler type of Nomad's garbage collection, which the applier does here.

@@ -70,6 +70,7 @@ struct EvaluateRequest {
     #[serde(rename = "JobID")]
     job_id: Option<String>,
     eval_options: Option<EvalOptions>,
+    namespace: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -78,21 +79,25 @@ struct EvalOptions {
     force_reschedule: Option<bool>,
 }
 
-/// Creates an evaluation of a job.
+/// Creates an evaluation of a job. The query's namespace takes precedence over the body's (http-api §3).
 pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
-    let options = if request.body.is_empty() {
-        EvalOptions::default()
+    let body = if request.body.is_empty() {
+        EvaluateRequest::default()
     } else {
         let body: EvaluateRequest = decode(&request.body, &api.limits)?;
         match body.job_id.as_deref().unwrap_or_default() {
             "" => return Err(Error::bad_request("Job ID must be specified")),
             id if id != request.id() => return Err(Error::bad_request("JobID not same as job name")),
-            _ => body.eval_options.unwrap_or_default(),
+            _ => body,
         }
     };
-    let force_reschedule = options.force_reschedule.unwrap_or_default();
-    let done =
-        api.command(&Command::EvaluateJob(EvaluateJob { job: key(request), force_reschedule })).await?;
+    let is_free = request.query.text("namespace").is_empty();
+    let job = match body.namespace.filter(|namespace| is_free && !namespace.is_empty()) {
+        Some(namespace) => JobKey::new(namespace, request.id()),
+        None => key(request),
+    };
+    let force_reschedule = body.eval_options.unwrap_or_default().force_reschedule.unwrap_or_default();
+    let done = api.command(&Command::EvaluateJob(EvaluateJob { job, force_reschedule })).await?;
     Ok(Response::written(&Registered::new(&done, String::new()), done.index))
 }
 

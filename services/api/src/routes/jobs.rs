@@ -106,24 +106,36 @@ pub(crate) async fn register_job(
     body: JobRegisterRequest,
     named: Option<&str>,
 ) -> Result<Response, Error> {
-    let JobRegisterRequest { job, submission, region, namespace, .. } = body;
+    let JobRegisterRequest {
+        job,
+        enforce_index,
+        job_modify_index,
+        policy_override: _,
+        preserve_counts,
+        preserve_resources,
+        eval_priority: priority,
+        submission,
+        region,
+        namespace,
+        secret_id: _,
+    } = body;
     let mut job = requested_job(api, query, job, region, namespace)?;
     if named.is_some_and(|named| job.id.as_deref() != Some(named)) {
         return Err(Error::bad_request("Job ID does not match name"));
     }
-    let eval_priority = eval_priority(body.eval_priority.unwrap_or_default())?;
+    let eval_priority = eval_priority(priority.unwrap_or_default())?;
     let mut warnings = admission::warnings(&job, &api.replica.snapshot());
     let source = admission::source(submission, &api.rules, &mut warnings);
     admission::fill_defaults(&mut job, &api.rules);
     let spec = admit(api, &job).await?;
-    let enforce_index = body.enforce_index.unwrap_or_default();
+    let enforce_index = enforce_index.unwrap_or_default();
     let command = Command::RegisterJob(Box::new(RegisterJob {
         spec,
         source,
-        enforce_index: enforce_index.then(|| Index(body.job_modify_index.unwrap_or_default())),
+        enforce_index: enforce_index.then(|| Index(job_modify_index.unwrap_or_default())),
         eval_priority,
-        preserve_counts: body.preserve_counts.unwrap_or_default(),
-        preserve_resources: body.preserve_resources.unwrap_or_default(),
+        preserve_counts: preserve_counts.unwrap_or_default(),
+        preserve_resources: preserve_resources.unwrap_or_default(),
     }));
     let done = api.command(&command).await?;
     Ok(Response::written(&Registered::new(&done, warnings.to_string()), done.index))
@@ -228,17 +240,17 @@ pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Response, E
 
 /// Parses a job file.
 pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Error> {
-    let body: JobParseRequest = decode(&request.body, &api.limits)?;
-    let source = body.job_hcl.unwrap_or_default();
+    let JobParseRequest { job_hcl, variables, canonicalize } = decode(&request.body, &api.limits)?;
+    let source = job_hcl.unwrap_or_default();
     if source.is_empty() {
         return Err(Error::bad_request("Job spec is empty"));
     }
-    let options = parse_options(body.variables.unwrap_or_default());
+    let options = parse_options(variables.unwrap_or_default());
     // Parsing a large file takes a while, so it does not block the serving thread.
     let parsed = web::block(move || jobspec::parse(&source, &options)).await;
     let parsed = parsed.map_err(|error| Error::failed(error.to_string()))?;
     let mut job = parsed.map_err(|error| Error::bad_request(format!("Failed to parse job: {error}")))?;
-    if body.canonicalize.unwrap_or_default() {
+    if canonicalize.unwrap_or_default() {
         model::canonicalise(&mut job);
     }
     Ok(Response::json(&jobspec::parse_route_json(&job)))

@@ -232,6 +232,14 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
     ROUTES.iter().map(|route| route.path)
 }
 
+/// The requests that have a handler: method and path. `ANY` stands for every method, and PUT for POST, too.
+#[cfg(test)]
+pub(crate) fn handled() -> impl Iterator<Item = String> {
+    ROUTES
+        .iter()
+        .flat_map(|route| route.handled().into_iter().map(move |method| format!("{method} {}", route.path)))
+}
+
 /// The route that matches a path, with the values of its `:name` segments.
 pub(crate) fn find(path: &str) -> Option<(&'static Route, Vec<String>)> {
     ROUTES.iter().find_map(|route| Some((route, route.params(path)?)))

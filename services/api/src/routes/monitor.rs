@@ -6,7 +6,7 @@ use actix_web::web::Bytes;
 use futures::stream;
 use model::features::Feature;
 use serde_json::{Map, Value};
-use telemetry::monitor::{Heard, Line, Listener, listen};
+use telemetry::monitor::{Line, Listener, Received, listen};
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
@@ -94,11 +94,11 @@ fn pieces(listener: Listener, style: Style, framing: Framing, stop: Cancellation
 }
 
 /// Formats one line, with a newline at the end.
-fn text(logged: &Heard, style: Style) -> String {
+fn text(logged: &Received, style: Style) -> String {
     let missed;
     let line = match logged {
-        Heard::Line(line) => line.as_ref(),
-        Heard::Missed(count) => {
+        Received::Line(line) => line.as_ref(),
+        Received::Missed(count) => {
             missed = Line {
                 at: telemetry::clock::now(),
                 level: Level::WARN,
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn who_missed_lines_is_told_how_many() {
         let style = Style { json: false, with_location: false };
-        let line_text = text(&Heard::Missed(12), style);
+        let line_text = text(&Received::Missed(12), style);
         assert!(line_text.ends_with("monitor: lines were dropped: the client reads too slowly: lines=12\n"));
     }
 

@@ -2,6 +2,7 @@
 
 use model::Text;
 use model::cluster::Namespace;
+use model::features::Feature;
 use model::text::quoted;
 use wire::command::{Command, DeleteNamespace, SetNamespace};
 
@@ -29,25 +30,42 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
 
 /// Creates or updates a namespace.
 pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error> {
-    let namespace: api_types::Namespace = decode(&request.body, &api.limits)?;
-    let name = namespace.name.clone().unwrap_or_default();
+    let api_types::Namespace {
+        name,
+        description,
+        quota,
+        capabilities,
+        node_pool_configuration,
+        vault_configuration,
+        consul_configuration,
+        meta,
+        required_extra_claims,
+        optional_extra_claims,
+        hash: _,
+        create_index: _,
+        modify_index: _,
+    } = decode(&request.body, &api.limits)?;
+    let (name, description) = (name.unwrap_or_default(), description.unwrap_or_default());
     if request.params.first().is_some_and(|named| *named != name) {
         return Err(Error::bad_request("Namespace name does not match request path"));
     }
-    if let Some(problem) = problem(&name, namespace.description.as_deref().unwrap_or_default()) {
+    if let Some(problem) = problem(&name, &description) {
         return Err(Error::failed(problem));
     }
-    let has_enterprise_settings = namespace.node_pool_configuration.is_some()
-        || namespace.vault_configuration.is_some()
-        || namespace.consul_configuration.is_some();
-    if has_enterprise_settings || namespace.quota.is_some_and(|quota| !quota.is_empty()) {
+    let has_enterprise_settings =
+        node_pool_configuration.is_some() || vault_configuration.is_some() || consul_configuration.is_some();
+    if has_enterprise_settings || quota.is_some_and(|quota| !quota.is_empty()) {
         return Err(Error::failed("Feature \"Resource Quotas\" is unlicensed"));
+    }
+    let claims = [required_extra_claims, optional_extra_claims];
+    if claims.iter().flatten().any(|claims| !claims.is_empty()) {
+        return Err(Error::not_built(Feature::WorkloadIdentities.refusal()));
     }
     let namespace = Namespace {
         name: name.into(),
-        description: namespace.description.unwrap_or_default().into(),
-        meta: namespace.meta.into_iter().flatten().map(|(key, value)| (key.into(), value.into())).collect(),
-        capabilities: namespace.capabilities,
+        description: description.into(),
+        meta: meta.into_iter().flatten().map(|(key, value)| (key.into(), value.into())).collect(),
+        capabilities,
         ..Namespace::default()
     };
     let done = api.command(&Command::SetNamespace(Box::new(SetNamespace { namespace }))).await?;

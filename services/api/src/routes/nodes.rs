@@ -87,6 +87,8 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct EligibilityRequest {
+    #[serde(rename = "NodeID")]
+    node_id: Option<String>,
     eligibility: Option<String>,
 }
 
@@ -101,14 +103,15 @@ struct EligibilityUpdated {
     index: u64,
 }
 
-/// Sets whether a node is eligible for new allocations (N-9.9).
+/// Sets whether a node is eligible for new allocations (N-9.9). A node that the body names replaces that of the path.
 pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Response, Error> {
-    let body: EligibilityRequest = decode(&request.body, &api.limits)?;
-    let wanted = body.eligibility.unwrap_or_default();
+    let EligibilityRequest { node_id, eligibility } = decode(&request.body, &api.limits)?;
+    let wanted = eligibility.unwrap_or_default();
     let eligibility: Eligibility = wanted
         .parse()
         .map_err(|_| Error::failed(format!("invalid scheduling eligibility {}", quoted(&wanted))))?;
-    let node: NodeId = parse_id(KIND, request.id())?;
+    let named = node_id.as_deref().filter(|id| !id.is_empty()).unwrap_or_else(|| request.id());
+    let node: NodeId = parse_id(KIND, named)?;
     let done = api.command(&Command::SetEligibility(SetEligibility { node, eligibility })).await?;
     let updated = EligibilityUpdated {
         node_modify_index: done.object_index.0,

@@ -176,6 +176,19 @@ impl Route {
         endpoint.ok_or_else(Error::wrong_method)
     }
 
+    /// The methods that have a handler. `ANY` stands for every method, and PUT for POST, too.
+    #[cfg(test)]
+    pub(super) fn handled(&self) -> Vec<&'static str> {
+        match self.kind {
+            RouteKind::Any(_) => vec!["ANY"],
+            RouteKind::Methods(methods) => {
+                let all = [("GET", methods.get), ("PUT", methods.put), ("DELETE", methods.delete)];
+                all.into_iter().filter_map(|(method, endpoint)| endpoint.map(|_| method)).collect()
+            }
+            RouteKind::NotBuilt(_) | RouteKind::Off(..) | RouteKind::Enterprise => Vec::new(),
+        }
+    }
+
     /// Values of the `:name` segments in `path`, if the route matches it. A `:name` segment matches any text, including
     /// the empty text and text with slashes.
     pub(super) fn params(&self, path: &str) -> Option<Vec<String>> {

@@ -27,7 +27,11 @@ async fn workers_are_counted_and_servers_need_not_join() {
     let joined = harness.put("/v1/agent/join?address=10.0.0.1:4648", "").await.json();
     assert!(joined["num_joined"] == 0 && joined["error"].as_str().unwrap().contains("NATS"), "{joined}");
     assert_eq!(harness.put("/v1/agent/force-leave", "").await.error(), (400, "missing node to force leave"));
-    let left = harness.put("/v1/agent/force-leave?node=x", "").await;
+    assert_eq!(
+        harness.put("/v1/agent/force-leave?node=x&prune=y", "").await.error(),
+        (400, "invalid prune value")
+    );
+    let left = harness.put("/v1/agent/force-leave?node=x&prune=true", "").await;
     assert_eq!((left.status.as_u16(), left.text.as_str(), left.header("content-type")), (200, "", ""));
     assert_eq!(harness.get("/v1/agent/keyring/nonsense").await.error(), (404, "resource not found"));
     assert_eq!(harness.get("/v1/agent/keyring/list").await.error().0, 400);

@@ -1,4 +1,5 @@
-//! Tests of the API over HTTP, with a replica made for the test, a real NATS server, a fake applier and a fake agent.
+//! Tests of the API over HTTP, with a replica made for the test, a real NATS server, a fake applier and a fake agent, and
+//! of what its requests may say.
 
 mod agent;
 mod blocking;
@@ -8,6 +9,7 @@ mod files;
 mod fuzz;
 mod harness;
 mod keyring;
+mod parameters;
 mod reads;
 mod stats;
 mod statuses;

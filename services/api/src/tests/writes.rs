@@ -158,9 +158,19 @@ async fn an_evaluation_names_its_job() {
     assert_eq!(error("{}").await.error(), (400, "Job ID must be specified"));
     assert_eq!(error(r#"{"JobID": "b"}"#).await.error(), (400, "JobID not same as job name"));
     assert_eq!(error(r#"{"JobID": "a", "EvalOptions": {"ForceReschedule": true}}"#).await.status, 200);
+    let in_team = r#"{"JobID": "a", "Namespace": "team"}"#;
+    for path in ["/v1/job/a/evaluate", "/v1/job/a/evaluate?namespace=other"] {
+        assert_eq!(harness.put(path, in_team).await.status, 200);
+    }
     let commands = harness.applier.commands.lock().unwrap();
-    let [Command::EvaluateJob(evaluate)] = &commands[..] else { panic!("{commands:?}") };
-    assert!(evaluate.force_reschedule);
+    let evaluated: Vec<_> = commands
+        .iter()
+        .map(|command| {
+            let Command::EvaluateJob(evaluate) = command else { panic!("{command:?}") };
+            (&*evaluate.job.namespace, evaluate.force_reschedule)
+        })
+        .collect();
+    assert_eq!(evaluated, [("default", true), ("team", false), ("other", false)]);
 }
 
 #[actix_web::test]
@@ -273,6 +283,12 @@ async fn namespaces_and_node_pools_are_made_by_command() {
             500,
             "invalid name \"a_b\". Must match regex ^[a-zA-Z0-9-]{1,128}$",
         ),
+        (
+            "/v1/namespace",
+            r#"{"Name": "team", "RequiredExtraClaims": {"a": "b"}}"#,
+            501,
+            "workload identities are not built yet",
+        ),
         ("/v1/namespace", "", 400, "Request body is empty"),
         ("/v1/node/pool/a", r#"{"Description": "b"}"#, 400, "Node pool name does not match request path"),
         ("/v1/node/pools", r#"{"Name": "all"}"#, 400, "modifying node pool \"all\" is not allowed"),
@@ -291,5 +307,11 @@ async fn nodes_are_evaluated_and_purged_by_command() {
     assert_eq!(got["EvalCreateIndex"], got["Index"]);
     assert_eq!(harness.put(&format!("/v1/node/{node}/purge"), "").await.status, 200);
     assert_eq!(harness.put("/v1/node/abc/purge", "").await.error().0, 500);
-    assert_eq!(harness.applier.commands.lock().unwrap().len(), 2);
+    let named = "00000000-0000-4000-8000-000000000001";
+    let body = json!({"NodeID": named, "Eligibility": "ineligible"}).to_string();
+    assert_eq!(harness.put(&format!("/v1/node/{node}/eligibility"), &body).await.status, 200);
+    let commands = harness.applier.commands.lock().unwrap();
+    assert_eq!(commands.len(), 3);
+    let Some(Command::SetEligibility(set)) = commands.last() else { panic!("{commands:?}") };
+    assert_eq!(set.node.to_string(), named, "a node in the body replaces that of the path");
 }

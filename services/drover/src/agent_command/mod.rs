@@ -83,8 +83,8 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     if let Some(level) = &settings.log_level {
         args.telemetry.level = level.to_lowercase();
     }
-    if settings.log_json == Some(true) {
-        args.telemetry.format = telemetry::Format::Json;
+    if let Some(json) = settings.log_json {
+        args.telemetry.format = if json { telemetry::Format::Json } else { telemetry::Format::Human };
     }
     let kept = settings.data_dir.as_ref().filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let temporary = if args.dev && kept.is_none() { tempfile::tempdir().map(Some) } else { Ok(None) };
@@ -93,6 +93,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         let setup = setup(&settings, dir, args.dev)?;
         Ok((Setup { is_ephemeral: temporary.is_some(), ..setup }, temporary))
     });
+    let without_server = configuration::without_server(&settings, args.dev);
     match setup.context("Error loading configuration") {
         Ok((setup, temporary)) => {
             let (telemetry, health) = (args.telemetry, args.health);
@@ -103,7 +104,10 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
                     let (file, line) = (finding.file.display(), finding.at.line);
                     tracing::info!(setting = finding.key, %file, line, "a setting in a configuration file has no effect");
                 }
-                let ended = cluster::run(process, setup).await;
+                for setting in without_server {
+                    tracing::info!(setting, "a setting of servers has no effect: this agent runs none");
+                }
+                let ended = Box::pin(cluster::run(process, setup)).await;
                 drop(temporary);
                 ended
             })
@@ -189,6 +193,9 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     replace(&mut api.prometheus_metrics, &settings.prometheus_metrics);
     // With `-dev` it is always on (http-api §30).
     api.prometheus_metrics |= is_dev;
+    replace(&mut api.publish_node_metrics, &settings.publish_node_metrics);
+    replace(&mut api.publish_allocation_metrics, &settings.publish_allocation_metrics);
+    api.http_advertise = settings.http_advertised.clone().or(api.http_advertise.take());
     api.oidc_issuer = server.oidc_issuer.clone().or(api.oidc_issuer.take());
     let millis = |span: &Option<Millis>| span.map(|span| span.0);
     replace(&mut node_tracker.min_heartbeat_ttl_ms, &millis(&server.min_heartbeat_ttl));
@@ -262,6 +269,7 @@ mod tests {
     use agent::PortRange;
 
     use super::*;
+    use crate::configuration::tests::files_with_one_setting;
 
     fn loaded(text: &str) -> Settings {
         let Loaded { settings, report } = configuration::of_text(text);
@@ -351,10 +359,50 @@ mod tests {
         assert_eq!(garbage.job_gc_threshold_secs, 14_400, "where the file says nothing");
     }
 
+    /// What a server with a client runs with these settings, or why it does not start.
+    fn run_by(text: &str) -> String {
+        let base = "data_dir = \"/d\"\nserver { enabled = true }\nclient { enabled = true }\n\
+                    nats { url = \"nats://one\" }\npostgres { url = \"postgres://two\" }\n";
+        match read(&format!("{base}{text}")) {
+            Err(error) => format!("{error:#}"),
+            Ok(Setup { nats, database, servers, agent, is_advertised, .. }) => {
+                let Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler } =
+                    servers.unwrap();
+                let services =
+                    (api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, agent);
+                format!("{:?}", (nats, database, services, is_advertised))
+            }
+        }
+    }
+
+    /// Settings that are read before the setup is made, that the base has already, or that are on by default.
+    const ELSEWHERE: [&str; 7] = [
+        "data_dir",
+        "log_level",
+        "log_json",
+        "server { enabled ",
+        "client { enabled ",
+        "client { options ",
+        "telemetry { prometheus_metrics",
+    ];
+
+    #[test]
+    fn every_setting_changes_what_is_run() {
+        let before = run_by("");
+        let (mut changed, files) = (0, files_with_one_setting());
+        for text in &files {
+            if !ELSEWHERE.iter().any(|start| text.starts_with(start)) {
+                assert_ne!(run_by(text), before, "{text}");
+                changed += 1;
+            }
+        }
+        assert_eq!(changed, files.len() - ELSEWHERE.len());
+    }
+
     #[test]
     fn prometheus_metrics_are_served_unless_a_file_says_otherwise() {
         let served = |telemetry: &str, is_dev: bool| {
-            let settings = loaded(&format!("server {{ enabled = true }}\n{telemetry}"));
+            let settings = loaded(&format!("data_dir = \"/d\"\nserver {{ enabled = true }}\n{telemetry}"));
             super::setup(&settings, Some("/d".into()), is_dev)
                 .unwrap()
                 .servers
@@ -368,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn settings_that_contradict_each_other_are_refused() {
         let error = |text: &str| read(text).map(|_| ()).unwrap_err().to_string();
         assert_eq!(error(""), "Must specify either server, client or dev mode for the agent.");
         assert_eq!(error("server { enabled = true }"), "Must specify data directory: data_dir = \"...\"");

@@ -114,6 +114,10 @@ impl Verdict {
         if verdict.faults.is_empty() {
             verdict.conflicts.extend(configuration::missing(settings, false).map(str::to_owned));
             verdict.conflicts.extend(configuration::conflicts(settings));
+            for key in configuration::without_server(settings, false) {
+                let text = format!("{key} has no effect: servers serve metrics, and this agent runs none");
+                verdict.warnings.push(Remark { text, key: Some(key.to_owned()), ..Remark::default() });
+            }
             if let Some(text) = configuration::addresses_missing(settings, false) {
                 verdict.warnings.push(Remark { text: text.to_owned(), ..Remark::default() });
             }
@@ -238,6 +242,16 @@ mod tests {
         let expected = "Must specify data directory: data_dir = \"...\"\nInvalid dynamic port range: \
                         min_dynamic_port=9 is greater than max_dynamic_port=8\nConfiguration is invalid\n";
         assert_eq!(problems, expected);
+    }
+
+    #[test]
+    fn settings_of_servers_have_no_effect_without_one() {
+        let text =
+            "data_dir = \"/d\"\nclient { enabled = true }\ntelemetry { publish_node_metrics = true }\n";
+        let expected = "WARNING: telemetry.publish_node_metrics has no effect: servers serve metrics, and this \
+                        agent runs none\n";
+        assert!(verdict(text).problems().contains(expected));
+        assert!(!verdict(&format!("{text}server {{ enabled = true }}")).problems().contains(expected));
     }
 
     #[test]

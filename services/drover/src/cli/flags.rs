@@ -28,6 +28,16 @@ pub(crate) struct Api {
     /// The token that authenticates the user.
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) colours: ColourFlags,
+    #[command(flatten)]
+    tls: Tls,
+}
+
+/// When the output has colours.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(crate) struct ColourFlags {
     /// Print without colours, even on a terminal.
     #[arg(long, env = "NOMAD_CLI_NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
     no_color: bool,
@@ -39,8 +49,16 @@ pub(crate) struct Api {
         conflicts_with = "no_color"
     )]
     force_color: bool,
-    #[command(flatten)]
-    tls: Tls,
+}
+
+impl ColourFlags {
+    pub(crate) fn choice(&self) -> Colours {
+        match self {
+            Self { force_color: true, .. } => Colours::Always,
+            Self { no_color: true, .. } => Colours::Never,
+            Self { .. } => Colours::OnTerminals,
+        }
+    }
 }
 
 /// Settings of TLS. They are not built: the certificate of an https address is verified with the system's trust store.
@@ -65,15 +83,6 @@ impl Api {
     /// The address of the API. An empty variable counts as unset.
     pub(crate) fn address(&self) -> &str {
         if self.address.is_empty() { ADDRESS } else { &self.address }
-    }
-
-    /// When the output has colours.
-    pub(crate) fn colours(&self) -> Colours {
-        match self {
-            Self { force_color: true, .. } => Colours::Always,
-            Self { no_color: true, .. } => Colours::Never,
-            Self { .. } => Colours::OnTerminals,
-        }
     }
 
     /// Refuses settings that are not built, and invalid addresses.

@@ -39,12 +39,12 @@ pub(crate) struct Args {
     #[arg(long)]
     recursive: bool,
     #[command(flatten)]
-    api: flags::Api,
+    colours: flags::ColourFlags,
 }
 
 impl Run for Args {
     fn run(self) -> ExitCode {
-        run_here(&self.api, |output| format(output, &self))
+        run_here(&self.colours, |output| format(output, &self))
     }
 }
 

@@ -1,13 +1,45 @@
-//! Texts about invalid arguments: what is missing, with an example of the whole command, and which flags exclude each other
-//! (`docs/rules/cli.md` 1.1, 1.5). Pure.
+//! Texts about invalid arguments: what is missing, with an example of the whole command, and which flags cannot be used
+//! with each other (`docs/rules/cli.md` 1.1, 1.5). Pure.
+//!
+//! A flag that has no effect beside other flags or arguments conflicts with them in its declaration, and a flag that has an
+//! effect only beside another one requires it there. So no flag is ignored.
+
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-/// Flags that exclude each other, and the text about it that scripts know.
-const EXCLUSIVE: [([&str; 2], &str); 2] = [
-    (["--json", "-t <TEMPLATE>"], "Both json and template formatting are not allowed"),
-    (["--json-output", "-t <TEMPLATE>"], "Both -json-output and -t formatting are not allowed"),
+/// Flags that exclude each other, where scripts know the text about it: the end of the command's name, the flags, and the
+/// text.
+const EXCLUSIVE: &[(&str, [&str; 2], &str)] = &[
+    ("", ["-json", "-t"], "Both json and template formatting are not allowed"),
+    ("", ["-json-output", "-t"], "Both -json-output and -t formatting are not allowed"),
+    ("logs", ["-stderr", "-stdout"], "Unable to support both stdout and stderr"),
+    ("alloc restart", ["-all-tasks", "-task"], ONE_TASK),
+    ("alloc restart", ["-all-tasks", "<TASK>"], ONE_TASK),
+    ("deployment status", ["-monitor", "-json"], MONITORED),
+    ("deployment status", ["-monitor", "-t"], MONITORED),
+    ("history", ["-p", "-json"], SHOWN_ONLY),
+    ("history", ["-p", "-t"], SHOWN_ONLY),
+    ("history", ["-full", "-json"], SHOWN_ONLY),
+    ("history", ["-full", "-t"], SHOWN_ONLY),
+    ("history", ["-diff-tag", "-diff-version"], "-diff-tag and -diff-version are mutually exclusive"),
+    ("inspect", ["-hcl", "-json"], "can only use one of -hcl or -json"),
+    ("job restart", ["-all-tasks", "-task"], "The -all-tasks option cannot be used with -task"),
+    ("job restart", ["-reschedule", "-task"], "The -reschedule option cannot be used with -task"),
+    ("node status", ["-quiet", "-json"], QUIET),
+    ("node status", ["-quiet", "-verbose"], QUIET),
+];
+
+const ONE_TASK: &str = "The -all-tasks option is not allowed when restarting a specific task.";
+const MONITORED: &str = "The monitor flag cannot be used with the '-json' or '-t' flags";
+const SHOWN_ONLY: &str = "-json and -t are exclusive with -p and -full";
+const QUIET: &str = "-quiet cannot be used with -verbose or -json";
+
+/// Flags that others need, where scripts know the text about it: the end of the command's name, the flag, and the text.
+const NEEDED: [(&str, &str, &str); 2] = [
+    ("history", "-p", "-diff-tag and -diff-version can only be used with -p"),
+    ("inspect", "-hcl", "can only use -with-vars with -hcl"),
 ];
 
 /// The command that these words name, or the last group of commands that they name.
@@ -22,17 +54,90 @@ pub(crate) fn named<'c>(tree: &'c mut Command, words: &[&str]) -> &'c mut Comman
     command
 }
 
-/// A text about the error, if there is a better one than the parser's. The tree of commands has been built.
-pub(crate) fn text(error: &clap::Error, command: &mut Command) -> Option<String> {
+/// A text about the error in a command line, if there is a better one than the parser's. The tree of commands has been
+/// built.
+pub(crate) fn text(error: &clap::Error, command: &mut Command, line: &[OsString]) -> Option<String> {
     if error.kind() == ErrorKind::ArgumentConflict {
-        let flags = flags(error);
-        let is_about = |pair: &[&str; 2]| pair.iter().all(|flag| flags.contains(flag));
-        let found = EXCLUSIVE.iter().find(|(pair, _)| is_about(pair));
-        return found.map(|(_, text)| (*text).to_owned());
+        return conflict(error, command);
     }
     if error.kind() != ErrorKind::MissingRequiredArgument {
         return None;
     }
+    needed(error, command, line).or_else(|| missing_arguments(error, command))
+}
+
+/// The text about flags that cannot be used with each other. `None` for a flag that is given twice.
+fn conflict(error: &clap::Error, command: &Command) -> Option<String> {
+    let mut words: Vec<String> = flags(error).into_iter().map(spelled).collect();
+    words.sort_by_key(|word| word.starts_with('<'));
+    words.dedup();
+    let [first, others @ ..] = &words[..] else { return None };
+    if others.is_empty() {
+        return None;
+    }
+    let is_about = |pair: &[&str; 2]| pair.iter().all(|flag| words.iter().any(|word| word == flag));
+    let mut known = EXCLUSIVE.iter().filter(|(end, ..)| name(command).ends_with(end));
+    let known = known.find(|(_, pair, _)| is_about(pair)).map(|(_, _, text)| (*text).to_owned());
+    let others = others.join(" and ");
+    known.or_else(|| Some(format!("{first} cannot be used with {others}\n\n{}", help_line(command))))
+}
+
+/// The text about flags that can only be used with another flag, or with an argument that is optional otherwise.
+fn needed(error: &clap::Error, command: &Command, line: &[OsString]) -> Option<String> {
+    let missing = missing(error, command);
+    let [argument] = missing[..] else { return None };
+    let given = given(command, line).into_iter().filter(|flag| needs(command, flag, argument));
+    let given: Vec<String> = given.map(|flag| spelled(&flag.to_string())).collect();
+    if argument.is_required_set() || given.is_empty() {
+        return None;
+    }
+    let argument = spelled(&argument.to_string());
+    let is_known = |(end, flag, _): &&(&str, &str, &str)| name(command).ends_with(end) && argument == *flag;
+    let known = NEEDED.iter().find(is_known).map(|(_, _, text)| (*text).to_owned());
+    let given = given.join(" and ");
+    known.or_else(|| Some(format!("{given} can only be used with {argument}\n\n{}", help_line(command))))
+}
+
+/// The flags of the command in a command line. The line is normalised.
+fn given<'c>(command: &'c Command, line: &[OsString]) -> Vec<&'c Arg> {
+    let words = line.iter().filter_map(|word| word.to_str());
+    let names: Vec<&str> = words.filter_map(|word| word.split('=').next()).collect();
+    let is_given = |flag: &&Arg| parsed_name(flag).is_some_and(|name| names.contains(&name.as_str()));
+    command.get_arguments().filter(is_given).collect()
+}
+
+/// A flag as the parser expects it. `None` for an argument without a name.
+fn parsed_name(argument: &Arg) -> Option<String> {
+    let short = || argument.get_short().map(|short| format!("-{short}"));
+    argument.get_long().map(|long| format!("--{long}")).or_else(short)
+}
+
+/// Whether a flag alone makes the command ask for an argument.
+pub(super) fn needs(command: &Command, flag: &Arg, argument: &Arg) -> bool {
+    let value = (flag.get_action().takes_values() && !flag.is_require_equals_set()).then(|| sample(flag));
+    let words = parsed_name(flag).into_iter().chain(value);
+    !asks_for(command, std::iter::empty(), argument) && asks_for(command, words, argument)
+}
+
+/// Whether the command asks for an argument if it is called with these words.
+fn asks_for(command: &Command, words: impl Iterator<Item = String>, argument: &Arg) -> bool {
+    let words = std::iter::once(command.get_name().to_owned()).chain(words);
+    let error = command.clone().try_get_matches_from(words).err();
+    let error = error.filter(|error| error.kind() == ErrorKind::MissingRequiredArgument);
+    error.is_some_and(|error| flags(&error).contains(&label(argument).as_str()))
+}
+
+/// A flag of an error as users write it, or an argument by its placeholder.
+pub(super) fn spelled(label: &str) -> String {
+    let word = label.split_whitespace().next().unwrap_or_default().trim_end_matches("...");
+    match word.strip_prefix("--") {
+        Some(flag) => format!("-{}", flag.split(['[', '=']).next().unwrap_or_default()),
+        None => word.replace('[', "<").replace(']', ">"),
+    }
+}
+
+/// The text about arguments that are missing, with an example of the command.
+fn missing_arguments(error: &clap::Error, command: &mut Command) -> Option<String> {
     let usage = command.render_usage();
     let missing = missing(error, command);
     if missing.is_empty() {
@@ -41,12 +146,16 @@ pub(crate) fn text(error: &clap::Error, command: &mut Command) -> Option<String>
     let width = missing.iter().map(|argument| label(argument).len()).max().unwrap_or(0);
     let lines: Vec<String> = missing.iter().map(|argument| described(argument, width)).collect();
     let title = if lines.len() == 1 { "an argument is missing" } else { "arguments are missing" };
-    let name = name(command);
     Some(format!(
-        "error: {title}:\n{}\n\n{usage}\n\nExample: {}\n\nFor additional help try '{name} -help'",
+        "error: {title}:\n{}\n\n{usage}\n\nExample: {}\n\n{}",
         lines.join("\n"),
         example(command, &missing),
+        help_line(command),
     ))
+}
+
+fn help_line(command: &Command) -> String {
+    format!("For additional help try '{} -help'", name(command))
 }
 
 /// Replaces the usage in the parser's text. The parser shows every flag that is set, even by the environment, as if it were
@@ -156,7 +265,8 @@ mod tests {
         let words: Vec<&str> = line.split(' ').skip(1).collect();
         let mut tree = Cli::command();
         tree.build();
-        text(&error, named(&mut tree, &words))
+        let normalised = normalised(&tree, line.split(' ').map(Into::into));
+        text(&error, named(&mut tree, &words), &normalised)
     }
 
     #[test]
@@ -182,10 +292,53 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_exclude_each_other_are_told_in_known_words() {
-        assert_eq!(explained("drover job status -json -t x web").as_deref(), Some(EXCLUSIVE[0].1));
-        assert_eq!(explained("drover job plan -t x -json-output web").as_deref(), Some(EXCLUSIVE[1].1));
-        assert_eq!(explained("drover alloc logs -stdout -stderr 1a2b"), None);
+    fn flags_that_exclude_each_other_are_reported_in_nomads_words() {
+        for (line, expected) in [
+            ("job status -json -t x web", "Both json and template formatting are not allowed"),
+            ("job plan -t x -json-output web", "Both -json-output and -t formatting are not allowed"),
+            ("alloc logs -stdout -stderr 1a2b", "Unable to support both stdout and stderr"),
+            ("logs -stdout -stderr 1a2b", "Unable to support both stdout and stderr"),
+            ("alloc restart -all-tasks 1a2b web", ONE_TASK),
+            ("alloc restart -all-tasks -task web 1a2b", ONE_TASK),
+            ("deployment status -monitor -t x 1a2b", MONITORED),
+            ("job history -p -json web", SHOWN_ONLY),
+            ("job history -full -t x web", SHOWN_ONLY),
+            ("job history -diff-tag a web", NEEDED[0].2),
+            ("job history -diff-version 1 web", NEEDED[0].2),
+            (
+                "job history -p -diff-tag a -diff-version 1 web",
+                "-diff-tag and -diff-version are mutually exclusive",
+            ),
+            ("job inspect -hcl -json web", "can only use one of -hcl or -json"),
+            ("inspect -with-vars web", "can only use -with-vars with -hcl"),
+            ("job restart -reschedule -task a web", "The -reschedule option cannot be used with -task"),
+            ("node status -json -quiet", QUIET),
+            ("node status -quiet -verbose", QUIET),
+        ] {
+            assert_eq!(explained(&format!("drover {line}")).as_deref(), Some(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn flags_without_effect_are_named() {
+        let first_line = |line: &str| {
+            let text = explained(&format!("drover {line}")).unwrap_or_default();
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(first_line("node status -filter a 1a2b"), "-filter cannot be used with <NODE>");
+        assert_eq!(first_line("job run -var a=b -json web"), "-var cannot be used with -json");
+        assert_eq!(first_line("node status -short"), "-short can only be used with <NODE>");
+        assert_eq!(
+            first_line("job status -short -all-allocs"),
+            "-short cannot be used with -all-allocs",
+            "conflicts go first"
+        );
+        assert_eq!(first_line("alloc logs -group a 1a2b"), "-group can only be used with -job");
+        assert_eq!(first_line("eval status -monitor -json 1a2b"), "-monitor cannot be used with -json");
+        assert_eq!(first_line("alloc status -verbose"), "error: an argument is missing:");
+        let text = explained("drover node status -short").unwrap();
+        assert!(text.ends_with("\n\nFor additional help try 'drover node status -help'"), "{text}");
+        assert_eq!(explained("drover eval list -job a -job b"), None, "a flag that is given twice");
     }
 
     #[test]

@@ -33,6 +33,9 @@ mod system;
 mod tables;
 pub(crate) mod usage;
 
+#[cfg(test)]
+mod tests;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -134,7 +137,7 @@ pub(crate) struct WithApi<A: clap::Args> {
 impl<A: clap::Args + ApiCommand> Run for WithApi<A> {
     fn run(self) -> ExitCode {
         let Self { api, own } = self;
-        let output = Output::new(api.colours());
+        let output = Output::new(api.colours.choice());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("the runtime starts");
         let result = runtime.block_on(async {
@@ -146,8 +149,11 @@ impl<A: clap::Args + ApiCommand> Run for WithApi<A> {
 }
 
 /// Runs a command that does not use the API.
-fn run_here(flags: &flags::Api, command: impl FnOnce(Output) -> anyhow::Result<ExitCode>) -> ExitCode {
-    let output = Output::new(flags.colours());
+fn run_here(
+    colours: &flags::ColourFlags,
+    command: impl FnOnce(Output) -> anyhow::Result<ExitCode>,
+) -> ExitCode {
+    let output = Output::new(colours.choice());
     finish(output, command(output), ExitCode::FAILURE)
 }
 

@@ -21,6 +21,14 @@ pub(crate) struct Kind<T> {
     pub(crate) table: fn(&[T], bool) -> Page,
 }
 
+/// Several objects have the same prefix.
+#[derive(Debug, thiserror::Error)]
+#[error("Prefix matched multiple {plural}\n\n{table}")]
+pub(crate) struct Ambiguous {
+    plural: &'static str,
+    table: String,
+}
+
 /// Finds the id with this prefix. With `verbose`, an error about several matches shows their whole ids.
 pub(crate) async fn resolve_id<T: DeserializeOwned>(
     client: &Client,
@@ -54,11 +62,8 @@ fn choose<T>(kind: &Kind<T>, prefix: &str, mut matches: Vec<T>, verbose: bool) -
         [] => anyhow::bail!("{}", kind.not_found.replace("{}", prefix)),
         [one] => Ok((kind.id)(one).cloned().unwrap_or_default()),
         several => {
-            anyhow::bail!(
-                "Prefix matched multiple {}\n\n{}",
-                kind.plural,
-                (kind.table)(several, verbose).to_string().trim_end()
-            )
+            let table = (kind.table)(several, verbose).to_string().trim_end().to_owned();
+            Err(Ambiguous { plural: kind.plural, table }.into())
         }
     }
 }

@@ -20,13 +20,13 @@ pub(crate) struct Args {
     /// listed.
     id: Option<String>,
     /// Leave out related objects and details.
-    #[arg(long)]
+    #[arg(long, requires = "id", conflicts_with_all = ["json", "template"])]
     short: bool,
     /// Of a job: also show its evaluations.
-    #[arg(long)]
+    #[arg(long, requires = "id", conflicts_with_all = ["json", "template", "short"])]
     evals: bool,
     /// Of a job: also show allocations of earlier jobs with the same id.
-    #[arg(long)]
+    #[arg(long, requires = "id", conflicts_with_all = ["json", "template", "short"])]
     all_allocs: bool,
 }
 
@@ -54,6 +54,16 @@ impl Kind {
         }
     }
 
+    fn noun(self) -> &'static str {
+        match self {
+            Kind::Job => "a job",
+            Kind::Alloc => "an allocation",
+            Kind::Node => "a node",
+            Kind::Deployment => "a deployment",
+            Kind::Eval => "an evaluation",
+        }
+    }
+
     fn title(self) -> &'static str {
         match self {
             Kind::Job => "Jobs",
@@ -78,7 +88,23 @@ impl ApiCommand for Args {
         let body = json!({ "Prefix": id, "Context": "all" });
         let found: SearchResponse = session.client.put("/v1/search", &body).await?;
         let (kind, id) = choose(&id, &found)?;
+        self.check_kind(kind)?;
         show(session, self, kind, Some(id)).await
+    }
+}
+
+impl Args {
+    /// Refuses flags that have no effect on an object of this kind.
+    fn check_kind(&self, kind: Kind) -> anyhow::Result<()> {
+        let given = [
+            ("-evals", self.evals, kind == Kind::Job),
+            ("-all-allocs", self.all_allocs, kind == Kind::Job),
+            ("-short", self.short, !matches!(kind, Kind::Deployment | Kind::Eval)),
+        ];
+        match given.into_iter().find(|(_, is_set, has_effect)| *is_set && !has_effect) {
+            Some((flag, ..)) => bail!("{flag} has no effect: the id is that of {}", kind.noun()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -160,6 +186,26 @@ mod tests {
         assert_eq!(chosen("0A1B", &[node]), Ok((Kind::Node, "0a1b2c3d-0000".to_owned())));
         let missing = Err("Nothing with prefix or id \"0a2\" found".to_owned());
         assert_eq!(chosen("0a2", &[node, ("namespaces", &["0a2"])]), missing, "the odd digit counts");
+    }
+
+    #[test]
+    fn flags_are_refused_if_the_object_has_nothing_for_them() {
+        let checked = |line: &[&str], kind: Kind| {
+            #[derive(clap::Parser)]
+            struct Line {
+                #[command(flatten)]
+                args: Args,
+            }
+            let line = ["drover"].iter().chain(line);
+            let args = <Line as clap::Parser>::parse_from(line).args;
+            args.check_kind(kind).map_err(|error| error.to_string())
+        };
+        assert_eq!(checked(&["--evals", "web"], Kind::Job), Ok(()));
+        let refusal = Err("-evals has no effect: the id is that of a node".to_owned());
+        assert_eq!(checked(&["--evals", "1a2b"], Kind::Node), refusal);
+        assert_eq!(checked(&["--short", "1a2b"], Kind::Alloc), Ok(()));
+        let refusal = Err("-short has no effect: the id is that of an evaluation".to_owned());
+        assert_eq!(checked(&["--short", "1a2b"], Kind::Eval), refusal);
     }
 
     #[test]

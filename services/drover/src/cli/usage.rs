@@ -1,5 +1,5 @@
-//! Messages and exit codes for invalid arguments (`docs/rules/cli.md` §3): help if a command is missing or unknown, and *not built
-//! yet* if Nomad has the command and Drover does not. [`super::mistakes`] has the texts about other mistakes.
+//! Messages and exit codes for invalid arguments (`docs/rules/cli.md` 1.1, §3): help if a command is missing or unknown, and
+//! *not built yet* if Nomad has the command and Drover does not. [`super::mistakes`] has the texts about other mistakes.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use super::{health, job, mistakes};
 use crate::args::Cli;
 use crate::operator::postgres;
 
-/// The exit code for unknown commands.
+/// The exit code if there is no command, or an unknown one. In a group of commands it is that for invalid arguments.
 const EXIT_UNKNOWN_COMMAND: u8 = 127;
 
 /// The commands of `docs/rules/cli.md` §15 that are missing here, one group per line, with the feature that they need. Aliases
@@ -101,26 +101,38 @@ pub(crate) fn explain(mut error: clap::Error, arguments: &[OsString]) -> ExitCod
         let _ = writeln!(std::io::stderr(), "{}", feature.finding_of(command));
         return ExitCode::FAILURE;
     }
+    if is_unknown || kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let (help, exit) = help_of_group(&words);
+        if is_unknown {
+            let _ = writeln!(std::io::stderr(), "{}\n", without_usage(&error.to_string()));
+        }
+        let _ = write!(std::io::stdout(), "{help}");
+        return ExitCode::from(exit);
+    }
     let mut tree = Cli::command();
     tree.build();
     let command = mistakes::named(&mut tree, &words);
-    if let Some(text) = mistakes::text(&error, command) {
+    if let Some(text) = mistakes::text(&error, command, arguments) {
         let _ = writeln!(std::io::stderr(), "{text}");
     } else {
         mistakes::simplify_usage(&mut error, command);
         let _ = error.print();
     }
-    if is_unknown {
-        let _ = writeln!(std::io::stderr(), "\n{}", Cli::command().render_help());
-    }
-    let is_bare = kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && words.is_empty();
-    if is_unknown || is_bare {
-        ExitCode::from(EXIT_UNKNOWN_COMMAND)
-    } else if kind == ErrorKind::DisplayHelp {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(exit_invalid(&words))
-    }
+    if kind == ErrorKind::DisplayHelp { ExitCode::SUCCESS } else { ExitCode::from(exit_invalid(&words)) }
+}
+
+/// The help of the group of commands that these words name, and the exit code if none of its commands is named.
+fn help_of_group(words: &[&str]) -> (String, u8) {
+    let mut tree = Cli::command();
+    tree.build();
+    let is_group = words.first().is_some_and(|word| tree.find_subcommand(word).is_some());
+    let help = mistakes::named(&mut tree, words).render_help().to_string();
+    (help, if is_group { exit_invalid(words) } else { EXIT_UNKNOWN_COMMAND })
+}
+
+/// The parser's text about an error, without the usage at its end.
+fn without_usage(text: &str) -> &str {
+    text.split("\n\nUsage:").next().unwrap_or(text).trim_end()
 }
 
 /// The exit code of a command for invalid arguments. It is not 1 where 1 says something about what the command found.
@@ -175,6 +187,29 @@ mod tests {
         assert_eq!(found("acl token frobnicate"), None);
         assert_eq!(found("frobnicate"), None);
         assert_eq!(found(""), None);
+    }
+
+    #[test]
+    fn who_names_no_command_of_a_group_gets_the_help_of_the_group() {
+        let usage = |words: &[&str]| {
+            let (help, exit) = help_of_group(words);
+            let usage = help.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default().to_owned();
+            (usage, exit)
+        };
+        let top = ("Usage: drover <COMMAND>".to_owned(), 127);
+        assert_eq!(usage(&[]), top);
+        assert_eq!(usage(&["frobnicate", "job"]), top);
+        let job = ("Usage: drover job <COMMAND>".to_owned(), 1);
+        assert_eq!(usage(&["job"]), job);
+        assert_eq!(usage(&["job", "statuz", "web"]), job);
+        let keyring = ("Usage: drover operator root keyring <COMMAND>".to_owned(), 1);
+        assert_eq!(usage(&["operator", "root", "keyring", "x"]), keyring);
+        let tree = Cli::command();
+        let error = tree.try_get_matches_from(["drover", "job", "statuz"]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSubcommand);
+        let text = error.to_string();
+        let text = without_usage(&text);
+        assert!(text.contains("'statuz'") && text.contains("'status'"), "{text}");
     }
 
     #[test]

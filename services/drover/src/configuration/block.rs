@@ -9,7 +9,7 @@ use super::values::Scalar;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Block(BTreeMap<String, Setting>);
 
-/// What a key of a block is set to.
+/// The value of a key in a block.
 #[derive(Debug, PartialEq)]
 pub(super) enum Setting {
     Scalar(Scalar),

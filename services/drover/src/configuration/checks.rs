@@ -39,6 +39,19 @@ pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'s
     is_half.then_some("a server needs the addresses of NATS and of PostgreSQL, or neither for private ones")
 }
 
+/// Keys that have no effect in an agent without a server.
+pub(crate) fn without_server(settings: &Settings, is_dev: bool) -> Vec<&'static str> {
+    if settings.server.enabled.unwrap_or(is_dev) {
+        return Vec::new();
+    }
+    let given = [
+        ("telemetry.prometheus_metrics", settings.prometheus_metrics.is_some()),
+        ("telemetry.publish_allocation_metrics", settings.publish_allocation_metrics.is_some()),
+        ("telemetry.publish_node_metrics", settings.publish_node_metrics.is_some()),
+    ];
+    given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+}
+
 /// Values that are invalid, or invalid together.
 pub(crate) fn conflicts(settings: &Settings) -> Vec<String> {
     let mut texts = Vec::new();

@@ -28,11 +28,11 @@ const fn unbuilt(feature: Feature, name: &'static str, value_type: Type) -> Key 
 const NO_CONSENSUS: &str = "servers form no consensus of their own: PostgreSQL holds the state";
 const NO_GOSSIP: &str = "servers and nodes find each other over NATS";
 const ONE_PORT: &str = "the HTTP API is the only port of an agent";
-const ALWAYS: &str = "metrics are always collected and served";
+const FIXED_INTERVAL: &str = "metrics are collected every 10 seconds, and the last interval is kept";
 const NO_CALL_HOME: &str = "nothing calls home";
 const TO_STDERR: &str = "logs go to standard error";
 const NO_PLUGINS: &str = "drivers are built in";
-const EVENTS: &str = "the event stream is always on; its buffer is the log of changes";
+const EVENTS: &str = "the event stream is always on, and keeps a fixed number of changes";
 const STAYS: &str = "an agent that ends leaves its tasks running";
 
 /// The keys at the top of a file.
@@ -49,7 +49,7 @@ pub(super) const TOP: &[Key] = &[
     used("datacenter", Type::Text),
     idle("disable_anonymous_signature", Type::Bool, NO_CALL_HOME),
     idle("disable_update_check", Type::Bool, NO_CALL_HOME),
-    idle("enable_debug", Type::Bool, "there are no debug endpoints to switch on"),
+    without(Feature::Debugging, "enable_debug", Type::Bool),
     idle("enable_syslog", Type::Bool, TO_STDERR),
     idle("eventlog", Type::Block(EVENTLOG), TO_STDERR),
     unbuilt(Feature::SomeSettings, "http_api_response_headers", Type::Map),
@@ -392,7 +392,7 @@ const SEARCH: &[Key] = &[
 
 const TELEMETRY: &[Key] = &[
     unbuilt(Feature::MetricFilters, "allowed_metadata_keys_in_metrics", Type::Texts),
-    idle("backwards_compatible_metrics", Type::Bool, ALWAYS),
+    idle("backwards_compatible_metrics", Type::Bool, "metrics have their present names only"),
     unbuilt(Feature::MetricSinks, "circonus_api_app", Type::Text),
     unbuilt(Feature::MetricSinks, "circonus_api_token", Type::Text),
     unbuilt(Feature::MetricSinks, "circonus_api_url", Type::Text),
@@ -406,23 +406,23 @@ const TELEMETRY: &[Key] = &[
     unbuilt(Feature::MetricSinks, "circonus_check_tags", Type::Text),
     unbuilt(Feature::MetricSinks, "circonus_submission_interval", Type::Text),
     unbuilt(Feature::MetricSinks, "circonus_submission_url", Type::Text),
-    idle("collection_interval", Type::Duration, ALWAYS),
+    idle("collection_interval", Type::Duration, FIXED_INTERVAL),
     unbuilt(Feature::MetricSinks, "datadog_address", Type::Text),
     unbuilt(Feature::MetricSinks, "datadog_tags", Type::Texts),
-    idle("disable_allocation_hook_metrics", Type::Bool, ALWAYS),
-    idle("disable_dispatched_job_summary_metrics", Type::Bool, ALWAYS),
+    idle("disable_allocation_hook_metrics", Type::Bool, "there are no metrics of allocation hooks"),
+    without(Feature::ParameterizedJobs, "disable_dispatched_job_summary_metrics", Type::Bool),
     idle("disable_hostname", Type::Bool, "names of metrics have no host names"),
-    idle("disable_quota_utilization_metrics", Type::Bool, ALWAYS),
-    idle("disable_rpc_rate_metrics_labels", Type::Bool, ALWAYS),
-    idle("disable_tagged_metrics", Type::Bool, ALWAYS),
+    idle("disable_quota_utilization_metrics", Type::Bool, "there are no quotas"),
+    idle("disable_rpc_rate_metrics_labels", Type::Bool, "metrics of RPC have no labels"),
+    idle("disable_tagged_metrics", Type::Bool, "metrics keep their labels"),
     unbuilt(Feature::MetricFilters, "filter_default", Type::Bool),
-    idle("in_memory_collection_interval", Type::Duration, ALWAYS),
-    idle("in_memory_retention_period", Type::Duration, ALWAYS),
+    idle("in_memory_collection_interval", Type::Duration, FIXED_INTERVAL),
+    idle("in_memory_retention_period", Type::Duration, FIXED_INTERVAL),
     unbuilt(Feature::MetricFilters, "include_alloc_metadata_in_metrics", Type::Bool),
     unbuilt(Feature::MetricFilters, "prefix_filter", Type::Texts),
     used("prometheus_metrics", Type::Bool),
-    idle("publish_allocation_metrics", Type::Bool, ALWAYS),
-    idle("publish_node_metrics", Type::Bool, ALWAYS),
+    used("publish_allocation_metrics", Type::Bool),
+    used("publish_node_metrics", Type::Bool),
     unbuilt(Feature::MetricSinks, "statsd_address", Type::Text),
     unbuilt(Feature::MetricSinks, "statsite_address", Type::Text),
     idle("use_node_name", Type::Bool, "names of metrics have no host names"),
@@ -478,7 +478,7 @@ const VAULT: &[Key] = &[
 /// Keys of `client.options` that are settings.
 pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.allowlist", "env.denylist"];
 
-/// What plugins need that are not built in.
+/// The feature that plugins need which are not built in.
 pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
 
 /// Keys of `client.options` that need [`Feature::SomeSettings`]. All other keys have no effect.

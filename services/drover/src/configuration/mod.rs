@@ -21,7 +21,7 @@ use hcl1::{Position, Syntax};
 
 use block::Block;
 pub(crate) use checks::{
-    addresses_missing, conflicts, dynamic_ports, missing, option_names, raw_exec_option,
+    addresses_missing, conflicts, dynamic_ports, missing, option_names, raw_exec_option, without_server,
 };
 pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
@@ -128,4 +128,4 @@ pub(crate) fn of_text(text: impl AsRef<[u8]>) -> Loaded {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

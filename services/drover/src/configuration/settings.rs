@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) log_level: Option<String>,
     pub(crate) log_json: Option<bool>,
     pub(crate) prometheus_metrics: Option<bool>,
+    pub(crate) publish_node_metrics: Option<bool>,
+    pub(crate) publish_allocation_metrics: Option<bool>,
     pub(crate) server: Server,
     pub(crate) client: Client,
     pub(crate) raw_exec: RawExec,
@@ -123,6 +125,7 @@ impl FromScalar for Bytes {
 impl Settings {
     /// Extracts the settings from the merged files.
     pub(super) fn of(top: &Block) -> Self {
+        let telemetry = top.block("telemetry");
         Self {
             name: top.get("name"),
             region: top.get("region"),
@@ -134,7 +137,9 @@ impl Settings {
             http_advertised: top.block("advertise").get("http"),
             log_level: top.get("log_level"),
             log_json: top.get("log_json"),
-            prometheus_metrics: top.block("telemetry").get("prometheus_metrics"),
+            prometheus_metrics: telemetry.get("prometheus_metrics"),
+            publish_node_metrics: telemetry.get("publish_node_metrics"),
+            publish_allocation_metrics: telemetry.get("publish_allocation_metrics"),
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
             raw_exec: RawExec::of(top.block("plugin").block("raw_exec").block("config")),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_and_not_waited_for() {
+    fn pipes_and_devices_are_refused_without_waiting() {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe.hcl");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -126,7 +126,7 @@ Error loading configuration from a.hcl: At 3:24: client.meta unexpected keys a: 
 }
 
 #[test]
-fn what_has_no_effect_says_why() {
+fn settings_without_effect_say_why() {
     let report = of_text(
         "server { bootstrap_expect = 3 }\ntls { http = false }\nconsul { address = \"x\" }\nclient { options { a = 1 } }\n",
     )
@@ -141,6 +141,14 @@ fn what_has_no_effect_says_why() {
     ];
     assert_eq!(lines, expected);
     assert!(report.not_built.is_empty() && report.faults.is_empty());
+}
+
+#[test]
+fn settings_of_the_api_need_a_server() {
+    let text = "telemetry { publish_node_metrics = true }\n";
+    assert_eq!(without_server(&read(text), false), ["telemetry.publish_node_metrics"]);
+    assert_eq!(without_server(&read(text), true), [""; 0]);
+    assert_eq!(without_server(&read(&format!("{text}server {{ enabled = true }}\n")), false), [""; 0]);
 }
 
 #[test]
@@ -177,7 +185,7 @@ fn later_files_override_earlier_ones_key_by_key() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_hide_what_is_wrong_elsewhere() {
+fn an_unreadable_file_does_not_hide_faults_in_others() {
     let directory = tempfile::tempdir().unwrap();
     let good = directory.path().join("good.hcl");
     std::fs::write(&good, "foo = 1\n\nname = \"\n").unwrap();
@@ -252,7 +260,7 @@ fn keys_are_sorted_and_in_one_list_once() {
 
 /// When a feature is built, its keys become settings.
 #[test]
-fn what_keys_need_is_not_built() {
+fn keys_that_are_not_built_name_features_that_are_not_built() {
     fn check(keys: &[Key]) {
         for key in keys {
             if let Support::Without(feature) | Support::Off(feature) | Support::NotBuilt(feature) =
@@ -306,6 +314,12 @@ fn files_with_one_key(keys: &'static [Key], before: &str, after: &str) -> Vec<(S
         }
     };
     keys.iter().flat_map(one).collect()
+}
+
+/// Files with one setting each.
+pub(crate) fn files_with_one_setting() -> Vec<String> {
+    let files = files_with_one_key(keys::TOP, "", "").into_iter();
+    files.filter(|(_, support)| matches!(support, Support::Used)).map(|(text, _)| text).collect()
 }
 
 #[test]

@@ -67,7 +67,7 @@ enum LastProbe {
     },
 }
 
-/// What the event loop probes periodically.
+/// A target that the event loop probes periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Database,
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_has_failed_since_it_last_worked() {
+    fn a_failing_probe_has_failed_since_its_last_success() {
         let board = Board::new("it", Parts::API, CancellationToken::new());
         let start = board.0.started;
         let at = |secs| start + Duration::from_secs(secs);

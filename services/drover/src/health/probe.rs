@@ -1,5 +1,5 @@
-//! Periodic checks of a process's health, which run on its event loop: that the loop runs, that the process's own API
-//! answers, and that the database answers.
+//! Periodic checks of a process's health, which run on its event loop: that the loop runs, and that the process's own
+//! API and the database answer.
 
 use std::net::SocketAddr;
 use std::pin::pin;

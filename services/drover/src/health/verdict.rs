@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_cluster_in_one_process_says_how_each_part_stands() {
+    fn each_part_of_a_healthy_process_is_reported() {
         let parts = Parts { agent: true, ..Parts::SERVERS };
         let leases = vec![(Singleton::EvalBroker, Lease::Held { epoch: Epoch(3) })];
         let facts = Facts { applier_lease: Lease::Held { epoch: Epoch(2) }, leases, ..healthy(parts) };

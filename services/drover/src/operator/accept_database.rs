@@ -14,14 +14,16 @@ use crate::command::Run;
 
 /// Continues with a database that the plan applier refuses, from the state that it holds now.
 ///
-/// The plan applier refuses a database that holds less than was acknowledged, because a backup was restored or a standby was
-/// promoted that lacked the last writes, and one that was moved to another server. What it does not hold is lost for good when
-/// it is accepted: look first whether the database that holds it can be connected again.
+/// The plan applier refuses a database that holds less than was acknowledged, because a backup was restored or a
+/// standby was promoted that lacked the last writes, and one that was moved to another server. Writes that the database
+/// does not hold are lost for good when it is accepted. Check first whether the database that holds them can be used
+/// again.
 ///
-/// Run it also after you restored a backup while no plan applier was running. None can notice that.
+/// Run it also after you restored a backup while no plan applier was running, because no plan applier can notice that.
 ///
-/// It needs the login of the plan applier, the owner of the database. Plan appliers may run meanwhile. One that does becomes
-/// active within seconds, and every service loads the state anew. Agents stop allocations that the database does not hold.
+/// It needs the login of the plan applier, the owner of the database. Plan appliers may run meanwhile. One of them
+/// becomes active within seconds, and every service loads the state anew. Agents stop allocations that the database
+/// does not hold.
 #[derive(Debug, clap::Args)]
 #[command(
     mut_arg("database_wait_secs", |arg| arg.default_value("5")),
@@ -62,7 +64,7 @@ async fn accept(args: &Args) -> anyhow::Result<String> {
     ))
 }
 
-/// What is known of a database, and the question whether to accept it.
+/// A description of a database, and the question whether to accept it.
 fn question(address: &str, head: &Head, reason: Option<&str>) -> String {
     let at = Timestamp::from_nanosecond(head.at.0.into()).unwrap_or_default();
     let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");

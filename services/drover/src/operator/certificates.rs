@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_said() {
+    fn unusable_certificates_keys_and_hosts_are_refused() {
         assert!(parse("nonsense").unwrap_err().to_string().contains("not PEM"));
         let (ca_key, key) = (new_key().unwrap(), new_key().unwrap());
         let ca = authority(&ca_key, NOW).unwrap();

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_leaves_nothing_and_what_was_left_is_removed() {
+    fn failed_files_leave_nothing_and_unfinished_files_are_removed() {
         let temporary = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(temporary.path()).unwrap();
         directory.sub_directory("api", None).unwrap();

@@ -1,4 +1,4 @@
-//! Fault injection for simulated nodes: each line of the standard input is a command that changes the condition of nodes.
+//! Fault injection for simulated nodes: each line of standard input is a command that makes nodes fail or recover.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_commands_are_refused() {
         for line in ["", "fail", "fail -1", "fail 101%", "flap 5%", "flap 5% 0", "recover 5%", "explode"] {
             assert!(Command::try_parse_from(line.split_whitespace()).is_err(), "{line:?}");
         }

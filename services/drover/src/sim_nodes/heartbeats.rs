@@ -1,7 +1,8 @@
 //! Sends the heartbeats of all nodes, on a thread and a connection that do nothing else.
 //!
-//! An agent's heartbeat waits at most for that agent's own work. If one thread sent the heartbeats of thousands of agents
-//! and also did their work, a burst of work would delay all heartbeats at once, and all nodes would be taken for dead.
+//! In a real agent, a heartbeat is delayed at most by that agent's own work. If one thread sent the heartbeats of
+//! thousands of agents and also did their work, a burst of work would delay all heartbeats at once, and all nodes would
+//! be taken for dead.
 
 use anyhow::Context as _;
 use bus::Bus;

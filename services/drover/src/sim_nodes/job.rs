@@ -1,5 +1,5 @@
-//! The part of a job that a simulated node uses. The rest is skipped when a job is decoded, which saves most of the cost of
-//! wakes: a real agent decodes all of it, but has a machine for itself.
+//! The part of a job that a simulated node uses. The rest is skipped when a job is decoded, which saves most of the
+//! cost of wakes: a real agent decodes the whole job, but has a machine to itself.
 
 use model::{Nanos, Text};
 use serde::{Deserialize, Serialize};

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_between_two_looks_is_reported_together() {
+    fn changes_of_one_interval_are_reported_together() {
         let mut node = sim_node();
         for (number, millis) in [(1, 10), (2, 150), (3, 210)] {
             node.apply(
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_before_is_not_asked_for() {
+    fn known_allocations_are_not_requested() {
         let mut node = sim_node();
         node.advance_to(at(1, 4));
         let mut work = work(5, &[1, 2], work_allocs(&[], true));
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_arrive_is_said_again_unless_it_is_gone() {
+    fn lost_reports_are_repeated_for_existing_allocations() {
         let mut node = sim_node();
         node.apply(&work(5, &[1], work_allocs(&[(1, RUN)], false)), NOW);
         reported(&mut node, after(1_000));

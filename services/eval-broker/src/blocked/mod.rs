@@ -46,7 +46,7 @@ pub(crate) struct BlockedEvals {
 /// Identifies what at most one evaluation is blocked for: a job, or a job on a node.
 type Scope = (JobKey, Option<NodeId>);
 
-/// What unblocks an evaluation.
+/// The capacity that unblocks an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Needs {
     /// Any class may be feasible.

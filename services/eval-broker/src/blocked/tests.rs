@@ -32,7 +32,7 @@ fn a_class_wakes_all_but_those_that_it_cannot_serve() {
 }
 
 #[test]
-fn who_was_woken_needs_a_snapshot_that_has_the_room() {
+fn an_unblocked_evaluation_needs_a_snapshot_with_the_new_capacity() {
     let mut scene = Scene::new();
     waits(&mut scene, blocked(1, 1), &[]);
     scene.unblock("a");
@@ -40,7 +40,7 @@ fn who_was_woken_needs_a_snapshot_that_has_the_room() {
 }
 
 #[test]
-fn room_gained_after_the_look_was_missed() {
+fn capacity_gained_after_the_snapshot_unblocks_at_once() {
     let mut scene = Scene::new();
     scene.unblock("a");
     let seen = scene.state.index();
@@ -71,7 +71,7 @@ fn a_broker_that_takes_over_misses_nothing() {
 }
 
 #[test]
-fn one_that_is_used_up_waits_for_its_quota() {
+fn an_evaluation_at_its_quota_waits_for_the_quota() {
     let mut scene = Scene::new();
     let limited = |number, quota: &str| Evaluation { quota_limit: quota.into(), ..blocked(number, number) };
     waits(&mut scene, limited(1, "small"), &[]);
@@ -85,7 +85,7 @@ fn one_that_is_used_up_waits_for_its_quota() {
 }
 
 #[test]
-fn one_that_is_used_up_missed_only_what_its_quota_gained() {
+fn an_evaluation_at_its_quota_missed_only_gains_of_the_quota() {
     let mut scene = Scene::new();
     let seen = scene.state.index();
     scene.unblock_all(Unblocked {
@@ -103,7 +103,7 @@ fn one_that_is_used_up_missed_only_what_its_quota_gained() {
 }
 
 #[test]
-fn what_no_node_brings_wakes_those_that_miss_it() {
+fn a_new_volume_unblocks_the_evaluations_that_miss_it() {
     let mut scene = Scene::new();
     let misses = |number, what: &str| Evaluation {
         missing_resources: vec![what.into()],
@@ -149,7 +149,7 @@ fn a_system_job_waits_once_for_each_node() {
 }
 
 #[test]
-fn one_that_was_refused_too_often_is_tried_again_every_two_seconds() {
+fn an_evaluation_refused_too_often_is_retried_every_two_seconds() {
     let mut scene = Scene::new();
     let refused = Evaluation { trigger: EvalTrigger::MaxPlanAttempts, ..blocked(1, 1) };
     waits(&mut scene, refused, &[("a", false)]);
@@ -162,7 +162,7 @@ fn one_that_was_refused_too_often_is_tried_again_every_two_seconds() {
 }
 
 #[test]
-fn one_that_is_canceled_does_not_wait_any_more() {
+fn a_canceled_evaluation_is_no_longer_blocked() {
     let mut scene = Scene::new();
     waits(&mut scene, blocked(1, 1), &[]);
     scene.change(&[1], Some(EvalStatus::Canceled));
@@ -199,7 +199,7 @@ fn records_stay_while_somebody_has_an_older_snapshot() {
 }
 
 #[test]
-fn what_is_asked_for_in_vain_is_added_up() {
+fn missing_resources_of_blocked_evaluations_are_added_up() {
     let mut scene = Scene::new();
     let short = TaskShortage { cpu_mhz: 500, memory_mb: 256 };
     let metric = AllocMetric {

@@ -64,7 +64,7 @@ struct Entry {
     state: QueueState,
 }
 
-/// The queue state of an evaluation.
+/// The state of an evaluation in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QueueState {
     /// Can be leased.

@@ -34,7 +34,7 @@ fn types_are_compared_by_their_most_urgent() {
 }
 
 #[test]
-fn one_of_a_job_is_out_at_a_time_and_the_best_that_waited_follows() {
+fn one_evaluation_of_a_job_is_leased_at_a_time_and_the_best_pending_one_follows() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     scene.create([eval(2, 1)]);
@@ -58,7 +58,7 @@ fn one_of_a_job_is_out_at_a_time_and_the_best_that_waited_follows() {
 }
 
 #[test]
-fn what_was_needless_is_not_once_something_has_happened_since() {
+fn a_superseded_evaluation_is_needed_again_after_a_change() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     scene.create([eval(2, 1)]);
@@ -76,7 +76,7 @@ fn what_was_needless_is_not_once_something_has_happened_since() {
 }
 
 #[test]
-fn what_was_needless_is_wanted_if_the_one_that_was_to_do_for_it_ends_unseen() {
+fn a_superseded_evaluation_is_needed_again_if_the_newer_one_ends_elsewhere() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     scene.create([Evaluation { priority: 60, ..eval(2, 1) }, eval(3, 1), eval(4, 1)]);
@@ -194,7 +194,7 @@ fn nothing_follows_when_the_job_is_gone() {
 }
 
 #[test]
-fn silence_counts_and_renewing_breaks_it() {
+fn an_expired_lease_counts_as_failed_and_a_renewal_prevents_it() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     let first = scene.dequeue_one().expect("1 is ready");
@@ -214,7 +214,7 @@ fn silence_counts_and_renewing_breaks_it() {
 }
 
 #[test]
-fn giving_back_does_not_count() {
+fn a_returned_evaluation_does_not_count_as_failed() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     for _ in 0..10 {
@@ -225,7 +225,7 @@ fn giving_back_does_not_count() {
 }
 
 #[test]
-fn a_hand_out_ends_with_the_outcome_and_with_nothing_else() {
+fn a_lease_ends_only_with_the_outcome() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     let delivery = scene.dequeue_one().expect("1 is ready");
@@ -238,7 +238,7 @@ fn a_hand_out_ends_with_the_outcome_and_with_nothing_else() {
 }
 
 #[test]
-fn an_outcome_from_before_what_a_hand_out_was_made_for_does_not_end_it() {
+fn an_outcome_of_an_older_snapshot_does_not_end_the_lease() {
     let mut scene = Scene::new();
     scene.create([blocked(1, 1)]);
     scene.unblock("a");
@@ -257,7 +257,7 @@ fn an_outcome_from_before_what_a_hand_out_was_made_for_does_not_end_it() {
 }
 
 #[test]
-fn what_waits_is_counted_by_where() {
+fn evaluations_are_counted_by_their_state() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1), eval(2, 2), eval(3, 2), Evaluation { kind: JobType::Batch, ..eval(4, 4) }]);
     let [_]: [Delivery; 1] = scene.dequeue(&[JobType::Batch], 5).try_into().expect("one is of that type");
@@ -283,7 +283,7 @@ fn pausing_empties_the_queue_and_what_is_in_the_state_comes_back() {
 }
 
 #[test]
-fn a_write_that_failed_is_gathered_anew() {
+fn a_failed_write_is_collected_again() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     scene.create([eval(2, 1)]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::alloc::{AllocState, ClientStatus, DesiredStatus};
 use model::change::{Change, NodesChanged};
 use model::cluster::Singleton;
-use model::node::{NodeEvent, NodeStatus};
+use model::node::NodeStatus;
 use model::{Index, Nanos, NodeId, Timestamp};
 use state::{AllocRef, NodeRef};
 use wire::Refusal;
@@ -31,7 +31,7 @@ impl Handler<UpdateNodes> for Work<'_> {
                 continue;
             };
             let to = match command.sign {
-                NodeLiveness::Heard => status_after_heartbeat(node),
+                NodeLiveness::Alive => status_after_heartbeat(node),
                 NodeLiveness::Missed => status_after_miss(node, self.at()),
             };
             transitions.entry((node.server().status, to)).or_default().push(id);
@@ -41,7 +41,7 @@ impl Handler<UpdateNodes> for Work<'_> {
             if affects_jobs(command.sign, transition) {
                 with_affected_jobs.extend(&ids);
             }
-            write_transition(self, &command, transition, ids)?;
+            write_transition(self, command.sign, transition, ids)?;
         }
         let affected = affected_jobs(self.state(), &with_affected_jobs);
         self.evaluate_affected(affected)?;
@@ -109,41 +109,35 @@ fn affects_jobs(sign: NodeLiveness, transition: Transition) -> bool {
     }
 }
 
-/// Writes the nodes, unless nothing about them changes (N-3.9).
+/// Writes the nodes, unless their status stays the same (N-3.9).
 fn write_transition(
     work: &mut Work<'_>,
-    command: &UpdateNodes,
+    sign: NodeLiveness,
     (from, to): Transition,
     ids: Vec<NodeId>,
 ) -> Result<(), Refusal> {
-    let changes_status = from != to;
-    let event = match command.sign {
-        // Repeated misses add no further event.
-        NodeLiveness::Missed if !changes_status => return Ok(()),
-        NodeLiveness::Missed => Some(work.node_event(CLUSTER, "Node heartbeat missed")),
-        NodeLiveness::Heard if changes_status && from == NodeStatus::Down => {
-            Some(work.node_event(CLUSTER, "Node reregistered by heartbeat"))
-        }
-        NodeLiveness::Heard => None,
-    };
-    let command_event = command.event.clone().map(|event| NodeEvent { create_index: work.index(), ..event });
-    let event = command_event.or(event);
-    if !changes_status && event.is_none() {
+    if from == to {
         return Ok(());
     }
+    let message = match sign {
+        NodeLiveness::Missed => Some("Node heartbeat missed"),
+        NodeLiveness::Alive if from == NodeStatus::Down => Some("Node reregistered by heartbeat"),
+        NodeLiveness::Alive => None,
+    };
+    let event = message.map(|message| work.node_event(CLUSTER, message));
     let last_missed_heartbeat_index = if to.is_unresponsive() && !from.is_unresponsive() {
         Some(work.index())
-    } else if to == NodeStatus::Ready && from != NodeStatus::Ready {
+    } else if to == NodeStatus::Ready {
         Some(Index::ZERO)
     } else {
         None
     };
-    if changes_status && to == NodeStatus::Ready {
+    if to == NodeStatus::Ready {
         ids.iter().for_each(|id| work.unblock_node(*id));
     }
     work.apply(Change::NodesChanged(Box::new(NodesChanged {
         ids,
-        status: changes_status.then_some(to),
+        status: Some(to),
         event,
         last_missed_heartbeat_index,
         last_alloc_update_index: None,

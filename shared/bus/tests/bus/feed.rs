@@ -265,7 +265,7 @@ impl Feed {
 }
 
 #[tokio::test]
-async fn what_is_published_is_applied() {
+async fn published_change_sets_are_applied() {
     let feed = Feed::new().await;
     feed.commit_many(3);
     feed.publish_from(1).await;
@@ -338,7 +338,7 @@ async fn a_head_shows_what_was_lost() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_read_from_the_log() {
+async fn change_sets_too_large_for_a_message_are_read_from_the_log() {
     let feed = Feed::new().await;
     for bytes in [10, BIG, 10, BIG] {
         feed.commit("default", bytes);
@@ -349,7 +349,7 @@ async fn what_is_too_large_is_read_from_the_log() {
 }
 
 #[tokio::test]
-async fn what_the_log_has_no_more_is_loaded() {
+async fn a_replica_behind_a_trimmed_log_loads_the_tables() {
     let feed = Feed::new().await;
     feed.commit_many(9);
     feed.log.data().trimmed = 5;
@@ -381,7 +381,7 @@ async fn another_history_is_loaded() {
 }
 
 #[tokio::test]
-async fn a_mistaken_applier_is_not_believed() {
+async fn announcements_of_a_wrong_head_are_not_followed() {
     let feed = Feed::new().await;
     feed.commit_many(2);
     feed.publish_from(1).await;
@@ -553,7 +553,7 @@ async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_was_sent_while_nats_was_away_is_caught_up_with() {
+async fn change_sets_sent_during_an_outage_of_nats_are_read_afterwards() {
     let mut feed = Feed::new().await;
     feed.commit_many(1);
     feed.publish_from(1).await;
@@ -616,7 +616,7 @@ async fn change_sets_that_cannot_be_applied_make_it_load() {
 }
 
 #[tokio::test]
-async fn nonsense_is_passed_over() {
+async fn invalid_messages_are_skipped() {
     let feed = Feed::new().await;
     let client = feed.scene.client().await;
     for subject in [Subject::Changes, Subject::Head] {

@@ -96,7 +96,7 @@ async fn a_lease_that_another_holds_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_holder_that_nobody_can_reach_is_said_to_be_gone() {
+async fn an_unreachable_holder_is_reported_as_gone() {
     let scene = Scene::new().await;
     let bus = scene.bus().await;
     let mut applier = Applier::new(&bus).await;

@@ -1,4 +1,4 @@
-//! What NATS refuses to a process is known to it, whether it sends requests or not.
+//! A process knows the subjects that NATS refuses to it, whether it sends requests or not.
 
 use std::time::Duration;
 

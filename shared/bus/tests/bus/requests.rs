@@ -75,7 +75,7 @@ async fn answer_all(bus: &Bus) -> JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn answers_to_those_who_are_gone_come_back() {
+async fn responses_to_ended_processes_are_reported_as_undelivered() {
     let scene = Scene::new().await;
     let (server, bus, client) = (scene.bus().await, scene.bus().await, scene.client().await);
     let mut requests = server.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_request_is_answered() {
 }
 
 #[tokio::test]
-async fn a_request_may_be_refused_or_find_nobody() {
+async fn a_request_may_be_refused_or_have_no_responder() {
     let scene = Scene::new().await;
     let bus = scene.bus().await;
     assert!(matches!(ask(&bus, WITHIN).await, Err(RequestError::NoResponders)));
@@ -131,7 +131,7 @@ async fn a_request_may_be_refused_or_find_nobody() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_any_more_is_not_served() {
+async fn timed_out_requests_are_not_served() {
     let scene = Scene::new().await;
     let bus = scene.bus().await;
     let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
@@ -148,7 +148,7 @@ async fn who_does_not_wait_any_more_is_not_served() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_and_the_service_lives() {
+async fn an_undecodable_request_is_refused_and_the_service_continues() {
     let scene = Scene::new().await;
     let (bus, client) = (scene.bus().await, scene.client().await);
     let answering = answer_all(&bus).await;
@@ -172,7 +172,7 @@ async fn what_cannot_be_read_is_refused_and_the_service_lives() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_not_sent() {
+async fn messages_that_are_too_large_are_not_sent() {
     let scene = Scene::new().await;
     let bus = scene.bus().await;
     let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_request_waits_for_the_connection() {
 }
 
 #[tokio::test]
-async fn what_is_gathered_comes_together_and_is_answered() {
+async fn batched_requests_arrive_together_and_are_answered() {
     let scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
     let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
@@ -268,7 +268,7 @@ async fn what_is_gathered_comes_together_and_is_answered() {
 }
 
 #[tokio::test]
-async fn whoever_gathers_is_told_that_something_may_be_missed() {
+async fn a_batching_service_learns_of_reconnections() {
     let mut scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
     let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await;
@@ -283,7 +283,7 @@ async fn whoever_gathers_is_told_that_something_may_be_missed() {
 }
 
 #[tokio::test]
-async fn whoever_gathers_knows_when_it_was_deaf() {
+async fn a_batching_service_knows_when_it_received_nothing() {
     let mut scene = Scene::new().await;
     let server = scene.bus().await;
     let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
@@ -304,7 +304,7 @@ async fn whoever_gathers_knows_when_it_was_deaf() {
 }
 
 #[tokio::test]
-async fn what_waits_for_whoever_gathers_is_not_lost_and_not_heard_yet() {
+async fn requests_waiting_in_a_batch_are_not_lost_and_count_as_lag() {
     let scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
     let gathered = server.serve_batched(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();

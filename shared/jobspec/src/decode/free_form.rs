@@ -15,7 +15,7 @@ use crate::{
 
 /// Maximum nesting of lists and maps in a free-form block. Together with the job around it, it is within the nesting that JSON
 /// is read with.
-const DEPTH_MAX: usize = 100;
+const DEPTH_MAX: usize = 121;
 /// A block is a map in a list, and so is each of its labels.
 const BLOCK_DEPTH: usize = 2;
 

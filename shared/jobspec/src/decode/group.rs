@@ -45,7 +45,7 @@ pub(super) fn of_one_task(task: Task) -> TaskGroup {
     TaskGroup { name: task.name.clone(), tasks: Some(vec![task]), ..TaskGroup::default() }
 }
 
-/// What tasks inherit from their group or job: a vault block, and secrets.
+/// The parts that tasks inherit from their group or job: a vault block, and secrets.
 pub(super) struct Inherited {
     vault: Option<Vault>,
     secrets: Vec<Secret>,

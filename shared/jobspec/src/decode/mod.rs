@@ -24,7 +24,7 @@ use crate::{
     syntax::Body,
 };
 
-/// What reading a block needs.
+/// The evaluator and the list of errors that every function for a block needs.
 pub(crate) struct Decoder<'a> {
     pub(crate) evaluator: &'a Evaluator<'a>,
     pub(crate) faults: &'a Faults,

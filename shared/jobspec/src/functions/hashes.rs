@@ -17,7 +17,7 @@ const COST_LEAST: u32 = 4;
 const COST_MOST: u32 = 14;
 /// bcrypt would truncate longer passwords.
 const PASSWORD_BYTES_MAX: usize = 72;
-/// What a password hash takes, in steps of an evaluation, for each unit of its work factor.
+/// The cost of a password hash, in steps of an evaluation, for each unit of its work factor.
 const HASH_STEPS: usize = 512;
 /// Maximum size of a private key, in bytes of DER. A key of 8192 bits has some 4700.
 const KEY_BYTES_MAX: usize = 8192;

@@ -76,7 +76,7 @@ fn bad_argument<T>(argument: usize, reason: impl Into<String>) -> Result<T, Fail
     Err(Failure::Argument(argument, reason.into()))
 }
 
-/// What a function can access besides its arguments.
+/// The inputs of a function besides its arguments.
 struct Context<'c> {
     environment: &'c Environment<'c>,
     at: &'c At,

@@ -1,4 +1,5 @@
-//! The function with regular expressions. What they take is counted before it is done, because a search cannot be cancelled.
+//! The function with regular expressions. The cost of a search is counted before the search begins, because a search
+//! cannot be cancelled.
 
 use model::pattern::PatternCost;
 use regex::{Regex, RegexBuilder};

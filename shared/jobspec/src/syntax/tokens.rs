@@ -22,7 +22,7 @@ pub(crate) enum TokenKind {
     /// `<<NAME` and its line break; `<<-` removes common indentation.
     OpenHeredoc,
     CloseHeredoc,
-    /// A line of a heredoc, or the rest of a line beside sequences.
+    /// A line of a heredoc, or the part of a line outside of `${…}` and `%{…}`.
     HeredocText,
     /// `${` or `${~`
     Interpolation,

@@ -336,7 +336,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_packed_is_unpacked(assigned in assigned()) {
+        fn packed_values_are_unpacked(assigned in assigned()) {
             let packed = PackedAssigned::pack(&assigned);
             prop_assert_eq!(packed.unpack(), Ok(assigned.clone()));
             let ports = assigned.ports.iter().map(|port| (&*port.host_ip, port.value));

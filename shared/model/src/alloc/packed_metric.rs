@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_records_had_once_is_read_too() {
+    fn records_of_older_versions_are_read() {
         let old = rmp_serde::to_vec_named(&metric()).unwrap();
         let new = rmp_serde::to_vec_named(&PackedMetric::pack(&metric())).unwrap();
         let read = |bytes: &[u8]| rmp_serde::from_slice::<PackedMetric>(bytes).unwrap();
@@ -323,12 +323,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_bytes_are_reading_them_ends(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = PackedMetric(bytes.into()).unpack();
         }
 
         #[test]
-        fn what_is_cut_off_is_refused(end in 1_usize..1000) {
+        fn truncated_bytes_are_refused(end in 1_usize..1000) {
             let packed = PackedMetric::pack(&metric());
             let end = end % (packed.0.len() - 1) + 1;
             prop_assert_eq!(PackedMetric(packed.0[..end].into()).unpack(), Err(Unreadable::Damaged));

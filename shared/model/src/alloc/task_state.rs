@@ -332,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_packed_is_unpacked(states in prop::collection::vec(state(), 0..4)) {
+        fn packed_states_are_unpacked(states in prop::collection::vec(state(), 0..4)) {
             prop_assert_eq!(PackedTaskStates::pack(&states).unpack(), Ok(states));
         }
 

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_held_is_refused_in_its_place() {
+    fn invalid_values_are_refused_with_their_path() {
         assert_eq!(refusal(json!({ "NodeID": "n1" })), r#"NodeID: node id "n1": UUID must be 36 characters"#);
         assert_eq!(
             refusal(json!({ "PreemptedAllocations": [ID, "x"] })),

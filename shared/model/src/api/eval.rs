@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_held_is_refused_in_its_place() {
+    fn invalid_values_are_refused_with_their_path() {
         let mut api = api_types::Evaluation {
             id: Some("e1100001-0000-4000-8000-000000000001".into()),
             priority: Some(50),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_held_is_refused_in_its_place() {
+    fn invalid_values_are_refused_with_their_path() {
         let core = api_types::TopologyCore { id: Some(70_000), ..Default::default() };
         let topology = api_types::Topology { cores: Some(vec![core]), ..Default::default() };
         let processors = api_types::NodeProcessorResources { topology: Some(topology) };

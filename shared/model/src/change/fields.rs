@@ -1,4 +1,4 @@
-//! What changes contain besides whole objects: new values of fields of one object or of many objects that change in the
+//! Parts of changes other than whole objects: new values of fields of one object or of many objects that change in the
 //! same way, and the counts of a job.
 
 use std::sync::Arc;

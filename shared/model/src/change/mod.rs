@@ -148,8 +148,8 @@ macro_rules! changes {
 
         /// A change under the table that it concerns.
         ///
-        /// A follower matches the tables that it follows and, of these, every change. So the compiler presents a new
-        /// change to the followers of its table, and a new kind of small object to nobody.
+        /// A follower matches the tables that it follows and, of these, every change. So a new change does not compile
+        /// until the followers of its table handle it, and a new kind of small object needs no change of a follower.
         #[derive(Debug, Clone, Copy)]
         pub enum Concern<'a> {
             $(

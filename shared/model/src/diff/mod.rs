@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_matched_by_value_is_deleted_and_added() {
+    fn objects_matched_by_value_are_deleted_and_added() {
         let constraint = |value: &str| api_types::Constraint {
             l_target: Some("${node.class}".to_owned()),
             r_target: Some(value.to_owned()),

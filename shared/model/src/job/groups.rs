@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_packed_is_passed_on_unread_and_is_the_same_when_it_is_looked_at() {
+    fn received_groups_are_forwarded_without_decoding_them() {
         let received = packed(&groups());
         let forwarded = packed(&received);
         assert!(received.unpacked.get().is_none() && received == forwarded);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_is_packed_anew() {
+    fn changed_groups_are_encoded_again() {
         let mut changed = packed(&groups());
         changed[0].count = 4;
         assert_eq!(packed(&changed)[0].count, 4);
@@ -231,21 +231,21 @@ mod tests {
     }
 
     #[test]
-    fn json_shows_what_is_in_them() {
+    fn json_contains_the_decoded_groups() {
         let json = serde_json::to_value(packed(&groups())).unwrap();
         assert_eq!(json, serde_json::json!([{ "name": "web", "count": 3 }]));
         assert_eq!(serde_json::from_value::<TaskGroups>(json).unwrap(), groups());
     }
 
     #[test]
-    fn no_groups_are_left_out() {
+    fn an_empty_list_is_left_out() {
         let spec = JobSpec { id: "empty".into(), ..JobSpec::default() };
         let read: JobSpec = rmp_serde::from_slice(&rmp_serde::to_vec_named(&spec).unwrap()).unwrap();
         assert_eq!(read, spec);
     }
 
     #[test]
-    fn bytes_that_are_no_groups_are_told_before_anybody_looks() {
+    fn invalid_bytes_are_reported_by_check() {
         for bytes in [&b""[..], b"\xc1", b"\x91\x01"] {
             let damaged = TaskGroups { packed: Some(bytes.into()), unpacked: OnceLock::new() };
             assert!(damaged.check().is_err(), "{bytes:?}");

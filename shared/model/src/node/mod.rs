@@ -332,14 +332,14 @@ mod tests {
 
     /// The recorded case `placement/cores-01`: two of four cores are disabled and reserved.
     #[test]
-    fn what_disabled_cores_make_is_taken_off_once() {
+    fn disabled_cores_that_are_also_reserved_are_subtracted_once() {
         let cores = vec![core(0, true), core(1, true), core(2, false), core(3, false)];
         let capacity = spec(Topology { cores, ..Topology::default() }, 5_000).capacity();
         assert_eq!((capacity.cpu_mhz, capacity.memory_mb), (5_000, 800));
     }
 
     #[test]
-    fn the_owners_word_goes_before_the_cores_and_those_before_the_older_number() {
+    fn configured_compute_precedes_cores_and_cores_precede_the_legacy_number() {
         let topology =
             |override_total_mhz, cores| Topology { override_total_mhz, cores, ..Topology::default() };
         let mhz = |topology| spec(topology, 100).capacity().cpu_mhz;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_beyond_what_there_is_leaves_nothing() {
+    fn reserving_more_than_the_total_leaves_no_capacity() {
         assert_eq!(spec(Topology::default(), 1_000).capacity().cpu_mhz, 0);
     }
 }

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_noticed_or_left_out() {
+    fn invalid_port_ranges_are_noticed_or_left_out() {
         for garbled in ["22,x", "80-", "-", "70000"] {
             assert_eq!(PortRanges::read(garbled), None, "{garbled}");
         }

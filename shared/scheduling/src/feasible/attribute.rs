@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use model::node::Attribute;
 
-/// What a unit measures. Numbers of different bases cannot be compared.
+/// The quantity that a unit measures. Numbers of different bases cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Base {
     Plain,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_tell() {
+    fn attributes_that_nodes_report_are_compared_with_their_units() {
         let attribute = Attribute { int: Some(11_264), unit: Some("MiB".to_owned()), ..Attribute::default() };
         let reported = Value::of(&attribute).unwrap();
         assert_eq!(reported.compare(&Value::parse("11 GiB")), Some(Ordering::Equal));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_within_nothing() {
+    fn an_invalid_version_is_within_no_bounds() {
         for wrong in ["", "x", "1.", "1..2", "1.2-", "1.2+", "1.2-a_b"] {
             assert!(!admit(wrong, ">= 0", Rules::Version), "{wrong}");
             assert!(Bounds::parse(&format!("> {wrong}"), Rules::Version).is_none(), "{wrong}");

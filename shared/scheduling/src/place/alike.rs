@@ -31,8 +31,8 @@ pub(super) struct AlikeCollector {
 }
 
 impl AlikeCollector {
-    /// Takes those of `nodes` that have enough equals in the page, and returns the rest. With `is_alike`, which says
-    /// that the whole page is known to be equal, it takes all.
+    /// Takes those of `nodes` that have enough equal nodes in the page, and returns the rest. Takes all nodes if
+    /// `is_alike` says that all nodes of the page are equal.
     pub(super) fn take(
         &mut self,
         ranking: &Ranking<'_>,

@@ -63,7 +63,7 @@ pub(super) struct PlacementParams<'t, 'a> {
     pub(super) preempts: bool,
 }
 
-/// What a node would give, with its score factors.
+/// The offer of a node, with its score factors.
 #[derive(Debug, Clone)]
 pub(super) struct NodeOffer<'a> {
     pub(super) offer: Offer,

@@ -1,4 +1,4 @@
-//! What an allocation of a group takes of its node, as far as it is the same on every node.
+//! The resources that an allocation of a group takes, except those that differ from node to node.
 
 use model::Text;
 use model::alloc::{AllocatedResources, PortMapping, TaskResources};

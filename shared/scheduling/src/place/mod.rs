@@ -61,7 +61,7 @@ pub(crate) struct PlacementRequest<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) slot: u32,
-    /// What the node assigns to it beyond the group's common share.
+    /// The resources that the node assigns to it beyond the group's common share.
     pub(crate) assigned: Assigned,
     /// Allocations of other jobs that are preempted for it.
     pub(crate) victims: Vec<AllocId>,
@@ -98,7 +98,7 @@ pub(crate) struct Placer<'a> {
     missing: Vec<Text>,
 }
 
-/// What is known of one version of the job.
+/// The feasible nodes and the candidates for one version of the job.
 #[derive(Debug)]
 struct Stack<'a> {
     job: &'a Job,

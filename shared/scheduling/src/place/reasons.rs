@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn shortfalls_of_nodes_with_other_troubles_count_where_there_are_no_others() {
+    fn shortfalls_of_nodes_with_other_reasons_count_if_there_are_no_others() {
         let found = count(&[
             &[("cpu", 7), ("memory", 1)],
             &[("cpu", 3), ("memory", 2)],
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_are_kept() {
+    fn the_number_of_reasons_is_limited() {
         let names: Vec<String> = (0..2 * REASONS_MAX).map(|number| format!("reason {number:02}")).collect();
         let nodes: Vec<[(&str, u32); 1]> = names.iter().map(|name| [(&**name, 0)]).collect();
         let nodes: Vec<&[(&str, u32)]> = nodes.iter().map(|node| &node[..]).collect();

@@ -90,7 +90,7 @@ mod tests {
 
     /// The example of.
     #[test]
-    fn distance_is_told_in_shares_of_what_is_asked() {
+    fn distance_is_relative_to_the_request() {
         let all = |value| Amounts { cpu: value, memory: value, disk: value };
         assert!((all(4.0).distance(all(2.0)) - 0.75f64.sqrt()).abs() < 1e-15);
         assert_eq!(all(0.0).distance(all(2.0)), 0.0);

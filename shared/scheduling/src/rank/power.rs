@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn close_to_what_the_platform_says() {
+    fn the_result_is_close_to_the_platforms() {
         for step in 0..9_200 {
             let x = -8.0 + f64::from(step) * 1e-3;
             let error = (ten_to(x) / 10f64.powf(x) - 1.0).abs();

@@ -39,7 +39,7 @@ fn fuller_nodes_pack_better_and_emptier_ones_spread_better() {
 
 /// Each allocation of the group on a node lowers the node's score.
 #[test]
-fn another_one_of_the_group_on_the_node_keeps_away() {
+fn other_allocations_of_the_group_on_a_node_lower_its_score() {
     let scene = Scene::default().node(1, 4_000, 8_192).count(4);
     let ask = Demand { cpu_mhz: 500, memory_mb: 256, disk_mb: 0 };
     let (fit, with_another) = ranking_with(&scene, ask, SchedulerAlgorithm::Binpack);

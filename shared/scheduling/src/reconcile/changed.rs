@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_is_started_with_makes_it_start_anew() {
+    fn fields_that_a_task_starts_with_restart_it() {
         assert!(restarts(|job| job.task_groups[0].tasks[0].driver = "other".into()));
         assert!(restarts(|job| job.task_groups[0].tasks[0].resources.cpu_mhz += 1));
         assert!(restarts(|job| job.task_groups[0].tasks[0].name = "other".into()));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_servers_look_at_does_not() {
+    fn fields_that_only_servers_use_do_not_restart_a_task() {
         assert!(!restarts(|_| {}));
         assert!(!restarts(|job| job.priority += 1));
         assert!(!restarts(|job| job.task_groups[0].count += 1));

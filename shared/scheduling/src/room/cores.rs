@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_twice_or_is_not_for_use_is_noticed() {
+    fn cores_held_twice_or_not_usable_are_noticed() {
         let mut usage = CoreUsage::default();
         usage.count([1, 2], true);
         assert!(!usage.has_collision() && usage.is_within(&node()));

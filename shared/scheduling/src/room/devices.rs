@@ -49,7 +49,7 @@ impl DeviceUsage {
         self.free_ids(request, group).count()
     }
 
-    /// Instances for a request, all of the device group with the highest affinity. The error is what metrics show after
+    /// Instances for a request, all of the device group with the highest affinity. Metrics show the error after
     /// `devices: `.
     pub(crate) fn offer(
         &self,
@@ -66,7 +66,7 @@ impl DeviceUsage {
             |group: &&NodeDeviceGroup| request.matches(group) && self.free(request, group) >= request.count;
         let groups = spec.resources.devices.iter().filter(has_enough);
         let best = groups.map(|group| (request.affinity(group), group)).reduce(|best, next| {
-            // Of equals, the later one.
+            // If affinities are equal, the later group is chosen.
             if next.0 >= best.0 { next } else { best }
         });
         let (affinity, group) = best.ok_or("no devices match request")?;

@@ -226,7 +226,7 @@ impl<'a> Room<'a> {
         self.planned.entry(slot).or_default().push(PlannedAlloc { job, group, name_index });
     }
 
-    /// What a node can give an allocation, or the resource that is exhausted.
+    /// The offer of a node for an allocation, or the resource that is exhausted.
     pub(crate) fn offer(&self, slot: u32, ask: &Ask<'_>, id: AllocId) -> Result<Offer, Exhausted> {
         let (page, bit) = locate(slot);
         let is_simple = (self.pages[page].invalid_ports | self.pages[page].special) >> bit & 1 == 0;

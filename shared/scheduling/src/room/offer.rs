@@ -13,7 +13,7 @@ use super::ports::PortOffer;
 use crate::feasible::DeviceRequest;
 use crate::hash;
 
-/// What an allocation of a group asks of its node.
+/// The resources that an allocation of a group requests from its node.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
     /// Its amounts, without the CPU of reserved cores.
@@ -24,7 +24,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) tasks: Vec<TaskAsk<'a>>,
 }
 
-/// What one task asks for beyond amounts.
+/// The resources that one task requests beyond amounts.
 #[derive(Debug)]
 pub(crate) struct TaskAsk<'a> {
     pub(crate) name: &'a Text,
@@ -57,7 +57,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What a node would assign to an allocation.
+/// The resources that a node would assign to an allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Offer {
     pub(crate) assigned: Assigned,

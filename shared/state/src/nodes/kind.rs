@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sick_driver_and_another_network_make_another_kind() {
+    fn an_unhealthy_driver_or_another_network_makes_another_kind() {
         let kind = kind_of(&spec(true, "default"));
         assert_ne!(kind_of(&spec(false, "default")), kind);
         assert_ne!(kind_of(&spec(true, "public")), kind);
     }
 
     #[test]
-    fn what_is_a_nodes_alone_makes_no_difference() {
+    fn unique_fields_do_not_change_the_kind() {
         let mut other = spec(true, "default");
         other.name = "another".into();
         other.resources.node_networks[0].addresses[0].address = "10.0.0.2".into();

@@ -72,7 +72,7 @@ fn json_lines_carry_the_ids_of_trace_and_span() {
 }
 
 #[test]
-fn what_a_line_says_itself_is_not_repeated() {
+fn fields_of_the_line_are_not_repeated_from_its_spans() {
     let lines = lines(Format::Json, true, || {
         let _span = tracing::info_span!("outer", drover.eval.id = "span").entered();
         tracing::info!(drover.eval.id = "line", "message");

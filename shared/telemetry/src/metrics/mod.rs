@@ -62,8 +62,8 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
     /// Each process has its own series, with the labels `service` and `process`.
-    Each,
-    /// As [`Merge::Each`], but only the active process of this service is shown.
+    PerProcess,
+    /// As [`Merge::PerProcess`], but only the active process of this service is shown.
     PerProcessActive(&'static str),
     /// The sum over all processes.
     Sum,
@@ -152,13 +152,13 @@ impl Meta {
     pub fn active(&self) -> Option<&'static str> {
         match self.merge {
             Merge::PerProcessActive(service) | Merge::Active(service) => Some(service),
-            Merge::Each | Merge::Sum | Merge::Api => None,
+            Merge::PerProcess | Merge::Sum | Merge::Api => None,
         }
     }
 
     /// Whether each process has its own series.
     pub fn is_per_process(&self) -> bool {
-        matches!(self.merge, Merge::Each | Merge::PerProcessActive(_))
+        matches!(self.merge, Merge::PerProcess | Merge::PerProcessActive(_))
     }
 }
 

@@ -30,7 +30,7 @@ const SERVER_PREFIXES: [&str; 14] = [
 
 /// A series as it is exposed.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct ExposedSeries {
     /// The recorded series.
     pub series: Series,
     /// Additional labels, which identify the process.
@@ -83,7 +83,7 @@ pub fn exposed_type(meta: &Meta) -> &'static str {
 pub fn process_text() -> String {
     let (service, process) = identity();
     observe(&service);
-    let shown = snapshot().into_iter().map(|series| Shown {
+    let shown = snapshot().into_iter().map(|series| ExposedSeries {
         more: match series.meta.is_per_process() {
             true => vec![("service", service.clone()), ("process", process.clone())],
             false => Vec::new(),
@@ -95,7 +95,7 @@ pub fn process_text() -> String {
 }
 
 /// Formats series as text. The series of one metric must be adjacent.
-pub fn text(series: &[Shown]) -> String {
+pub fn text(series: &[ExposedSeries]) -> String {
     let mut text = String::new();
     for group in series.chunk_by(|a, b| std::ptr::eq(a.series.meta, b.series.meta)) {
         let meta = group[0].series.meta;
@@ -112,7 +112,7 @@ pub fn text(series: &[Shown]) -> String {
     text
 }
 
-fn write(text: &mut String, name: &str, labels: &str, shown: &Shown) {
+fn write(text: &mut String, name: &str, labels: &str, shown: &ExposedSeries) {
     let meta = shown.series.meta;
     let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
     let with = |more: &str, value: &str| {
@@ -143,7 +143,7 @@ fn write(text: &mut String, name: &str, labels: &str, shown: &Shown) {
 }
 
 /// The labels of a series, without braces.
-fn labels(shown: &Shown) -> String {
+fn labels(shown: &ExposedSeries) -> String {
     let own = shown.series.meta.labels.iter().copied().zip(&shown.series.labels);
     let more = shown.more.iter().map(|(name, value)| (*name, value));
     let all = own.chain(more).map(|(name, value)| format!("{name}=\"{}\"", escaped(value, true)));

@@ -11,7 +11,7 @@ fn line<'a>(text: &'a str, start: &str) -> &'a str {
 }
 
 #[test]
-fn what_was_recorded_is_told_in_the_text_format_of_prometheus() {
+fn recorded_metrics_appear_in_the_text_format_of_prometheus() {
     APPLIER_PLANS.add_with(2, &["whole"]);
     APPLIER_PLANS.add_with(1, &["say \"no\"\n"]);
     RAFT_APPLY.add(3);

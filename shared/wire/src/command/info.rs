@@ -1,10 +1,10 @@
-//! [`CommandInfo`]: what the applier has to know of a command before it judges it.
+//! [`CommandInfo`]: the properties of a command that the applier needs before it judges the command.
 
 use model::change::Cause;
 
 use crate::role::Role;
 
-/// What the applier has to know of a command before it judges it.
+/// The properties of a command that the applier needs before it judges the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandInfo {
     /// The role of the service that sends the command. No other may send it.
@@ -36,6 +36,6 @@ pub enum Class {
 
 /// The body of one kind of command.
 pub(crate) trait CommandBody {
-    /// What the applier has to know of the command.
+    /// The properties that the applier needs before it judges the command.
     fn info(&self) -> CommandInfo;
 }

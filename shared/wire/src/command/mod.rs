@@ -84,7 +84,7 @@ macro_rules! define {
                 }
             }
 
-            /// What the applier has to know of the command before it judges it.
+            /// The properties that the applier needs before it judges the command.
             pub fn info(&self) -> CommandInfo {
                 match self {
                     $( Self::$name(body) => body.info(), )+

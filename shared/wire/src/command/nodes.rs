@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::change::Cause;
-use model::node::{Eligibility, NodeEvent, NodeSpec};
+use model::node::{Eligibility, NodeSpec};
 use model::{Epoch, Index, NodeId};
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub struct RegisterNode {
     pub epoch: Epoch,
     /// The node.
     pub id: NodeId,
-    /// What its agent reported.
+    /// The specification that its agent reported.
     pub spec: Arc<NodeSpec>,
 }
 
@@ -61,13 +61,10 @@ impl CommandBody for RegisterNode {
 pub struct UpdateNodes {
     /// The tracker's epoch.
     pub epoch: Epoch,
-    /// What was observed.
+    /// The observation: a heartbeat, or a missed one.
     pub sign: NodeLiveness,
     /// The nodes.
     pub nodes: Vec<NodeId>,
-    /// The event that is added to each node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<NodeEvent>,
 }
 
 impl CommandBody for UpdateNodes {
@@ -86,7 +83,8 @@ impl CommandBody for UpdateNodes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeLiveness {
     /// The node sent a heartbeat, and requests to be ready (N-3.3 to N-3.7).
-    Heard,
+    #[serde(rename = "Heard")]
+    Alive,
     /// Its heartbeat is overdue (N-4.7).
     Missed,
 }
@@ -189,7 +187,7 @@ impl CommandBody for EvaluateNode {
 mod samples {
     use super::*;
     use crate::command::Sample;
-    use crate::samples::{EPOCH, INDEX, NODE, alloc_report, node_event, node_spec};
+    use crate::samples::{EPOCH, INDEX, NODE, alloc_report, node_spec};
 
     impl Sample for RegisterNode {
         fn samples() -> Vec<Self> {
@@ -199,8 +197,7 @@ mod samples {
 
     impl Sample for UpdateNodes {
         fn samples() -> Vec<Self> {
-            let sign = NodeLiveness::Missed;
-            vec![Self { epoch: EPOCH, sign, nodes: vec![NODE], event: Some(node_event()) }]
+            vec![Self { epoch: EPOCH, sign: NodeLiveness::Missed, nodes: vec![NODE] }]
         }
     }
 

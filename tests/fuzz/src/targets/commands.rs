@@ -1,4 +1,4 @@
-//! Commands to the applier: each is judged on a state, and what it changes must fit the replicas of that state.
+//! Commands to the applier: each is judged on a state, and its changes must fit the replicas of that state.
 
 use model::change::ChangeSet;
 use model::{Nanos, RequestId};

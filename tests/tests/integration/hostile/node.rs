@@ -34,7 +34,7 @@ fn attacker(cluster: &Cluster, node: NodeId) -> RawNats {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_hears_its_own_only() {
+async fn a_node_receives_only_its_own_messages() {
     let mut scene = scene().await;
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);
@@ -77,7 +77,7 @@ async fn a_node_hears_its_own_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_speaks_as_itself_only() {
+async fn a_node_publishes_only_on_its_own_subjects() {
     let mut scene = scene().await;
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);
@@ -129,7 +129,7 @@ async fn a_node_speaks_as_itself_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_cannot_have_others_answered() {
+async fn a_node_cannot_redirect_responses_to_others() {
     let mut scene = scene().await;
     let Nodes { own, other } = nodes(&scene.cluster).await;
     let mut attacker = attacker(&scene.cluster, own);

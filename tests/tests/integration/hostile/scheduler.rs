@@ -14,7 +14,7 @@ use wire::{Inbox, Role, Subject, Wire as _};
 use super::scene::{connect, headers, of_role, scene};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheduler_cannot_speak_for_others() {
+async fn a_scheduler_cannot_send_as_another_role() {
     let mut scene = scene().await;
     let mut attacker = connect(&scene.cluster, &of_role(&scene.cluster, Role::Scheduler));
     for subject in [
@@ -86,7 +86,6 @@ async fn a_scheduler_submits_plans_and_commits_nothing_else() {
             epoch: Epoch(u64::MAX),
             sign: NodeLiveness::Missed,
             nodes: vec![node],
-            event: None,
         }),
         Command::UpdateEvals(UpdateEvals {
             epoch: Epoch(u64::MAX),

@@ -39,7 +39,7 @@ fn user(issuer: &Issuer, signer: &Key, name: &str, claims: Value) -> Credentials
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_let_in_whom_the_account_did_not_sign() {
+async fn users_that_the_account_did_not_sign_are_refused() {
     let mut scene = scene().await;
     let issuer = issuer(&scene.cluster).clone();
     assert_rejected(&scene, "a client without credentials", None);
@@ -71,7 +71,7 @@ async fn nobody_is_let_in_whom_the_account_did_not_sign() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_key_makes_nodes_and_nothing_else() {
+async fn the_node_key_signs_only_for_nodes() {
     let mut scene = scene().await;
     let issuer = issuer(&scene.cluster).clone();
     let signer = &issuer.node_signer;
@@ -87,7 +87,7 @@ async fn the_node_key_makes_nodes_and_nothing_else() {
         let forged = user(&issuer, signer, "scheduler", claims);
         assert_rejected(&scene, what, Some((&forged.jwt, &forged.key)));
     }
-    // Whatever id the JWT names, its user has only the permissions of a node.
+    // A user has only the permissions of a node, whichever id the JWT names.
     let tags = ["*", "api", "node-tracker", "a.b", ">", ""].map(|id| json!([format!("node:{id}")]));
     for tags in tags.into_iter().chain([json!([]), json!(["other:x"])]) {
         let forged = user(&issuer, signer, "scheduler", json!({ "tags": tags }));

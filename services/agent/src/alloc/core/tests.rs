@@ -91,7 +91,7 @@ fn stop(spec: &mut AllocSpec) {
 }
 
 #[test]
-fn tasks_start_and_end_in_the_order_of_their_lives() {
+fn tasks_start_and_end_in_the_order_of_their_lifecycles() {
     let mut scene = Scene::of(whole_life());
     assert_eq!(scene.may_start(), "", "nothing starts before the set-up is complete");
     scene.core.set_up(NOW);
@@ -118,7 +118,7 @@ fn tasks_start_and_end_in_the_order_of_their_lives() {
 }
 
 #[test]
-fn a_life_begins_anew_in_its_order_once_all_have_stopped() {
+fn a_restart_of_all_tasks_begins_when_all_have_stopped() {
     let mut scene = Scene::ready(whole_life());
     scene.runs("1-before");
     scene.runs("2-side");
@@ -177,7 +177,7 @@ fn the_groups_shutdown_delay_comes_before_the_first_kill() {
 }
 
 #[test]
-fn a_task_that_delays_hears_when_it_need_not_any_more() {
+fn a_task_in_its_shutdown_delay_is_told_when_the_delay_is_cancelled() {
     let mut scene = Scene::ready(spec());
     scene.runs("web");
     assert_eq!(scene.update(stop), "web");
@@ -190,7 +190,7 @@ fn a_task_that_delays_hears_when_it_need_not_any_more() {
 }
 
 #[test]
-fn what_runs_for_too_long_is_complete() {
+fn an_allocation_is_complete_after_max_run_duration() {
     let mut spec = whole_life();
     group(&mut spec).max_run_duration = Some(Nanos::from_mins(1));
     let mut scene = Scene::ready(spec);
@@ -209,7 +209,7 @@ fn what_runs_for_too_long_is_complete() {
 }
 
 #[test]
-fn what_cannot_be_set_up_fails() {
+fn an_allocation_that_cannot_be_set_up_fails() {
     let mut scene = Scene::of(whole_life());
     scene.core.fail_setup("disk full", NOW);
     assert!(scene.core.is_over());
@@ -219,7 +219,7 @@ fn what_cannot_be_set_up_fails() {
 }
 
 #[test]
-fn what_should_not_run_ends_without_having_begun() {
+fn an_allocation_that_is_stopped_before_it_starts_is_complete() {
     let mut scene = Scene::of(spec());
     assert_eq!(names_of(&scene.core.stop(NOW)), "web");
     scene.ends("web");
@@ -227,7 +227,7 @@ fn what_should_not_run_ends_without_having_begun() {
 }
 
 #[test]
-fn health_is_told_with_its_reasons() {
+fn health_is_reported_with_its_reasons() {
     let mut spec = spec();
     Arc::make_mut(&mut spec.common).deployment_id = Some(DeploymentId::from_bytes([4; 16]));
     group(&mut spec).update = Some(model::job::UpdateStrategy {
@@ -258,7 +258,7 @@ fn health_is_told_with_its_reasons() {
 }
 
 #[test]
-fn a_restored_allocation_goes_on_where_it_was() {
+fn a_restored_allocation_continues() {
     let mut before = Scene::ready(whole_life());
     before.runs("1-before");
     before.runs("2-side");
@@ -272,7 +272,7 @@ fn a_restored_allocation_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_the_servers_forgot_ends_with_all_its_tasks() {
+fn destroying_an_allocation_ends_all_its_tasks() {
     let mut scene = Scene::ready(whole_life());
     scene.runs("1-before");
     assert_eq!(names_of(&scene.core.destroy(NOW)), "1-before 2-side 3-main 4-after 5-stop");
@@ -305,7 +305,7 @@ fn change() -> impl Strategy<Value = (usize, TaskChange)> {
 
 proptest! {
     #[test]
-    fn what_was_due_is_done_and_each_task_is_ended_once(
+    fn due_actions_are_taken_and_each_task_is_ended_once(
         steps in prop::collection::vec((change(), 0..40i64, any::<bool>()), 1..25), stop_at in 0..25usize,
     ) {
         let mut spec = whole_life();

@@ -31,7 +31,7 @@ fn tasks_that_run_for_long_enough_are_healthy() {
 }
 
 #[test]
-fn a_restart_begins_the_time_anew() {
+fn a_restart_resets_the_healthy_time() {
     let mut watch = HealthWatch::begin(RULE, NOW);
     assert_eq!(watch.check(&tasks([("a", Class::Main, started(0))]), at(9)), None);
     assert_eq!(watch.check(&tasks([("a", Class::Main, pending())]), at(10)), None);
@@ -40,7 +40,7 @@ fn a_restart_begins_the_time_anew() {
 }
 
 #[test]
-fn at_the_deadline_it_is_unhealthy() {
+fn an_allocation_is_unhealthy_at_the_deadline() {
     let mut watch = HealthWatch::begin(RULE, NOW);
     let late = tasks([("a", Class::Main, started(295))]);
     assert_eq!(watch.check(&late, at(299)), None);
@@ -48,7 +48,7 @@ fn at_the_deadline_it_is_unhealthy() {
 }
 
 #[test]
-fn a_task_that_is_over_makes_it_unhealthy_at_once() {
+fn an_ended_task_makes_the_allocation_unhealthy_at_once() {
     let verdict = |group: &Tasks| HealthWatch::begin(RULE, NOW).check(group, at(30));
     assert_eq!(verdict(&tasks([("a", Class::Main, failed())])), Some(false));
     assert_eq!(verdict(&tasks([("a", Class::Main, dead())])), Some(false));
@@ -63,7 +63,7 @@ fn a_task_that_is_over_makes_it_unhealthy_at_once() {
 }
 
 #[test]
-fn deployments_are_told_why() {
+fn deployments_get_the_reason_of_a_verdict() {
     let group = tasks([
         ("a", Class::Main, pending()),
         ("b", Class::Main, started(0)),
@@ -84,7 +84,7 @@ fn deployments_are_told_why() {
 }
 
 #[test]
-fn a_verdict_is_given_where_somebody_asks() {
+fn health_is_decided_only_for_deployments_and_drains() {
     let of = |kind, update: Option<UpdateStrategy>, deployment: bool| {
         let group = TaskGroup { name: "app".into(), update, ..TaskGroup::default() };
         let mut spec = with_group(kind, group);

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{dead, failed, pending, running, tasks};
 
 #[test]
-fn phases_follow_what_tasks_do() {
+fn phases_follow_the_states_of_tasks() {
     use Class as C;
     let group = |before, side, main, after, stop| {
         tasks([
@@ -46,7 +46,7 @@ fn main_tasks_may_restart_while_others_run() {
 }
 
 #[test]
-fn what_comes_after_the_end_does_not_wait_for_what_never_started() {
+fn poststop_tasks_do_not_wait_for_tasks_that_never_started() {
     let group = tasks([
         ("before", Class::Prestart, failed()),
         ("main", Class::Main, dead()),

@@ -106,7 +106,7 @@ async fn an_allocation_waits_for_the_one_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_leads_elsewhere_fails_the_allocation() {
+async fn a_task_name_with_a_path_fails_the_allocation() {
     let mut scene = Scene::of(with_tasks(vec![task("../x"), task("b")]), Predecessors::default());
     let failed = scene.until(ClientStatus::Failed).await;
     let states = failed.task_states.unpack().unwrap();
@@ -119,7 +119,7 @@ async fn a_name_that_leads_elsewhere_fails_the_allocation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconnected_allocation_is_told_of_again() {
+async fn a_reconnected_allocation_is_reported_again() {
     let mut scene = Scene::of(spec(), Predecessors::default());
     scene.until(ClientStatus::Running).await;
     let mut newer = spec();
@@ -136,7 +136,7 @@ async fn a_reconnected_allocation_is_told_of_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_cannot_be_carried_out_says_why() {
+async fn a_command_that_cannot_be_carried_out_says_why() {
     let slow = [("run_for".to_owned(), json!("1h")), ("kill_after".to_owned(), json!("60s"))];
     let slow = model::job::Task { config: slow.into(), ..task("a") };
     let mut scene = Scene::of(with_tasks(vec![slow]), Predecessors::default());
@@ -161,7 +161,7 @@ async fn an_order_that_cannot_be_carried_out_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_tasks_begin_anew_those_too_that_have_ended() {
+async fn all_tasks_are_restarted_including_ended_ones() {
     let before = Lifecycle { hook: LifecycleHook::Prestart, sidecar: false };
     let first = model::job::Task { lifecycle: Some(before), ..short("first") };
     let mut scene = Scene::of(with_tasks(vec![first, task("main")]), Predecessors::default());
@@ -186,7 +186,7 @@ async fn all_tasks_begin_anew_those_too_that_have_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_to_end_does_not_begin_anew() {
+async fn an_allocation_that_is_being_destroyed_is_not_restarted() {
     let slow = [("run_for".to_owned(), json!("1h")), ("kill_after".to_owned(), json!("60s"))];
     let slow = model::job::Task { config: slow.into(), ..task("a") };
     let mut scene = Scene::of(with_tasks(vec![slow]), Predecessors::default());
@@ -196,7 +196,7 @@ async fn what_is_to_end_does_not_begin_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wanted_no_more_before_it_begins_is_only_reported() {
+async fn an_allocation_that_is_stopped_before_it_starts_is_only_reported() {
     let mut unwanted = spec();
     unwanted.work.desired_status = DesiredStatus::Stop;
     let mut scene = Scene::of(unwanted, Predecessors::default());

@@ -8,7 +8,7 @@ fn status(states: &[TaskState]) -> ClientStatus {
 }
 
 #[test]
-fn the_worst_off_task_decides_on_the_status() {
+fn the_worst_task_state_determines_the_status() {
     assert_eq!(status(&[dead(), failed(), running()]), ClientStatus::Failed);
     assert_eq!(status(&[dead(), running(), pending()]), ClientStatus::Running);
     assert_eq!(status(&[dead(), pending()]), ClientStatus::Pending);
@@ -34,7 +34,7 @@ fn a_leaders_end_ends_the_others() {
 }
 
 #[test]
-fn sidecars_alone_do_not_go_on() {
+fn sidecars_do_not_run_alone() {
     let alone = tasks([("a", Class::Main, dead()), ("side", Class::PrestartSidecar, running())]);
     assert_eq!(reason_to_end(&alone), Some(TaskEventKind::MainDead));
     let not_alone = tasks([

@@ -64,7 +64,7 @@ struct Behaviour {
     exit: Exit,
 }
 
-/// What a task writes to one stream.
+/// The output of a task on one stream.
 #[derive(Debug)]
 struct Lines {
     text: String,

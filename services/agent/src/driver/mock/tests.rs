@@ -36,7 +36,7 @@ async fn refusal(config: Value) -> (String, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_by_itself_or_when_it_is_stopped_with_the_same_exit() {
+async fn a_task_has_the_same_exit_if_it_ends_or_is_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let config = json!({ "run_for": "1h", "exit_code": 3, "exit_signal": 2, "exit_err_msg": "oh", "kill_after": "5s" });
     let exit = Exit { code: 3, signal: 2, message: "oh".into(), oom_killed: false };
@@ -50,7 +50,7 @@ async fn it_ends_by_itself_or_when_it_is_stopped_with_the_same_exit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_writes_what_it_is_told_to() {
+async fn a_task_writes_the_configured_output() {
     let dir = tempfile::tempdir().unwrap();
     let config = json!({
         "run_for": "10s", "stdout_string": "tick\n", "stdout_repeat": 2, "stdout_repeat_duration": "1s",
@@ -62,7 +62,7 @@ async fn it_writes_what_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn it_fails_to_start_as_it_is_told_to() {
+async fn a_task_fails_to_start_as_configured() {
     assert_eq!(
         refusal(json!({ "start_error": "no", "start_error_recoverable": true })).await,
         ("no".to_owned(), true)

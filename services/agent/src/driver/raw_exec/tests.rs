@@ -98,7 +98,7 @@ async fn a_task_runs_writes_and_ends() {
 }
 
 #[tokio::test]
-async fn a_task_is_asked_to_end_and_then_made_to() {
+async fn a_task_gets_its_kill_signal_and_is_killed_after_the_timeout() {
     let scene = Scene::new();
     let polite = scene.script("trap 'exit 3' TERM; echo > ready; sleep 60 & wait").await;
     eventually("the task handles the signal", || scene.file("ready").exists()).await;
@@ -113,7 +113,7 @@ async fn a_task_is_asked_to_end_and_then_made_to() {
 }
 
 #[tokio::test]
-async fn what_a_task_leaves_behind_ends_with_it() {
+async fn processes_that_a_task_leaves_behind_end_with_it() {
     let scene = Scene::new();
     let task = scene
         .script("setsid sh -c 'echo $$ > left; exec sleep 60' & while [ -d local -a ! -s left ]; do sleep 0.01; done")
@@ -181,7 +181,7 @@ async fn nothing_of_a_task_outlives_the_guard_of_its_executor() {
     let (task, [pid, orphan, executor]) = task_with_orphan(&scene).await;
     kill(parent_of(executor).unwrap(), Signal::SIGKILL).unwrap();
     assert!(!task.wait().await.successful());
-    // Whoever adopts them waits for them a moment later.
+    // The process that adopts them reaps them a moment later.
     eventually("all have ended", || [pid, orphan, executor].into_iter().all(|pid| !runs(pid))).await;
 }
 
@@ -192,7 +192,7 @@ fn runs(pid: Pid) -> bool {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_found_by_its_directory_and_ended() {
+async fn unknown_executors_are_found_by_their_directories_and_ended() {
     let scene = Scene::new();
     let (known, lost) =
         (scene.script("exec sleep 60").await, scene.script("echo $$ > pid; exec sleep 60").await);
@@ -212,7 +212,7 @@ async fn what_nobody_knows_is_found_by_its_directory_and_ended() {
 }
 
 #[test]
-fn denied_users_and_groups_are_denied_whoever_names_them() {
+fn denied_users_and_groups_are_refused() {
     let ids = |text: &str| IdRanges::read(text).unwrap();
     let root = Account::for_tests("root", 0, 0, &[]);
     let member = Account::for_tests("ada", 1_000, 1_000, &[27, 998]);
@@ -273,7 +273,7 @@ fn only_files_of_the_job_are_made_executable() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_task_that_cannot_be_started_says_why() {
     let scene = Scene::new();
     assert_eq!(
         refusal(scene.start(json!({ "command": "no-such-thing" }))).await,

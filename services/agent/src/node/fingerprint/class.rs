@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_constraints_cannot_ask_makes_no_class() {
+    fn attributes_that_constraints_cannot_use_do_not_change_the_class() {
         let class_of = class(|_| {});
         assert_eq!(&*class_of, "v1:9621803382263250233");
         let same: [fn(&mut NodeSpec); 3] = [

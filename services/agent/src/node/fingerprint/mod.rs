@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use model::node::{Core, Driver, LegacyCpu, NodeReserved, NodeResources, NodeSpec, Topology};
-use model::{Text, Timestamp};
+use model::{NOMAD_VERSION, Text, Timestamp};
 use nix::sys::signal::Signal;
 use nix::sys::statvfs::statvfs;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
@@ -20,8 +20,6 @@ use crate::driver::Drivers;
 use network::HostNetwork;
 pub use network::LOOPBACK;
 
-/// The version of the reference with which the agent is compatible, for jobs' constraints on versions.
-const COMPATIBLE_VERSION: &str = "2.0.6";
 /// The assumed speed of a core if it is unknown, in MHz.
 const DEFAULT_CORE_MHZ: u32 = 1_000;
 
@@ -246,7 +244,7 @@ fn attributes(config: &Config, machine: &Machine, memory_bytes: u64) -> BTreeMap
         ("unique.storage.volume", machine.disk.volume.clone()),
         ("unique.storage.bytestotal", machine.disk.total_bytes.to_string()),
         ("unique.advertise.address", config.http_addr.to_string()),
-        ("nomad.version", COMPATIBLE_VERSION.to_owned()),
+        ("nomad.version", NOMAD_VERSION.to_owned()),
         ("nomad.service_discovery", "false".to_owned()),
     ];
     let known = found.into_iter().filter(|(_, value)| !value.is_empty());

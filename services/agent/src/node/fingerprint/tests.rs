@@ -16,7 +16,7 @@ fn found() -> NodeSpec {
 }
 
 #[test]
-fn a_node_says_what_it_has() {
+fn a_node_reports_its_attributes_and_resources() {
     let spec = found();
     let capacity = spec.capacity();
     assert!(capacity.cpu_mhz > 0 && capacity.memory_mb > 0 && capacity.disk_mb > 0, "{capacity:?}");
@@ -32,7 +32,7 @@ fn a_node_says_what_it_has() {
 }
 
 #[test]
-fn looking_again_finds_the_same() {
+fn a_second_fingerprint_is_the_same() {
     let (first, mut second) = (found(), found());
     second.drivers.values_mut().for_each(|driver| driver.update_time = Timestamp(1));
     assert!(is_same(&first, &second));

@@ -27,7 +27,7 @@ use waiting::{WAITING_MAX, Wait};
 /// The maximum number of concurrent reads from disk; further ones wait.
 const READING_MAX: usize = 256;
 
-/// What the requests share.
+/// State that all requests share.
 struct Files {
     context: Arc<Context>,
     /// Notices changes. Without it, changes are noticed a little later.

@@ -83,7 +83,7 @@ fn nothing_leads_out_of_the_allocation() {
 }
 
 #[test]
-fn secrets_are_not_read_by_whatever_way() {
+fn secrets_cannot_be_read_by_any_path() {
     let scene = Scene::new();
     symlink("../secrets/key", scene.local("shortcut")).unwrap();
     for path in [
@@ -109,7 +109,7 @@ fn secrets_are_not_read_by_whatever_way() {
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn directories_and_pipes_are_not_read() {
     let scene = Scene::new();
     nix::unistd::mkfifo(&scene.local("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     assert_eq!(&*scene.refusal("/web").message, r#"file "/web" is a directory"#);
@@ -156,7 +156,7 @@ fn files_are_described_as_the_api_does() {
 
 /// All these names are shown alike. Still each page goes on behind the one before it.
 #[test]
-fn names_that_are_no_text_are_listed_once() {
+fn names_that_are_not_utf8_are_listed_once() {
     const NAMES: usize = LISTED_MAX + 100;
     let scene = Scene::new();
     for number in 0..NAMES {
@@ -236,7 +236,7 @@ impl Followed {
 }
 
 #[tokio::test]
-async fn who_follows_output_waits_for_more_or_for_the_end_of_the_task() {
+async fn a_follower_of_output_waits_for_more_or_for_the_end_of_the_task() {
     let scene = Followed::new(running()).await;
     let waiting = [scene.follow(5), scene.follow(5)];
     scene.until_waiting(2).await;
@@ -256,7 +256,7 @@ async fn who_follows_output_waits_for_more_or_for_the_end_of_the_task() {
 }
 
 #[tokio::test]
-async fn there_is_a_limit_of_those_who_wait() {
+async fn the_number_of_waiting_requests_is_limited() {
     let scene = Followed::new(running()).await;
     let _others = scene.files.waiting.acquire_many(u32::try_from(WAITING_MAX).unwrap()).await.unwrap();
     let refusal = scene.follow(5).await.unwrap().unwrap_err();

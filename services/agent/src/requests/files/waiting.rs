@@ -1,5 +1,5 @@
-//! Waiting for new data at the end of a file or log. A request that waits takes no place of one that reads, and looks again
-//! only when something has changed.
+//! Waiting for new data at the end of a file or log. A request that waits does not count towards the limit of requests
+//! that read, and reads again only when something has changed.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The interval at which a request looks although no change was noticed.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a request watches, as far as it can be watched.
+/// The watches of a request; `None` for a path that cannot be watched.
 pub(super) type Watches = [Option<Watch>; 2];
 
 /// The wait of one request.
@@ -40,7 +40,7 @@ impl<'a> Wait<'a> {
         Self { files, deadline, looked_at: now, permit: None }
     }
 
-    /// What notices changes. `None` if the request does not wait any more, or there is no such thing.
+    /// The watcher that notices changes. `None` if the request does not wait any more, or if the agent has no watcher.
     pub(super) fn watcher(&self) -> Option<Watcher> {
         self.files.watcher.clone().filter(|_| !self.remaining().is_zero())
     }

@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_undone() {
+    fn escapes_in_mount_paths_are_decoded() {
         assert_eq!(unescape("a\\040b\\134c"), "a b\\c");
         assert_eq!(unescape("a\\9"), "a\\9");
         assert_eq!(unescape("\\04\u{e9}"), "\\04\u{e9}");
     }
 
     #[test]
-    fn this_machine_has_room_somewhere() {
+    fn this_machine_has_a_disk_with_free_space() {
         let disk = of(Path::new("/")).unwrap();
         assert!(disk.size_bytes >= disk.used_bytes && (0.0..=100.0).contains(&disk.used_percent), "{disk:?}");
     }

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_stay_at_home() {
+    fn secrets_are_not_in_the_facts() {
         let environment = [("PATH", "/bin"), ("DATABASE_URL", "postgres://u:p@h/d")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let shown = redacted(environment.into());

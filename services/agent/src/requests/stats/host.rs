@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_processor_did_between_two_looks() {
+    fn processor_usage_is_that_between_two_readings() {
         let stats = cpus(&reading(100, 50, 1_000), &reading(130, 60, 1_060), |_| 2_000);
         let found = &stats[0];
         assert_eq!((&*found.name, found.user_percent, found.system_percent), ("cpu0", 30.0, 10.0));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn two_looks_at_the_same_moment_find_nothing_to_do() {
+    fn two_readings_at_the_same_moment_show_no_usage() {
         let stats = cpus(&reading(1, 1, 1), &reading(1, 1, 1), |_| 2_000);
         assert_eq!((stats[0].idle_percent, stats[0].used_mhz), (100.0, 0.0));
     }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_read_behind_any_name() {
+    fn a_process_with_any_name_is_read() {
         let stat = "12 (a) b) S 7 12 12 0 -1 4194304 1 0 0 0 31 4 0 0 20 0 1 0 999 1000 5";
         let status = "Name:\ta) b\nVmRSS:\t     128 kB\nVmSwap:\t       4 kB\n";
         let expected =

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_counts_those_too_that_there_is_no_room_for() {
+    fn the_sum_includes_processes_that_are_not_listed() {
         let began = clock::monotonic();
         let many: Vec<_> = (0..3_000).map(|pid| (pid, process(1, 0, 0))).collect();
         let measured = stats(&reading(began, &[]), &reading(began, &many), 1_000.0);

@@ -14,7 +14,7 @@ fn stats() -> (TempDir, Arc<Stats>) {
 }
 
 #[tokio::test]
-async fn a_machine_tells_how_it_fares_also_again_at_once() {
+async fn a_machine_reports_usage_twice_in_a_row() {
     let (_dir, stats) = stats();
     for _ in 0..2 {
         let found = stats.host_stats().await.unwrap();

@@ -78,7 +78,7 @@ fn a_task_knows_who_and_where_it_is() {
 }
 
 #[test]
-fn what_is_more_special_wins_and_names_what_came_before() {
+fn specific_variables_take_precedence_and_refer_to_general_ones() {
     let task = Task {
         meta: pairs([("a-b", "task")]),
         env: pairs([("HOME", "/home"), ("WHERE", "${NOMAD_META_A_B} ${HOME} ${attr.kernel.name}")]),

@@ -118,7 +118,7 @@ enum RunEnd {
     Ended { exit: Option<Exit>, run_result: RunResult },
 }
 
-/// What a restarted agent finds of a task.
+/// The outcome of recovering a task after the agent restarted.
 enum Recovered {
     /// The task is still running, or its exit is known.
     Running(Arc<dyn Running>),

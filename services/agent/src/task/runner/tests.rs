@@ -260,7 +260,7 @@ async fn stopped_before_saving(scene: &Scene) -> TaskState {
 }
 
 #[tokio::test]
-async fn a_task_that_was_started_and_not_told_of_is_told_of_now() {
+async fn a_start_that_was_not_reported_is_reported_after_a_restart() {
     let scene = Scene::mock(json!({ "run_for": "1m" }), 0);
     let known = stopped_before_saving(&scene).await;
     let second = scene.begin(Some(known));
@@ -271,7 +271,7 @@ async fn a_task_that_was_started_and_not_told_of_is_told_of_now() {
 }
 
 #[tokio::test]
-async fn a_run_whose_end_was_told_is_only_tidied_up() {
+async fn a_run_whose_end_was_reported_is_only_cleaned_up() {
     let scene = Scene::mock(json!({ "run_for": "1m" }), 0);
     let known = TaskState { restarts: 1, ..stopped_before_saving(&scene).await };
     scene.gate.send_replace(false);
@@ -285,7 +285,7 @@ async fn a_run_whose_end_was_told_is_only_tidied_up() {
 }
 
 #[tokio::test]
-async fn a_process_is_found_again_and_nothing_is_said_of_it() {
+async fn a_recovered_process_causes_no_event() {
     let script =
         "echo $$ >> ../pids; while [ -d $NOMAD_TASK_DIR -a ! -e ../go ]; do sleep 0.01; done; exit 4";
     let scene = Scene::new(shell(script), 0);
@@ -330,7 +330,7 @@ fn is_alive(pid: i32) -> bool {
 
 /// The record of the running task cannot be read. Only one copy of the task may run.
 #[tokio::test]
-async fn a_task_whose_record_is_unreadable_ends_before_it_begins_anew() {
+async fn a_task_with_an_unreadable_record_is_ended_before_its_restart() {
     let script = "echo $$ > ../pid-$(ls .. | grep -c pid); exec sleep 60";
     let scene = Scene::new(shell(script), 0);
     let first = scene.begin(None);
@@ -393,7 +393,7 @@ fn input_goes_into_the_tasks_directory_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_may_have_a_task_begin_anew_or_signal_it() {
+async fn users_can_restart_and_signal_a_task() {
     let scene = Scene::mock(json!({ "run_for": "1h" }), 0);
     let ended = scene.begin(None);
     scene.until_running().await;

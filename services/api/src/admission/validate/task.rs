@@ -18,8 +18,9 @@ const RESERVED_NAME: &str = "alloc";
 /// Minimum resources of a task (N-18.8).
 const CPU_MHZ_MIN: i64 = 1;
 const MEMORY_MB_MIN: i64 = 10;
-/// Maximum nesting of a driver's configuration. Clients have limits for whole jobs, and events nest jobs even deeper.
-const CONFIG_DEPTH_MAX: usize = 100;
+/// Maximum nesting of a driver's configuration, as in job files. With the job around it, it is within the nesting that JSON
+/// is read with.
+const CONFIG_DEPTH_MAX: usize = 121;
 
 /// Checks a task of a group.
 pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Problems {
@@ -188,7 +189,7 @@ mod tests {
             let task = Task { config, ..Task::default() };
             super::task(&task, &TaskGroup::default(), None).into_vec()
         };
-        let deep = |problem: &String| problem == "Config nests lists and maps more than 100 levels deep";
+        let deep = |problem: &String| problem == "Config nests lists and maps more than 121 levels deep";
         assert!(!found(CONFIG_DEPTH_MAX).iter().any(deep));
         assert!(found(CONFIG_DEPTH_MAX + 1).iter().any(deep));
     }

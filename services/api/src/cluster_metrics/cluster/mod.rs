@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use model::{Epoch, ProcessId, Text};
-use telemetry::metrics::prometheus::Shown;
+use telemetry::metrics::prometheus::ExposedSeries;
 use telemetry::metrics::{Distribution, Kind, Merge, Meta, Metric, Series, Value, catalogue};
 use wire::metrics::ProcessMetrics;
 
@@ -27,7 +27,7 @@ pub(super) struct TooManyProcesses;
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     /// Series.
-    pub(crate) shown: Shown,
+    pub(crate) shown: ExposedSeries,
     /// Observations in the last interval. For a counter, its growth, as that many observations of 1.
     pub(crate) interval: Distribution,
 }
@@ -121,7 +121,7 @@ fn ones(count: u64) -> Distribution {
 }
 
 fn line(series: Series, more: Vec<(&'static str, String)>, interval: Distribution) -> Line {
-    Line { shown: Shown { series, more, window: interval.clone() }, interval }
+    Line { shown: ExposedSeries { series, more, window: interval.clone() }, interval }
 }
 
 impl ClusterMetrics {
@@ -235,7 +235,9 @@ impl ClusterMetrics {
                 let process_labels =
                     || vec![("service", process.service.to_string()), ("process", id.to_string())];
                 match own.meta.merge {
-                    Merge::Each | Merge::PerProcessActive(_) => Some(own.line(labels, process_labels())),
+                    Merge::PerProcess | Merge::PerProcessActive(_) => {
+                        Some(own.line(labels, process_labels()))
+                    }
                     Merge::Active(_) => Some(own.line(labels, Vec::new())),
                     Merge::Sum | Merge::Api => None,
                 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use api_types::Time;
 use serde::Deserialize;
 
@@ -22,9 +22,9 @@ pub(crate) struct Args {
     #[arg(default_value = "/")]
     path: String,
     /// Print information about the file or directory instead of its content.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["follow", "tail", "lines", "bytes"])]
     stat: bool,
-    /// Print sizes in bytes.
+    /// Of a directory, or with -stat: print sizes in bytes.
     #[arg(short = 'H')]
     machine: bool,
     #[command(flatten)]
@@ -53,7 +53,10 @@ impl ApiCommand for Args {
         let info: FileInfo = session.client.get(&format!("/v1/client/fs/stat/{id}"), &path).await?;
         if self.stat {
             session.output.page(&described(&info, self.machine));
-        } else if info.is_dir {
+            return Ok(ExitCode::SUCCESS);
+        }
+        self.check_kind(info.is_dir)?;
+        if info.is_dir {
             let files: Vec<FileInfo> = session.client.get(&format!("/v1/client/fs/ls/{id}"), &path).await?;
             session.output.page(&listed(&files, self.machine));
         } else if self.tail.is_whole() {
@@ -67,6 +70,16 @@ impl ApiCommand for Args {
             stream(&session, &id, &self).await?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Args {
+    /// Refuses flags that have no effect on a directory, or on a file.
+    fn check_kind(&self, is_dir: bool) -> anyhow::Result<()> {
+        ensure!(is_dir || !self.machine, "-H has no effect: {} is a file, and -stat is not set", self.path);
+        let flag = self.tail.given().filter(|_| is_dir);
+        ensure!(flag.is_none(), "{} has no effect: {} is a directory", flag.unwrap_or_default(), self.path);
+        Ok(())
     }
 }
 

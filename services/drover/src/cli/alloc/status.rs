@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::resolve;
 use crate::cli::page::Page;
+use crate::cli::prefix::Ambiguous;
 use crate::cli::{ApiCommand, Session, flags, format};
 
 /// Shows an allocation with its tasks and their events.
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     #[arg(required_unless_present_any = ["json", "template"])]
     pub(in crate::cli) alloc: Option<String>,
     /// Print only one line for each task, with its last event.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "template"])]
     pub(in crate::cli) short: bool,
 }
 
@@ -30,7 +31,15 @@ impl ApiCommand for Args {
             self.show.object.print(session.output, &all)?;
             return Ok(ExitCode::SUCCESS);
         };
-        let path = format!("/v1/allocation/{}", resolve(&session.client, prefix, self.show.verbose).await?);
+        let id = match resolve(&session.client, prefix, self.show.verbose).await {
+            // Scripts know this list as a result (`docs/rules/cli.md` 1.4).
+            Err(error) if error.is::<Ambiguous>() => {
+                session.output.line(&error.to_string());
+                return Ok(ExitCode::SUCCESS);
+            }
+            resolved => resolved?,
+        };
+        let path = format!("/v1/allocation/{id}");
         if self.show.object.is_requested() {
             let alloc: Value = session.client.get(&path, &[]).await?;
             self.show.object.print(session.output, &alloc)?;

@@ -28,6 +28,17 @@ pub(super) struct Tail {
 }
 
 impl Tail {
+    /// The first of these flags that is set.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("-f", self.follow),
+            ("-tail", self.tail),
+            ("-n", self.lines.is_some()),
+            ("-c", self.bytes.is_some()),
+        ];
+        flags.into_iter().find_map(|(flag, is_set)| is_set.then_some(flag))
+    }
+
     /// Whether the whole current content is printed.
     pub(super) fn is_whole(&self) -> bool {
         !self.follow && self.before_end().is_none()
@@ -110,6 +121,7 @@ mod tests {
         assert_eq!(whole.origin(), ("start", "0".to_owned()));
         let tail = Tail { tail: true, ..Tail::default() };
         assert!(!tail.is_whole());
+        assert_eq!((whole.given(), tail.given()), (None, Some("-tail")));
         assert_eq!(tail.origin(), ("end", "1200".to_owned()));
         let bytes = Tail { tail: true, bytes: Some(7), ..Tail::default() };
         assert_eq!((bytes.origin(), bytes.lines()), (("end", "7".to_owned()), None));

@@ -18,13 +18,18 @@ pub(crate) struct Args {
     /// The id of a deployment, or a prefix of it. Without it, all deployments are listed.
     pub(in crate::cli) deployment: Option<String>,
     /// Follow the deployment to its end. Exits with 0 if it succeeds, and with 1 if it does not.
-    #[arg(long, conflicts_with = "json", requires = "deployment")]
+    #[arg(long, conflicts_with_all = ["json", "template"], requires = "deployment")]
     pub(in crate::cli) monitor: bool,
 }
 
 impl ApiCommand for Args {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
         let Some(prefix) = &self.deployment else {
+            if self.show.object.is_requested() {
+                let deployments: Value = session.client.get("/v1/deployments", &[]).await?;
+                self.show.object.print(session.output, &deployments)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
             let mut page = Page::default();
             list::table(&mut page, &deployments, self.show.verbose);

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// The id of an evaluation, or a prefix of it.
     pub(in crate::cli) eval: String,
     /// Follow the evaluation until it is complete.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "template"])]
     pub(in crate::cli) monitor: bool,
 }
 

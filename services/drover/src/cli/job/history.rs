@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The id of a job, or a prefix of it.
     job: String,
     /// Show how each version differs from the one before it, or from the version of -diff-version or -diff-tag.
-    #[arg(short = 'p', conflicts_with = "json")]
+    #[arg(short = 'p', conflicts_with_all = ["json", "template"])]
     diffs: bool,
     /// With -p: compare with the version that has this number.
     #[arg(long, value_name = "VERSION", requires = "diffs")]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TAG", requires = "diffs", conflicts_with = "diff_version")]
     diff_tag: Option<String>,
     /// Print the whole job of each version as JSON.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "template"])]
     full: bool,
     /// Show only the version with this number.
     #[arg(long, value_name = "VERSION")]

@@ -27,7 +27,8 @@ pub(crate) struct Args {
     #[arg(long)]
     verbose: bool,
     /// Print the job as JSON, and do not register it.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["detach", "check_index", "eval_priority", "preserve_counts",
+        "preserve_resources", "policy_override"])]
     output: bool,
     /// Register the job only if its modify index is this. 0 stands for a job that does not exist.
     #[arg(long, value_name = "INDEX")]

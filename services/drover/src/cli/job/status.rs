@@ -20,13 +20,13 @@ pub(crate) struct Args {
     /// The id of a job, or a prefix of it. Without it, all jobs are listed.
     pub(in crate::cli) job: Option<String>,
     /// Of one job: leave out its summary, deployment and allocations.
-    #[arg(long)]
+    #[arg(long, requires = "job", conflicts_with_all = ["json", "template"])]
     pub(in crate::cli) short: bool,
     /// Of one job: also show its evaluations.
-    #[arg(long)]
+    #[arg(long, requires = "job", conflicts_with_all = ["json", "template", "short"])]
     pub(in crate::cli) evals: bool,
     /// Of one job: also show allocations of earlier jobs with the same id.
-    #[arg(long)]
+    #[arg(long, requires = "job", conflicts_with_all = ["json", "template", "short"])]
     pub(in crate::cli) all_allocs: bool,
 }
 

@@ -18,18 +18,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     show: flags::Show,
     /// The id of a node, or a prefix of it. Without it, all nodes are listed.
+    #[arg(conflicts_with_all = ["quiet", "allocs", "os", "per_page", "page_token", "filter"])]
     node: Option<String>,
     /// In the list: print only ids.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "template", "verbose", "allocs", "os"])]
     quiet: bool,
     /// Of one node: leave out events, resources and allocations.
-    #[arg(long)]
+    #[arg(long, requires = "node", conflicts_with_all = ["json", "template"])]
     short: bool,
     /// In the list: add a column with the number of running allocations.
-    #[arg(long, conflicts_with = "node")]
+    #[arg(long, conflicts_with_all = ["json", "template"])]
     allocs: bool,
     /// In the list: add a column with the operating system.
-    #[arg(long, conflicts_with = "node")]
+    #[arg(long)]
     os: bool,
     #[command(flatten)]
     paging: Paging,
@@ -66,7 +67,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
     let verbose = args.show.verbose;
     let mut page = Page::default();
     if args.quiet {
-        nodes.iter().for_each(|node| page.line(format::id(node.id.as_ref(), verbose)));
+        nodes.iter().for_each(|node| page.line(format::text(node.id.as_ref())));
     } else if nodes.is_empty() {
         page.line("No nodes registered");
     } else {

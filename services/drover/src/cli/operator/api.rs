@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dryrun: bool,
     /// Print the headers of the request and of the response to standard error.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dryrun")]
     verbose: bool,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = ["prometheus"], conflicts_with_all = ["pretty", "json", "template"])]
     format: Option<String>,
     /// Print indented JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "template")]
     pretty: bool,
     #[command(flatten)]
     object: Object,

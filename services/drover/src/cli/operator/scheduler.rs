@@ -76,7 +76,8 @@ struct Settings {
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     preempt_system_scheduler: Option<bool>,
-    /// How many nodes a scheduler that samples nodes examines. 0 stands for its default.
+    /// How many nodes a scheduler that samples nodes examines. It is stored and has no effect: schedulers examine every
+    /// node.
     #[arg(long, value_name = "COUNT")]
     node_limit_for_feasibility_checks: Option<u64>,
 }
@@ -112,6 +113,10 @@ impl ApiCommand for Get {
 
 impl ApiCommand for Set {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        if self.settings.node_limit_for_feasibility_checks.is_some_and(|limit| limit > 0) {
+            let text = "-node-limit-for-feasibility-checks has no effect: schedulers examine every node";
+            session.output.error(&format!("Warning: {text}"));
+        }
         let answer: Answer = session.client.get(CONFIGURATION, &[]).await?;
         let mut config = answer.scheduler_config;
         // A change replaces all settings. The index protects changes that somebody else has made since they were read.

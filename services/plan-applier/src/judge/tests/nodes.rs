@@ -6,7 +6,7 @@ use model::alloc::ClientStatus;
 use model::change::{Cause, Change, EvalsChanged, Unblocked};
 use model::eval::EvalTrigger;
 use model::job::JobType;
-use model::node::{Driver, Eligibility, NodeEvent, NodeServerSide, NodeSpec, NodeStatus, Secret};
+use model::node::{Driver, Eligibility, NodeServerSide, NodeSpec, NodeStatus, Secret};
 use model::{Index, Nanos, NodeId};
 use wire::RefusalKind;
 use wire::command::{Command, DeregisterNodes, EvaluateNode, NodeLiveness, RegisterNode, UpdateNodes};
@@ -167,23 +167,10 @@ fn a_fresh_node_is_ready_when_it_is_first_heard_of() {
 
 #[test]
 fn hearing_of_a_ready_node_writes_nothing() {
-    // A heartbeat of a ready node writes nothing, unless it comes with an event (N-3.9).
+    // A heartbeat of a ready node writes nothing (N-3.9).
     let mut scene = Scene::new();
     let node = scene.node();
     assert!(!scene.heard(&[node]).written);
-    let event = NodeEvent {
-        message: "disk full".into(),
-        subsystem: "Storage".into(),
-        details: Default::default(),
-        timestamp: scene.now,
-        create_index: Index::ZERO,
-    };
-    let update =
-        UpdateNodes { epoch: EPOCH, sign: NodeLiveness::Heard, nodes: vec![node], event: Some(event) };
-    let done = scene.done(Command::UpdateNodes(update));
-    let event = scene.whole_node(node).server.events.last().unwrap().clone();
-    assert_eq!((&*event.message, event.create_index), ("disk full", done.index));
-    assert_eq!(done.evals, []);
 }
 
 #[test]
@@ -384,7 +371,7 @@ fn only_the_active_tracker_speaks_of_nodes() {
     let mut scene = Scene::new();
     let node = scene.node();
     let epoch = model::Epoch(0);
-    let update = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: vec![node], event: None };
+    let update = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: vec![node] };
     assert_eq!(scene.refused(Command::UpdateNodes(update)).0, RefusalKind::Deposed);
     let register = RegisterNode { epoch, id: node, spec: Arc::new(node_spec()) };
     assert_eq!(scene.refused(Command::RegisterNode(Box::new(register))).0, RefusalKind::Deposed);

@@ -140,9 +140,9 @@ impl History {
                 Some(Command::RegisterNode(Box::new(register)))
             }
             Step::Sign { nodes, missed } => {
-                let sign = if *missed { NodeLiveness::Missed } else { NodeLiveness::Heard };
+                let sign = if *missed { NodeLiveness::Missed } else { NodeLiveness::Alive };
                 let nodes = nodes.iter().map(|node| node_id(*node)).collect();
-                Some(Command::UpdateNodes(UpdateNodes { epoch: EPOCH, sign, nodes, event: None }))
+                Some(Command::UpdateNodes(UpdateNodes { epoch: EPOCH, sign, nodes }))
             }
             Step::ForgetNode { node } => {
                 Some(Command::DeregisterNodes(DeregisterNodes { nodes: vec![node_id(*node)] }))

@@ -63,8 +63,8 @@ fn a_report_is_stored_and_does_not_come_back_to_its_agent() {
 
 #[test]
 fn a_report_and_an_expiry_may_meet_in_one_batch() {
-    // The commands of a batch are judged one after the other, each on the state after those before it (N-5, N-7.3, design
-    // §6).
+    // The commands of a batch are judged one after the other, each on the state after those before it (N-5, N-7.3,
+    // `docs/architecture/commit-path.md`).
     let mut scene = Scene::new();
     let (node, job, alloc) = running(&mut scene);
     scene.report(node, &[alloc], ClientStatus::Complete);

@@ -166,7 +166,7 @@ impl Scene {
     }
 
     pub(super) fn heard(&mut self, nodes: &[NodeId]) -> Done {
-        self.sign(NodeLiveness::Heard, nodes)
+        self.sign(NodeLiveness::Alive, nodes)
     }
 
     pub(super) fn missed(&mut self, nodes: &[NodeId]) -> Done {
@@ -174,7 +174,7 @@ impl Scene {
     }
 
     fn sign(&mut self, sign: NodeLiveness, nodes: &[NodeId]) -> Done {
-        let update = UpdateNodes { epoch: EPOCH, sign, nodes: nodes.to_vec(), event: None };
+        let update = UpdateNodes { epoch: EPOCH, sign, nodes: nodes.to_vec() };
         self.done(Command::UpdateNodes(update))
     }
 

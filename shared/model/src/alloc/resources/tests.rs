@@ -177,7 +177,7 @@ fn resources() -> impl Strategy<Value = AllocatedResources> {
 
 proptest! {
     #[test]
-    fn what_was_split_is_put_together_again(whole in resources()) {
+    fn split_resources_are_put_together_again(whole in resources()) {
         let (common, assigned) = whole.clone().split();
         prop_assert_eq!(common.with(&assigned), whole);
         prop_assert_eq!(common.clone().split().0, common, "a second split moves nothing");

@@ -58,7 +58,7 @@ pub(super) struct TestNode {
     pub(super) max_allocs: u32,
 }
 
-/// What a group asks for.
+/// The requests of a group.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TestGroup {
     pub(super) count: u32,
@@ -77,7 +77,7 @@ pub(super) struct TestGroup {
     pub(super) wants_volume: bool,
 }
 
-/// What a group is spread over.
+/// The attribute over which a group is spread.
 #[derive(Debug, Clone)]
 pub(super) enum TestSpread {
     Racks,

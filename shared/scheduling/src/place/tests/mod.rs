@@ -284,7 +284,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
     #[test]
-    fn the_short_way_finds_what_a_look_at_all_nodes_finds(seed: u64) {
+    fn the_fast_path_finds_the_same_nodes_as_a_scan(seed: u64) {
         let mut dice = Dice(seed);
         let cluster = Cluster::random(&mut dice);
         check_fast_path(&mut dice, &cluster)?;
@@ -302,14 +302,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_short_way_finds_it_in_whole_pages(seed: u64) {
+    fn the_fast_path_finds_the_same_nodes_in_whole_pages(seed: u64) {
         let mut dice = Dice(seed);
         let cluster = Cluster::of_whole_pages(&mut dice);
         check_fast_path(&mut dice, &cluster)?;
     }
 
     #[test]
-    fn a_naive_solver_finds_it_in_whole_pages(seed: u64) {
+    fn a_naive_solver_finds_the_same_in_whole_pages(seed: u64) {
         let mut dice = Dice(seed);
         let cluster = Cluster::of_whole_pages(&mut dice);
         check_naive(&mut dice, &cluster)?;

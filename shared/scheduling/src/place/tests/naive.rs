@@ -38,7 +38,7 @@ pub(super) struct Naive {
     reported: BTreeSet<(usize, String)>,
 }
 
-/// What would be in use on a node.
+/// The resources that would be in use on a node.
 struct Totals {
     lacks_cores: bool,
     /// CPU and memory of the new allocation.
@@ -202,7 +202,7 @@ impl Naive {
         obstacles
     }
 
-    /// What would be in use on a node with one more allocation of a group.
+    /// The resources that would be in use on a node with one more allocation of a group.
     fn totals(&self, cluster: &Cluster, group: usize, node: usize) -> Totals {
         let (ask, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let here = |new: &&NewAlloc| new.node == node;

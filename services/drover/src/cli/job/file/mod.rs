@@ -32,14 +32,14 @@ pub(crate) struct JobFile {
     #[arg(long)]
     json: bool,
     /// Set a variable of the job file, as in `-var greeting=hello`. May be given several times.
-    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment, conflicts_with = "json")]
     variables: Vec<(String, String)>,
     /// Read values for variables of the job file from this file. May be given several times.
-    #[arg(long = "var-file", value_name = "FILE")]
+    #[arg(long = "var-file", value_name = "FILE", conflicts_with = "json")]
     variable_files: Vec<String>,
     /// Whether a value for a variable that the job file does not declare is an error.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
-        require_equals = true, default_missing_value = "true")]
+        require_equals = true, default_missing_value = "true", conflicts_with = "json")]
     hcl2_strict: bool,
     /// The Vault namespace of the job, if the job file sets none.
     #[arg(long, value_name = "NAMESPACE")]

@@ -26,12 +26,12 @@ pub(crate) struct Args {
     #[arg(long)]
     short: bool,
     #[command(flatten)]
-    api: flags::Api,
+    colours: flags::ColourFlags,
 }
 
 impl Run for Args {
     fn run(self) -> ExitCode {
-        run_here(&self.api, |output| write(output, &self))
+        run_here(&self.colours, |output| write(output, &self))
     }
 }
 

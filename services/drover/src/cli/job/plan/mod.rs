@@ -34,7 +34,7 @@ pub(crate) struct Args {
         require_equals = true, default_missing_value = "true")]
     diff: bool,
     /// Also show task groups and tasks that are unchanged.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json_output", "template"])]
     verbose: bool,
     /// Print the API's response as JSON.
     #[arg(long)]

@@ -153,8 +153,8 @@ fn a_plan_that_is_refused_leaves_nothing_of_itself_in_its_batch() {
 
 #[test]
 fn a_late_attempt_may_place_but_does_not_finish_its_evaluation() {
-    // An attempt whose snapshot is older than its evaluation's modify index may place, but its outcome is dropped (design
-    // §6).
+    // An attempt whose snapshot is older than its evaluation's modify index may place, but its outcome is dropped
+    // (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node()];
     let job = scene.register(service("web"));

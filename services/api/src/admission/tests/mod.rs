@@ -1,5 +1,7 @@
 //! Tests against recorded responses of the reference, and of the checks that only Drover has.
 
+mod fields;
+
 use std::sync::Arc;
 
 use api_types::{Job, JobRegisterRequest};
@@ -28,7 +30,7 @@ struct Recorded {
 }
 
 fn recorded() -> Vec<Recorded> {
-    let lines = include_str!("../../../../tests/data/http/register-errors.jsonl").lines();
+    let lines = include_str!("../../../../../tests/data/http/register-errors.jsonl").lines();
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -1,0 +1,322 @@
+//! The treatment of every field of a job, by the type that it belongs to in the API. Types that only occur below a field
+//! that is not used are left out.
+
+use model::features::Feature;
+
+use self::Treatment::{Deprecated, Harmless, Invalid, Refused, Used, Warned};
+
+/// What becomes of a field that a job sets.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Treatment {
+    /// The code of a file uses it, under this name.
+    Used(&'static str, &'static str),
+    /// The job is refused, because the feature is not built.
+    Refused(Feature),
+    /// The job is invalid, with this text.
+    Invalid(&'static str),
+    /// A warning says that it has no effect or not all of its effect, because the feature is not built.
+    Warned(Feature),
+    /// A warning with this text says that it is ignored.
+    Deprecated(&'static str),
+    /// It has no effect, for this reason.
+    Harmless(&'static str),
+}
+
+/// Fields that clients send back with a job that they have read.
+const BY_SERVERS: Treatment = Harmless("servers set it");
+/// Fields of a task's default identity.
+const NO_TOKEN: Treatment = Harmless("a job that asks for the token of its identity is refused");
+/// Fields of a network that allocations have.
+const BY_SCHEDULER: Treatment = Harmless("the scheduler sets it in allocations");
+
+const DEFAULTS: &str = "shared/model/src/canonicalise/mod.rs";
+const CONDITION: &str = "shared/scheduling/src/feasible/condition.rs";
+const CONSTRAINTS: &str = "shared/scheduling/src/feasible/mod.rs";
+const DEMAND: &str = "shared/scheduling/src/place/demand.rs";
+const AFFINITY: &str = "shared/scheduling/src/rank/affinity.rs";
+const SPREAD: &str = "shared/scheduling/src/rank/spread.rs";
+const RESCHEDULE: &str = "shared/scheduling/src/reconcile/reschedule.rs";
+const ROLLOUT: &str = "shared/scheduling/src/reconcile/rollout.rs";
+const PORTS: &str = "shared/scheduling/src/room/ports.rs";
+const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
+const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
+const CLASS: &str = "services/agent/src/alloc/class.rs";
+const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
+const ENV: &str = "services/agent/src/task/env/mod.rs";
+const RESTARTS: &str = "services/agent/src/task/restarts.rs";
+const RUNNER: &str = "services/agent/src/task/runner/mod.rs";
+const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
+
+/// Types with their fields, both sorted by name.
+pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
+    (
+        "Affinity",
+        &[
+            ("LTarget", Used(CONDITION, "l_target")),
+            ("Operand", Used(CONDITION, "operand")),
+            ("RTarget", Used(CONDITION, "r_target")),
+            ("Weight", Used(AFFINITY, "weight")),
+        ],
+    ),
+    (
+        "Constraint",
+        &[
+            ("LTarget", Used(CONDITION, "l_target")),
+            ("Operand", Used(CONDITION, "operand")),
+            ("RTarget", Used(CONDITION, "r_target")),
+        ],
+    ),
+    (
+        "DisconnectStrategy",
+        &[
+            ("LostAfter", Used("services/plan-applier/src/judge/update_nodes.rs", "lost_after")),
+            ("Reconcile", Used("shared/scheduling/src/reconcile/reconnect.rs", "reconcile")),
+            ("Replace", Used("shared/scheduling/src/reconcile/classify.rs", "replace")),
+            ("StopOnClientAfter", Used(ALLOCS, "stop_on_client_after")),
+        ],
+    ),
+    (
+        "EphemeralDisk",
+        &[
+            ("Migrate", Warned(Feature::DiskMigration)),
+            ("SizeMB", Used(DEMAND, "size_mb")),
+            ("Sticky", Used(ALLOCS, "sticky")),
+        ],
+    ),
+    (
+        "Job",
+        &[
+            ("Affinities", Used(AFFINITY, "affinities")),
+            ("AllAtOnce", Used("services/plan-applier/src/judge/submit_plan/mod.rs", "all_at_once")),
+            ("Constraints", Used(CONSTRAINTS, "constraints")),
+            ("ConsulNamespace", Warned(Feature::Consul)),
+            ("CreateIndex", BY_SERVERS),
+            ("Datacenters", Used("shared/scheduling/src/feasible/base.rs", "datacenters")),
+            ("DispatchIdempotencyToken", BY_SERVERS),
+            ("Dispatched", BY_SERVERS),
+            ("ID", Used(ENV, "id")),
+            ("JobModifyIndex", BY_SERVERS),
+            ("Meta", Used(ENV, "meta")),
+            ("Migrate", Used(DEFAULTS, "migrate")),
+            ("ModifyIndex", BY_SERVERS),
+            ("Multiregion", Refused(Feature::MultiregionJobs)),
+            ("Name", Used(ENV, "name")),
+            ("Namespace", Used(ENV, "namespace")),
+            ("NodePool", Used("shared/scheduling/src/feasible/base.rs", "node_pool")),
+            ("NomadTokenID", BY_SERVERS),
+            ("ParameterizedJob", Refused(Feature::ParameterizedJobs)),
+            ("ParentID", BY_SERVERS),
+            ("Payload", Invalid("job can't be submitted with a payload, only dispatched")),
+            ("Periodic", Refused(Feature::PeriodicJobs)),
+            ("Priority", Used("services/eval-broker/src/core.rs", "priority")),
+            ("Region", Used("services/api/src/routes/jobs.rs", "region")),
+            ("Reschedule", Used(DEFAULTS, "reschedule")),
+            ("Spreads", Used(SPREAD, "spreads")),
+            ("Stable", BY_SERVERS),
+            ("Status", BY_SERVERS),
+            ("StatusDescription", BY_SERVERS),
+            ("Stop", Used("shared/scheduling/src/generic.rs", "stop")),
+            ("SubmitTime", BY_SERVERS),
+            ("TaskGroups", Used("services/agent/src/work/spec.rs", "task_groups")),
+            ("Type", Used(HEALTH, "kind")),
+            ("UI", Harmless("the API returns it to interfaces that show it")),
+            ("Update", Used(DEFAULTS, "update")),
+            ("VaultNamespace", Warned(Feature::Vault)),
+            ("Version", BY_SERVERS),
+            ("VersionTag", Harmless("a version gets its tag by a request of its own")),
+        ],
+    ),
+    (
+        "LogConfig",
+        &[
+            ("Disabled", Used(RUNNER, "disabled")),
+            ("Enabled", Used("shared/model/src/canonicalise/registration.rs", "enabled")),
+            ("MaxFileSizeMB", Used(RUNNER, "max_file_size_mb")),
+            ("MaxFiles", Used(RUNNER, "max_files")),
+        ],
+    ),
+    (
+        "MigrateStrategy",
+        &[
+            ("HealthCheck", Harmless("without services, both kinds of checks are the same")),
+            ("HealthyDeadline", Used(HEALTH, "healthy_deadline")),
+            ("MaxParallel", Used("shared/scheduling/src/preempt/mod.rs", "max_parallel")),
+            ("MinHealthyTime", Used(HEALTH, "min_healthy_time")),
+        ],
+    ),
+    (
+        "NetworkResource",
+        &[
+            ("CIDR", BY_SCHEDULER),
+            ("CNI", Warned(Feature::BridgeNetworks)),
+            ("DNS", Warned(Feature::IsolatingDrivers)),
+            ("Device", BY_SCHEDULER),
+            ("DynamicPorts", Used(DEMAND, "dynamic_ports")),
+            ("Hostname", Warned(Feature::BridgeNetworks)),
+            ("IP", BY_SCHEDULER),
+            ("MBits", Deprecated("mbits has been deprecated")),
+            ("Mode", Used(UNSUPPORTED, "mode")),
+            ("ReservedPorts", Used(DEMAND, "reserved_ports")),
+        ],
+    ),
+    (
+        "Port",
+        &[
+            ("HostNetwork", Used(PORTS, "host_network")),
+            ("IgnoreCollision", Used(PORTS, "ignore_collision")),
+            ("Label", Used(ENV, "label")),
+            ("To", Used(ENV, "to")),
+            ("Value", Used(ENV, "value")),
+        ],
+    ),
+    (
+        "ReschedulePolicy",
+        &[
+            ("Attempts", Used(RESCHEDULE, "attempts")),
+            ("Delay", Used(RESCHEDULE, "delay")),
+            ("DelayFunction", Used(RESCHEDULE, "delay_function")),
+            ("Interval", Used(RESCHEDULE, "interval")),
+            ("MaxDelay", Used(RESCHEDULE, "max_delay")),
+            ("Unlimited", Used(RESCHEDULE, "unlimited")),
+        ],
+    ),
+    (
+        "Resources",
+        &[
+            ("CPU", Used(DEMAND, "cpu_mhz")),
+            ("Cores", Refused(Feature::ReservedCores)),
+            ("Devices", Refused(Feature::Devices)),
+            ("DiskMB", Invalid("Task can't ask for disk resources")),
+            ("IOPS", Deprecated("IOPS has been deprecated")),
+            ("MemoryMB", Used(DEMAND, "memory_mb")),
+            ("MemoryMaxMB", Used(DEMAND, "memory_max_mb")),
+            ("NUMA", Refused(Feature::Numa)),
+            ("Networks", Used(DEMAND, "networks")),
+            ("SecretsMB", Used(RUNNER, "secrets_mb")),
+        ],
+    ),
+    (
+        "RestartPolicy",
+        &[
+            ("Attempts", Used(RESTARTS, "attempts")),
+            ("Delay", Used(RESTARTS, "delay")),
+            ("Interval", Used(RESTARTS, "interval")),
+            ("Mode", Used(RESTARTS, "mode")),
+            ("RenderTemplates", Harmless("a job with templates is refused")),
+        ],
+    ),
+    (
+        "Spread",
+        &[
+            ("Attribute", Used(SPREAD, "attribute")),
+            ("SpreadTarget", Used(SPREAD, "targets")),
+            ("Weight", Used(SPREAD, "weight")),
+        ],
+    ),
+    ("SpreadTarget", &[("Percent", Used(SPREAD, "percent")), ("Value", Used(SPREAD, "value"))]),
+    (
+        "Task",
+        &[
+            ("Actions", Harmless("the API lists them; a request to run one is refused")),
+            ("Affinities", Used(AFFINITY, "affinities")),
+            ("Artifacts", Refused(Feature::Artifacts)),
+            ("CSIPluginConfig", Refused(Feature::CsiPlugins)),
+            ("Config", Used(RUNNER, "config")),
+            ("Constraints", Used(CONSTRAINTS, "constraints")),
+            ("Consul", Warned(Feature::Consul)),
+            ("DispatchPayload", Refused(Feature::DispatchPayloads)),
+            ("Driver", Used(RUNNER, "driver")),
+            ("Env", Used(ENV, "env")),
+            ("Identities", Refused(Feature::WorkloadIdentities)),
+            ("Identity", Used(UNSUPPORTED, "identity")),
+            ("KillSignal", Used(RUNNER, "kill_signal")),
+            ("KillTimeout", Used(RUNNER, "kill_timeout")),
+            ("Kind", Refused(Feature::Connect)),
+            ("Leader", Used(ALLOC_CORE, "leader")),
+            ("Lifecycle", Used(ALLOC_CORE, "lifecycle")),
+            ("LogConfig", Used(RUNNER, "log_config")),
+            ("Meta", Used(ENV, "meta")),
+            ("Name", Used(ENV, "name")),
+            ("Resources", Used(DEMAND, "resources")),
+            ("RestartPolicy", Used(RUNNER, "restart_policy")),
+            ("ScalingPolicies", Warned(Feature::Scaling)),
+            ("Schedule", Refused(Feature::TaskSchedules)),
+            ("Secrets", Refused(Feature::Secrets)),
+            ("Services", Refused(Feature::Services)),
+            ("ShutdownDelay", Used(RUNNER, "shutdown_delay")),
+            ("Templates", Refused(Feature::Templates)),
+            ("User", Used(RUNNER, "user")),
+            ("Vault", Refused(Feature::Vault)),
+            ("VolumeMounts", Refused(Feature::Volumes)),
+        ],
+    ),
+    (
+        "TaskGroup",
+        &[
+            ("Affinities", Used(AFFINITY, "affinities")),
+            ("Constraints", Used(CONSTRAINTS, "constraints")),
+            ("Consul", Warned(Feature::Consul)),
+            ("Count", Used("shared/scheduling/src/reconcile/mod.rs", "count")),
+            ("Disconnect", Used(ALLOCS, "disconnect")),
+            ("EphemeralDisk", Used(DEMAND, "ephemeral_disk")),
+            ("MaxClientDisconnect", Deprecated("max_client_disconnect is deprecated and ignored")),
+            ("MaxRunDuration", Used(ALLOC_CORE, "max_run_duration")),
+            ("Meta", Used(ENV, "meta")),
+            ("Migrate", Used(HEALTH, "migrate")),
+            ("Name", Used(ENV, "name")),
+            ("Networks", Used(DEMAND, "networks")),
+            ("PreventRescheduleOnLost", Deprecated("prevent_reschedule_on_lost is deprecated and ignored")),
+            ("ReschedulePolicy", Used("shared/scheduling/src/placing.rs", "reschedule_policy")),
+            ("RestartPolicy", Used(RUNNER, "restart_policy")),
+            ("Scaling", Warned(Feature::Scaling)),
+            ("Services", Refused(Feature::Services)),
+            ("ShutdownDelay", Used(ALLOC_CORE, "shutdown_delay")),
+            ("Spreads", Used(SPREAD, "spreads")),
+            (
+                "StopAfterClientDisconnect",
+                Deprecated("stop_after_client_disconnect is deprecated and ignored"),
+            ),
+            ("Tasks", Used(DEMAND, "tasks")),
+            ("Update", Used(HEALTH, "update")),
+            ("Volumes", Refused(Feature::Volumes)),
+        ],
+    ),
+    ("TaskLifecycleConfig", &[("Hook", Used(CLASS, "hook")), ("Sidecar", Used(CLASS, "sidecar"))]),
+    (
+        "UpdateStrategy",
+        &[
+            ("AutoPromote", Invalid("Auto Promote requires a Canary count greater than zero")),
+            ("AutoRevert", Refused(Feature::AutoRevert)),
+            ("Canary", Refused(Feature::Canaries)),
+            ("HealthCheck", Used(HEALTH, "health_check")),
+            ("HealthyDeadline", Used(HEALTH, "healthy_deadline")),
+            ("MaxParallel", Used(HEALTH, "max_parallel")),
+            ("MinHealthyTime", Used(HEALTH, "min_healthy_time")),
+            ("ProgressDeadline", Used(ROLLOUT, "progress_deadline")),
+            ("Stagger", Harmless("updates of system jobs are deployments, as those of service jobs are")),
+        ],
+    ),
+    (
+        "WorkloadIdentity",
+        &[
+            ("Audience", NO_TOKEN),
+            ("ChangeMode", NO_TOKEN),
+            ("ChangeSignal", NO_TOKEN),
+            ("Env", Refused(Feature::WorkloadIdentities)),
+            ("ExtraClaims", NO_TOKEN),
+            ("File", Refused(Feature::WorkloadIdentities)),
+            ("Filepath", NO_TOKEN),
+            ("Name", NO_TOKEN),
+            ("ServiceName", NO_TOKEN),
+            ("TTL", NO_TOKEN),
+        ],
+    ),
+];
+
+/// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
+pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
+    ("NetworkResource", "Mode", "bridge", Feature::BridgeNetworks),
+    ("NetworkResource", "Mode", "cni/name", Feature::BridgeNetworks),
+    ("NetworkResource", "Mode", "none", Feature::BridgeNetworks),
+    ("UpdateStrategy", "HealthCheck", "manual", Feature::HealthByRequest),
+];

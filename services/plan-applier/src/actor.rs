@@ -28,7 +28,7 @@ use crate::span;
 use crate::standby::Takeover;
 use crate::timekeeper::Timekeeper;
 use crate::trimming::Trimming;
-use crate::{Context, metrics, objections};
+use crate::{Context, lost_writes, metrics};
 
 /// How often the head is announced, and the lease renewed if nothing is committed. A lease shorter than a few of these
 /// intervals is renewed more often.
@@ -194,7 +194,7 @@ impl Active<'_> {
             IntakeRequest::Command(request, command) => self.receive(request, command).await,
             IntakeRequest::Head(request) => self.query(Query::Head, request).await,
             IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request).await,
-            IntakeRequest::Lost(lost) => self.applier.object(lost),
+            IntakeRequest::Lost(lost) => self.applier.report_loss(lost),
         }
     }
 
@@ -302,7 +302,7 @@ impl Active<'_> {
                 Ok(None)
             }
             Completion::Deposed => Ok(Some(Exit::Deposed)),
-            Completion::Lacks(lost) => Err(objections::error(&lost, &self.applier.head(self.time.now()))),
+            Completion::Lacks(lost) => Err(lost_writes::error(&lost, &self.applier.head(self.time.now()))),
         }
     }
 

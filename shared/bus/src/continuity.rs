@@ -18,7 +18,7 @@ pub struct Continuity {
     /// The last change set whose committer is known. The replica may be further.
     seen: Option<LostWrites>,
     /// The epoch of the last applier that said itself where it took over. The log may have told of a later one already.
-    told: Epoch,
+    announced_epoch: Epoch,
 }
 
 /// How what an applier commits relates to a replica.
@@ -49,7 +49,7 @@ impl Continuity {
     pub fn holds(&mut self, history: HistoryId, index: Index, by: Committer) {
         let Committer { epoch, applier, .. } = by;
         self.saw(LostWrites { history, index, epoch, applier, request: None });
-        self.told = epoch;
+        self.announced_epoch = epoch;
     }
 
     /// Messages may overtake each other: what was seen does not go back within a history.
@@ -63,7 +63,7 @@ impl Continuity {
     pub fn announced(&mut self, by: Committer) {
         if let Some(seen) = &mut self.seen {
             (seen.epoch, seen.applier) = (by.epoch, by.applier);
-            self.told = by.epoch;
+            self.announced_epoch = by.epoch;
         }
     }
 
@@ -78,7 +78,7 @@ impl Continuity {
             return Continues::Stale;
         }
         // Either a successor has not announced itself yet, or the log, which told of it, went back.
-        if by.epoch < seen.epoch && self.told < seen.epoch {
+        if by.epoch < seen.epoch && self.announced_epoch < seen.epoch {
             return Continues::Unknown;
         }
         Continues::Lacks(seen)

@@ -195,7 +195,7 @@ impl ApplierProcess {
             }
             Body::ReadHead => send_replies(active.applier.ask(Query::Head, from, until), ctx),
             Body::Probe => ctx.answer(from, Reply::Probed),
-            Body::LostWrites(lost) => active.applier.object(lost),
+            Body::LostWrites(lost) => active.applier.report_loss(lost),
             _ => {}
         }
     }

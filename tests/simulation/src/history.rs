@@ -128,7 +128,7 @@ struct History {
     restored_at: Option<Nanos>,
     /// A process that has seen what the restored database lacks. Without any, nobody can know. It is not killed before the
     /// database is accepted.
-    witness: Option<Pid>,
+    informed: Option<Pid>,
     /// When an operator accepts the database.
     accepted_at: Option<Nanos>,
 }
@@ -151,7 +151,7 @@ impl History {
             next_fault: Nanos::from_secs(1),
             is_settling: false,
             restored_at,
-            witness: None,
+            informed: None,
             accepted_at: None,
         };
         for pid in 0..KINDS.len() {
@@ -207,7 +207,7 @@ impl History {
         let length = self.world.between((50_000_000, 5_000_000_000));
         if KINDS[pid] != Kind::Client && self.down_until[pid].is_none() {
             match self.world.rng.random_range(0..10) {
-                0..3 if self.witness != Some(pid) => {
+                0..3 if self.informed != Some(pid) => {
                     self.disks[pid] = self.world.kill(pid).unwrap_or_default();
                     self.down_until[pid] = Some(now + length);
                 }
@@ -241,12 +241,12 @@ impl History {
         self.restored_at = None;
         let lost = self.world.rng.random_range(1..=LOST_SETS_MAX.min(head.0 - KEPT_SETS_MIN));
         let index = Index(head.0 - lost);
-        let is_witness = |pid: &Pid| {
+        let is_informed = |pid: &Pid| {
             matches!(KINDS[*pid], Kind::Broker | Kind::Tracker)
                 && self.world.replica(*pid).is_some_and(|state| state.index() > index)
         };
-        let Some(witness) = (0..KINDS.len()).find(is_witness) else { return };
-        self.witness = Some(witness);
+        let Some(informed) = (0..KINDS.len()).find(is_informed) else { return };
+        self.informed = Some(informed);
         let length = self.world.between((50_000_000, 5_000_000_000));
         for pid in (0..KINDS.len()).filter(|pid| KINDS[*pid] == Kind::Applier) {
             drop(self.world.kill(pid));
@@ -264,7 +264,7 @@ impl History {
         let at = *self.accepted_at.get_or_insert(now + ACCEPTED_AFTER);
         if now >= at {
             self.accepted_at = None;
-            self.witness = None;
+            self.informed = None;
             let [number, ..] = self.world.database.history().0.into_bytes();
             self.world.database.accept(HistoryId::from_bytes([number + 1; 16]));
         }

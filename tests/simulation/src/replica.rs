@@ -1,5 +1,5 @@
 //! A process's replica, as `bus::feed` keeps it: it follows the feed, reads the log where change sets are missing, and
-//! objects to a database that lacks what it has. Its decisions are those of [`Continuity`]. Change sets produce the same
+//! reports a database that lacks what it has. Its decisions are those of [`Continuity`]. Change sets produce the same
 //! state everywhere, so replicas share the states that the database has made.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Replica {
     /// Whether the applier's database lacks what the replica has.
     has_lost: bool,
     /// Whether the process tells the applier of that.
-    is_witness: bool,
+    reports_losses: bool,
     /// Whether [`Update::Loaded`] was returned.
     is_ready: bool,
 }
@@ -51,14 +51,14 @@ pub(crate) enum Update {
 }
 
 impl Replica {
-    pub(crate) fn new(is_witness: bool) -> Self {
+    pub(crate) fn new(reports_losses: bool) -> Self {
         Self {
             state: None,
             continuity: Continuity::default(),
             reading: None,
             heard: None,
             has_lost: false,
-            is_witness,
+            reports_losses,
             is_ready: false,
         }
     }
@@ -120,7 +120,7 @@ impl Replica {
         if run.first == state.index().next() {
             let (index, last) = (state.index(), state.last_request());
             if let Continues::Lacks(lost) = self.continuity.check_next(index, last, run.previous) {
-                self.object(lost, ctx);
+                self.report(lost, ctx);
                 return Update::Nothing;
             }
         }
@@ -163,21 +163,21 @@ impl Replica {
         self.ready()
     }
 
-    /// How what an applier commits to the replica's history relates to the replica. Objects if it lacks something.
+    /// How what an applier commits to the replica's history relates to the replica. Reports it if it lacks something.
     fn check(&mut self, by: Option<Committer>, ctx: &mut Ctx<'_>) -> Continues {
         let Some(state) = &self.state else { return Continues::Yes };
         let history = state.history();
         let newest = self.heard.filter(|(head, _)| head.history == history).map(|(head, _)| head.epoch);
         let continues = self.continuity.check(history, by, newest);
         if let Continues::Lacks(lost) = continues {
-            self.object(lost, ctx);
+            self.report(lost, ctx);
         }
         continues
     }
 
-    fn object(&mut self, lost: LostWrites, ctx: &mut Ctx<'_>) {
+    fn report(&mut self, lost: LostWrites, ctx: &mut Ctx<'_>) {
         self.has_lost = true;
-        if let Some(state) = self.state.as_ref().filter(|_| self.is_witness) {
+        if let Some(state) = self.state.as_ref().filter(|_| self.reports_losses) {
             let lost = LostWrites { index: state.index(), request: state.last_request(), ..lost };
             ctx.publish(Subject::LostWrites, Body::LostWrites(lost));
         }
@@ -214,7 +214,7 @@ impl Replica {
         };
         let continues = self.continuity.check_loaded(head, state.history(), state.index());
         if let Continues::Lacks(lost) = continues {
-            self.object(lost, ctx);
+            self.report(lost, ctx);
             return Update::Nothing;
         }
         let is_another_history = loaded.history() != state.history();
@@ -247,7 +247,7 @@ impl Replica {
                 update
             }
             Continues::Lacks(lost) => {
-                self.object(lost, ctx);
+                self.report(lost, ctx);
                 Update::Nothing
             }
             Continues::Stale | Continues::Unknown => {

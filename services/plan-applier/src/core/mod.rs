@@ -57,7 +57,7 @@ pub struct Applier<A> {
     /// Queries to answer after the next write.
     queries: Vec<(Query, Waiter<A>)>,
     /// What another process has seen and the log lacks, if this is still the active applier.
-    objection: Option<LostWrites>,
+    reported_loss: Option<LostWrites>,
     writing: Option<Writing<A>>,
     renewal_due: bool,
     is_log_full: bool,
@@ -152,7 +152,7 @@ struct Writing<A> {
     /// The state once it is durable.
     after: Snapshot,
     queries: Vec<(Query, Waiter<A>)>,
-    objection: Option<LostWrites>,
+    reported_loss: Option<LostWrites>,
     /// Whether the write has been passed to the database. If not, the outcome of the commit has to be determined.
     is_in_progress: bool,
 }
@@ -171,7 +171,7 @@ impl<A> Applier<A> {
             request_log,
             leases: Leases::new(now),
             queries: Vec::new(),
-            objection: None,
+            reported_loss: None,
             writing: None,
             renewal_due: false,
             is_log_full: false,
@@ -255,9 +255,9 @@ impl<A> Applier<A> {
 
     /// Receives the report that another process has seen a change set which the log may lack. It proves that only if this is
     /// still the active applier, which is checked before anything else is written.
-    pub fn object(&mut self, lost: LostWrites) {
+    pub fn report_loss(&mut self, lost: LostWrites) {
         if self.request_log.lacks(&self.head, &lost) && !is_planted(Bug::IgnoresLostWrites) {
-            self.objection = Some(lost);
+            self.reported_loss = Some(lost);
         }
     }
 
@@ -332,10 +332,11 @@ impl<A> Applier<A> {
             writing.is_in_progress = true;
             return Some(Write::ResolveCommit(writing.batch.from(), writing.batch.rows.clone()));
         }
-        // Judged commands may have to wait for their pace; queries do not. After an objection, no command is written.
-        let objection = self.objection.take();
-        let has_to_wait = objection.is_some() || (self.is_paced() && now < self.pace.next());
-        let has_nothing_else = self.queries.is_empty() && !self.renewal_due && objection.is_none();
+        // Judged commands may have to wait for their pace; queries do not. After a report of lost writes, no
+        // command is written.
+        let reported_loss = self.reported_loss.take();
+        let has_to_wait = reported_loss.is_some() || (self.is_paced() && now < self.pace.next());
+        let has_nothing_else = self.queries.is_empty() && !self.renewal_due && reported_loss.is_none();
         if (self.ready.is_empty() || has_to_wait) && has_nothing_else {
             return None;
         }
@@ -354,7 +355,8 @@ impl<A> Applier<A> {
             (true, true) => Write::Renew,
             (true, false) => Write::Confirm,
         };
-        self.writing = Some(Writing { batch, begun: now, after, queries, objection, is_in_progress: true });
+        self.writing =
+            Some(Writing { batch, begun: now, after, queries, reported_loss, is_in_progress: true });
         Some(write)
     }
 
@@ -418,7 +420,7 @@ impl<A> Applier<A> {
     }
 
     fn durable(&mut self, writing: Writing<A>, now: Instant, time: Timestamp) -> Completion<A> {
-        if let Some(lost) = writing.objection {
+        if let Some(lost) = writing.reported_loss {
             self.queries.extend(writing.queries);
             return Completion::Lacks(lost);
         }
@@ -462,7 +464,7 @@ impl<A> Applier<A> {
             let reply = if is_planted(Bug::RepliesAfterFailedCommit) { judged } else { retry };
             answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
-        self.objection = self.objection.take().or(writing.objection);
+        self.reported_loss = self.reported_loss.take().or(writing.reported_loss);
         self.queries.extend(writing.queries);
         self.queries.retain(|(_, waiter)| waiter.until > now);
         Completion::Failed(answers)

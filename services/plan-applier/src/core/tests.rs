@@ -188,7 +188,7 @@ fn an_unknown_outcome_is_found_out_before_anything_is_said() {
 }
 
 #[test]
-fn what_another_process_has_seen_and_the_log_lacks_ends_writing() {
+fn a_report_of_lost_writes_ends_writing() {
     let lost = |index, epoch| LostWrites {
         history: HistoryId::from_bytes([1; 16]),
         index: Index(index),
@@ -199,14 +199,14 @@ fn what_another_process_has_seen_and_the_log_lacks_ends_writing() {
     let mut scene = Scene::new();
     scene.applier.head.began = Some(Index(611));
     // What its predecessors committed before it took over is there, and another history proves nothing.
-    scene.applier.object(lost(611, 6));
-    scene.applier.object(LostWrites { history: HistoryId::from_bytes([2; 16]), ..lost(616, 6) });
+    scene.applier.report_loss(lost(611, 6));
+    scene.applier.report_loss(LostWrites { history: HistoryId::from_bytes([2; 16]), ..lost(616, 6) });
     assert!(scene.next_write().is_none());
 
     // Whether this is still the active applier is found out before anything else is written.
     scene.send(1, 1, take(Singleton::EvalBroker, 5));
     scene.judge();
-    scene.applier.object(lost(616, 6));
+    scene.applier.report_loss(lost(616, 6));
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     let Completion::Failed(_) = scene.written(WriteOutcome::Failed) else { panic!() };
     scene.now = scene.applier.poll_timeout().unwrap();
@@ -237,11 +237,17 @@ fn a_plan_that_was_made_from_another_log_is_refused() {
 }
 
 #[test]
-fn an_applier_that_was_deposed_meanwhile_proves_nothing() {
+fn a_report_to_a_deposed_applier_proves_nothing() {
     let mut scene = Scene::new();
     scene.applier.head.began = Some(Index(611));
     let (history, applier) = (scene.applier.head.history, ProcessId::from_bytes([9; 16]));
-    scene.applier.object(LostWrites { history, index: Index(616), epoch: Epoch(8), applier, request: None });
+    scene.applier.report_loss(LostWrites {
+        history,
+        index: Index(616),
+        epoch: Epoch(8),
+        applier,
+        request: None,
+    });
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     assert!(matches!(scene.written(WriteOutcome::Deposed), Completion::Deposed));
 }

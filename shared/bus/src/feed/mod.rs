@@ -6,7 +6,7 @@
 
 mod listen;
 mod log;
-mod witness;
+mod losses;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ use wire::{DecodeError, Subject, Wire};
 use self::listen::{compare_databases, receive_heads};
 use self::log::LogReader;
 pub use self::log::{Log, LogError, LogPage};
-use self::witness::Witness;
+use self::losses::LossDetector;
 use crate::connection::Bus;
 use crate::contact::{Contact, ReceivedHead};
 use crate::continuity::Continues;
@@ -75,7 +75,7 @@ pub async fn follow(
 ) {
     let log = Arc::new(log);
     let feed = Feed {
-        witness: Arc::new(Witness::new(bus.clone(), Arc::clone(&replica), contact.clone())),
+        losses: Arc::new(LossDetector::new(bus.clone(), Arc::clone(&replica), contact.clone())),
         replica,
         reader: LogReader::new(Arc::clone(&log), contact.clone()),
         contact,
@@ -98,7 +98,7 @@ pub async fn follow(
 
 struct Feed<L> {
     replica: Arc<Replica>,
-    witness: Arc<Witness>,
+    losses: Arc<LossDetector>,
     reader: LogReader<L>,
     contact: Contact,
     /// How long change sets are batched under load.
@@ -154,7 +154,7 @@ impl<L: Log> Feed<L> {
         let mut changes = bus.serve(Subject::Changes.to_string()).await?;
         let heads = bus.serve(Subject::Head.to_string()).await?;
         let mut listeners = JoinSet::new();
-        listeners.spawn(receive_heads(heads, self.contact.clone(), Arc::clone(&self.witness)));
+        listeners.spawn(receive_heads(heads, self.contact.clone(), Arc::clone(&self.losses)));
         listeners.spawn(compare_databases(log, self.contact.clone()));
         let mut link = bus.link();
         let mut made = link.borrow().made;
@@ -213,7 +213,7 @@ impl<L: Log> Feed<L> {
             return None;
         }
         let by = changes.by;
-        if self.witness.check(changes.history, by).await != Continues::Yes || self.contact.has_lost() {
+        if self.losses.check(changes.history, by).await != Continues::Yes || self.contact.has_lost() {
             return None;
         }
         let mut last = Index(changes.first.0.checked_add(changes.sets.len() as u64)?.saturating_sub(1));
@@ -229,9 +229,9 @@ impl<L: Log> Feed<L> {
         drop(snapshot);
         let next = index.next();
         if next == changes.first {
-            let continues = self.witness.continuity().check_next(index, request, changes.previous);
+            let continues = self.losses.continuity().check_next(index, request, changes.previous);
             if let Continues::Lacks(lost) = continues {
-                self.witness.report(lost).await;
+                self.losses.report(lost).await;
                 return None;
             }
         }
@@ -276,7 +276,7 @@ impl<L: Log> Feed<L> {
     /// Records that the replica holds the change sets of an applier up to an index, as far as it has reached it.
     fn holds(&mut self, by: Option<Committer>, last: Index) {
         if let (Some(by), Some(history)) = (by, self.history) {
-            self.witness.continuity().holds(history, last.min(self.index()), by);
+            self.losses.continuity().holds(history, last.min(self.index()), by);
         }
     }
 
@@ -287,9 +287,9 @@ impl<L: Log> Feed<L> {
         drop(snapshot);
         match self.reader.after(index).await {
             LogPage::Sets { head, previous, .. } if self.history == Some(head.history) => {
-                let continues = self.witness.continuity().check_page(&head, index, last, previous);
+                let continues = self.losses.continuity().check_page(&head, index, last, previous);
                 if let Continues::Lacks(lost) = continues {
-                    self.witness.report(lost).await;
+                    self.losses.report(lost).await;
                 }
                 continues == Continues::Yes
             }
@@ -303,7 +303,7 @@ impl<L: Log> Feed<L> {
             return self.check_history(head.history).await;
         }
         let by = head.committer();
-        match self.witness.check(head.history, by).await {
+        match self.losses.check(head.history, by).await {
             Continues::Yes => {}
             Continues::Unknown => return self.catch_up(None).await,
             Continues::Stale | Continues::Lacks(_) => return,
@@ -312,10 +312,10 @@ impl<L: Log> Feed<L> {
             if !self.is_found_again().await {
                 return;
             }
-            self.witness.lacks_nothing();
+            self.losses.lacks_nothing();
         }
         if let Some(by) = by {
-            self.witness.continuity().announced(by);
+            self.losses.continuity().announced(by);
         }
         let index = self.index();
         FEED_INDEX.set(index.0 as f64);
@@ -373,19 +373,19 @@ impl<L: Log> Feed<L> {
                     return self.load(LoadReason::History).await;
                 }
                 LogPage::Sets { head, previous, sets } => {
-                    let continues = self.witness.continuity().check_page(&head, index, last, previous);
+                    let continues = self.losses.continuity().check_page(&head, index, last, previous);
                     match continues {
                         Continues::Yes => {}
                         Continues::Stale | Continues::Unknown => {
                             return self.load_unless_lost(LoadReason::Unverifiable).await;
                         }
-                        Continues::Lacks(lost) => return self.witness.report(lost).await,
+                        Continues::Lacks(lost) => return self.losses.report(lost).await,
                     }
                     target = target.or(Some(head.index));
                     FEED_READ_FROM_LOG.add(sets.len() as u64);
                     let last = Index(index.0 + sets.len() as u64);
                     if self.apply(sets).await {
-                        self.witness.continuity().read(last, &head);
+                        self.losses.continuity().read(last, &head);
                     }
                 }
             }
@@ -443,12 +443,12 @@ impl<L: Log> Feed<L> {
         FEED_LOADS.add(1);
         let (index, history) = (state.index(), state.history());
         if let Some(known) = self.history {
-            let continues = self.witness.continuity().check_loaded(&head, known, before);
+            let continues = self.losses.continuity().check_loaded(&head, known, before);
             if let Continues::Lacks(lost) = continues {
-                return self.witness.report(lost).await;
+                return self.losses.report(lost).await;
             }
         }
-        self.witness.continuity().read(index, &head);
+        self.losses.continuity().read(index, &head);
         let is_another_history = self.history.replace(history).is_some_and(|known| known != history);
         let was_wrong = is_another_history || reason == LoadReason::Inconsistent;
         if was_wrong {
@@ -457,7 +457,7 @@ impl<L: Log> Feed<L> {
             self.replica.catch_up(state);
         }
         if is_another_history {
-            self.witness.lacks_nothing();
+            self.losses.lacks_nothing();
         }
         tracing::info!(index = index.0, %history, ?reason, was_wrong, "loaded the state");
     }

@@ -434,7 +434,7 @@ async fn gone_back() -> (Feed, Requests) {
 }
 
 /// Waits until the process has said that the log lacks what it has seen, and returns what it told the applier.
-async fn objection(feed: &Feed, reports: &mut Requests) -> LostWrites {
+async fn reported_loss(feed: &Feed, reports: &mut Requests) -> LostWrites {
     let text = soon(feed.contact.database_differs()).await;
     assert!(text.contains("acknowledged writes are lost"), "{text}");
     assert!(matches!(feed.contact.database(), DatabaseMatch::WentBack(_)));
@@ -442,23 +442,23 @@ async fn objection(feed: &Feed, reports: &mut Requests) -> LostWrites {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_is_not_gone_back_to() {
+async fn a_replica_does_not_follow_a_log_that_went_back() {
     let (feed, mut reports) = gone_back().await;
-    let lost = objection(&feed, &mut reports).await;
+    let lost = reported_loss(&feed, &mut reports).await;
     assert_eq!((lost.history, lost.index, lost.epoch), (HISTORY, Index(5), Epoch(1)));
 
-    // What the applier writes is not mixed with what the replica has, also when it is further. The applier is told again.
+    // What the applier writes is not mixed with what the replica has, also when it is further. It is reported again.
     let mut follower = feed.replica.follow();
     assert!(matches!(soon(follower.next()).await, FollowEvent::Reset(state) if state.index() == Index(5)));
     feed.commit("other", 0);
     feed.commit_many(3);
     feed.publish_from(4).await;
-    let told_again = async {
+    let reported_again = async {
         while tokio::time::timeout(Duration::from_millis(100), reports.next()).await.is_err() {
             feed.announce().await;
         }
     };
-    soon(told_again).await;
+    soon(reported_again).await;
     assert_eq!(feed.log.loads(), 1);
 
     // An operator accepts the database.
@@ -471,13 +471,13 @@ async fn a_log_that_went_back_is_not_gone_back_to() {
 }
 
 #[tokio::test]
-async fn a_log_that_has_everything_again_is_followed_again() {
+async fn a_replica_follows_a_log_that_is_complete_again() {
     let (feed, mut reports) = gone_back().await;
     let had = {
         let snapshot = feed.replica.snapshot();
         (snapshot.index(), snapshot.last_request())
     };
-    objection(&feed, &mut reports).await;
+    reported_loss(&feed, &mut reports).await;
     {
         let mut data = feed.log.data();
         data.epoch = Epoch(1);
@@ -494,7 +494,7 @@ async fn a_log_that_has_everything_again_is_followed_again() {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_unseen_is_noticed_by_what_it_continues() {
+async fn a_page_of_the_log_shows_that_it_went_back_unseen() {
     let feed = Feed::new().await;
     let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
     feed.commit_many(5);
@@ -506,7 +506,7 @@ async fn a_log_that_went_back_unseen_is_noticed_by_what_it_continues() {
     feed.log.data().take_over_at(7);
     feed.commit("other", 0);
     feed.publish_from(8).await;
-    assert_eq!(objection(&feed, &mut reports).await.index, Index(5));
+    assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(5));
     // The announcements alone do not contradict the replica.
     let compared_again = async {
         while feed.log.reads() < 4 {
@@ -521,7 +521,7 @@ async fn a_log_that_went_back_unseen_is_noticed_by_what_it_continues() {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_unseen_is_noticed_by_what_its_next_change_set_follows() {
+async fn a_message_shows_that_the_log_went_back_unseen() {
     let feed = Feed::new().await;
     let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
     feed.commit_many(5);
@@ -534,7 +534,7 @@ async fn a_log_that_went_back_unseen_is_noticed_by_what_its_next_change_set_foll
     feed.announce().await;
     feed.commit("other", 0);
     feed.publish_from(6).await;
-    assert_eq!(objection(&feed, &mut reports).await.index, Index(5));
+    assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(5));
     assert_eq!(feed.replica.snapshot().index(), Index(5));
 }
 

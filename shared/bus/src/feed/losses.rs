@@ -1,5 +1,5 @@
-//! [`Witness`]: notices that the applier's database lacks change sets which the replica has, and says so: to those who ask
-//! this process, and to the applier. It needs no database for that.
+//! [`LossDetector`]: detects that the applier's database lacks change sets which the replica has, and reports that: to those
+//! who ask this process, and to the applier. It needs no database for that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::continuity::{Continues, Continuity, LostChangeSet};
 /// Minimum time between two reports to the applier.
 const REPORTS_APART: Duration = Duration::from_millis(250);
 
-pub(super) struct Witness {
+pub(super) struct LossDetector {
     bus: Bus,
     replica: Arc<Replica>,
     contact: Contact,
@@ -28,7 +28,7 @@ pub(super) struct Witness {
     reported: Mutex<Option<Instant>>,
 }
 
-impl Witness {
+impl LossDetector {
     pub(super) fn new(bus: Bus, replica: Arc<Replica>, contact: Contact) -> Self {
         Self { bus, replica, contact, continuity: Mutex::default(), reported: Mutex::default() }
     }

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use model::{Epoch, HistoryId, Index, RequestId};
+use model::{Epoch, HistoryId, Index, ProcessId, RequestId};
 use planted_bugs::{Bug, is_planted};
 use wire::feed::{Committer, Head, LostWrites};
 
@@ -59,12 +59,10 @@ impl Continuity {
         self.seen = Some(LostWrites { index: new.index.max(earlier), ..new });
     }
 
-    /// Records an announcement that continues the replica. What the replica holds was committed by this applier or before.
+    /// Records an announcement that does not contradict the replica. It does not prove that the applier's log has what the
+    /// replica has: the log may have gone back and come as far again.
     pub fn announced(&mut self, by: Committer) {
-        if let Some(seen) = &mut self.seen {
-            (seen.epoch, seen.applier) = (by.epoch, by.applier);
-            self.announced_epoch = by.epoch;
-        }
+        self.announced_epoch = by.epoch;
     }
 
     /// How what an applier commits relates to the replica. `newest` is the epoch of the applier that announces itself.
@@ -84,21 +82,17 @@ impl Continuity {
         Continues::Lacks(seen)
     }
 
-    /// How change sets relate to the replica, which is at the index before them, where its change set has the request `last`,
-    /// and theirs `previous`.
+    /// How change sets that an applier commits relate to the replica. It is at the index before them, where its change set
+    /// has the request `last`, and the log's `previous`.
     pub fn check_next(
         &self,
+        history: HistoryId,
+        by: Committer,
         index: Index,
         last: Option<RequestId>,
         previous: Option<RequestId>,
     ) -> Continues {
-        let Some(seen) = self.seen else { return Continues::Yes };
-        match (last, previous) {
-            _ if is_planted(Bug::MixesHistories) || !index.is_set() => Continues::Yes,
-            (Some(last), Some(previous)) if last == previous => Continues::Yes,
-            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, request: last, ..seen }),
-            (_, _) => Continues::Unknown,
-        }
+        self.follows((history, by.epoch, by.applier), index, last, previous)
     }
 
     /// How a page of the log relates to the replica. `head` is that of the log; otherwise as [`Self::check_next`].
@@ -109,15 +103,24 @@ impl Continuity {
         last: Option<RequestId>,
         previous: Option<RequestId>,
     ) -> Continues {
-        let reign = (head.history, head.epoch, head.applier);
-        match self.check_next(index, last, previous) {
-            // The applier that the replica follows has committed the page as well.
-            Continues::Unknown
-                if self.seen.is_some_and(|seen| (seen.history, seen.epoch, seen.applier) == reign) =>
-            {
-                Continues::Yes
-            }
-            continues => continues,
+        self.follows((head.history, head.epoch, head.applier), index, last, previous)
+    }
+
+    fn follows(
+        &self,
+        reign: (HistoryId, Epoch, ProcessId),
+        index: Index,
+        last: Option<RequestId>,
+        previous: Option<RequestId>,
+    ) -> Continues {
+        let Some(seen) = self.seen else { return Continues::Yes };
+        match (last, previous) {
+            _ if is_planted(Bug::MixesHistories) || !index.is_set() => Continues::Yes,
+            (Some(last), Some(previous)) if last == previous => Continues::Yes,
+            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, request: last, ..seen }),
+            // The applier that has committed the replica's last change set commits these as well.
+            (_, _) if (seen.history, seen.epoch, seen.applier) == reign => Continues::Yes,
+            (_, _) => Continues::Unknown,
         }
     }
 
@@ -147,7 +150,7 @@ impl fmt::Display for LostChangeSet {
 
 #[cfg(test)]
 mod tests {
-    use model::{ProcessId, Timestamp};
+    use model::Timestamp;
 
     use super::*;
 
@@ -220,6 +223,8 @@ mod tests {
         );
         continuity.announced(applier(8, 2, 616));
         assert_eq!(lacks(&continuity, applier(8, 2, 616), 8), None);
+        assert_eq!(lacks(&continuity, applier(7, 1, 600), 8), None, "its last messages may be under way");
+        continuity.holds(HISTORY, Index(617), applier(8, 2, 616));
         assert_eq!(lacks(&continuity, applier(7, 1, 600), 8), Some(0));
     }
 

@@ -117,11 +117,20 @@ impl Replica {
             }
             return Update::Nothing;
         }
-        if run.first == state.index().next() {
+        if run.first == state.index().next()
+            && let Some(by) = by
+        {
             let (index, last) = (state.index(), state.last_request());
-            if let Continues::Lacks(lost) = self.continuity.check_next(index, last, run.previous) {
-                self.report(lost, ctx);
-                return Update::Nothing;
+            match self.continuity.check_next(run.history, by, index, last, run.previous) {
+                Continues::Yes => {}
+                Continues::Stale | Continues::Unknown => {
+                    self.read(Reading::State, ctx);
+                    return Update::Nothing;
+                }
+                Continues::Lacks(lost) => {
+                    self.report(lost, ctx);
+                    return Update::Nothing;
+                }
             }
         }
         let last = Index(run.first.0 + run.sets.len() as u64 - 1);

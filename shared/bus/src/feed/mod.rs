@@ -228,11 +228,21 @@ impl<L: Log> Feed<L> {
         let (index, request) = (snapshot.index(), snapshot.last_request());
         drop(snapshot);
         let next = index.next();
-        if next == changes.first {
-            let continues = self.losses.continuity().check_next(index, request, changes.previous);
-            if let Continues::Lacks(lost) = continues {
-                self.losses.report(lost).await;
-                return None;
+        if next == changes.first
+            && let Some(by) = by
+        {
+            let (history, previous) = (changes.history, changes.previous);
+            let continues = self.losses.continuity().check_next(history, by, index, request, previous);
+            match continues {
+                Continues::Yes => {}
+                Continues::Stale | Continues::Unknown => {
+                    self.load(LoadReason::Unverifiable).await;
+                    return None;
+                }
+                Continues::Lacks(lost) => {
+                    self.losses.report(lost).await;
+                    return None;
+                }
             }
         }
         if !(changes.first..=last).contains(&next) {

@@ -408,14 +408,18 @@ async fn a_log_that_the_applier_does_not_write_is_found_until_it_does() {
     soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
 
     // An applier goes on with a copy of the log.
-    let copy = || Head { epoch: Epoch(2), ..feed.head() };
+    let copy = || Head { epoch: Epoch(2), began: Some(feed.head().index), ..feed.head() };
     soon(announce_until(&copy, &DatabaseMatch::is_other)).await;
     let text = soon(feed.contact.database_differs()).await.to_string();
     assert!(text.contains("own:5432/drover") && text.contains("applier:5432/drover"), "{text}");
     let goes_on = tokio::time::timeout(Duration::ZERO, feed.contact.database_agrees()).await;
     assert!(goes_on.is_err(), "this process waits");
 
-    feed.log.data().epoch = Epoch(3);
+    {
+        let mut data = feed.log.data();
+        data.epoch = Epoch(2);
+        data.take_over_at(2);
+    }
     soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
     soon(feed.contact.database_agrees()).await;
     assert_eq!(feed.log.loads(), 1, "the state is not loaded for that");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::{DatabaseMatch, Publisher, Request};
+use bus::{Commit, DatabaseMatch, Publisher, Request};
 use model::change::{Change, ChangeSet};
 use model::{Epoch, Index, Timestamp, TraceContext};
 use state::State;
@@ -28,7 +28,7 @@ use crate::span;
 use crate::standby::Takeover;
 use crate::timekeeper::Timekeeper;
 use crate::trimming::Trimming;
-use crate::{Context, metrics};
+use crate::{Context, lost_writes, metrics};
 
 /// How often the head is announced, and the lease renewed if nothing is committed. A lease shorter than a few of these
 /// intervals is renewed more often.
@@ -194,7 +194,7 @@ impl Active<'_> {
             IntakeRequest::Command(request, command) => self.receive(request, command).await,
             IntakeRequest::Head(request) => self.query(Query::Head, request).await,
             IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request).await,
-            IntakeRequest::Lost(lost) => self.applier.object(lost),
+            IntakeRequest::Lost(lost) => self.applier.report_loss(lost),
         }
     }
 
@@ -262,7 +262,7 @@ impl Active<'_> {
     ) -> Result<Option<Exit>, Error> {
         let now = telemetry::clock::monotonic();
         match self.applier.written(outcome, now, self.time.now()) {
-            Completion::Durable { rows, sets, after, answers } => {
+            Completion::Durable { previous, rows, sets, after, answers } => {
                 metrics::write_succeeded(&rows, now.duration_since(begun));
                 metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
                 self.record_lease(begun);
@@ -278,9 +278,9 @@ impl Active<'_> {
                         .expect("only the active applier appends to the log");
                     let head = self.applier.head(self.time.now());
                     let publishing = telemetry::clock::monotonic();
-                    let published =
-                        self.publisher.publish(head.history, head.committer(), first, &encoded).await;
-                    if let Err(error) = published {
+                    let (history, by) = (head.history, head.committer());
+                    let commit = Commit { history, by, previous, first, sets: &encoded };
+                    if let Err(error) = self.publisher.publish(commit).await {
                         tracing::debug!(
                             error = telemetry::chain(&error),
                             "cannot publish change sets: replicas read the log"
@@ -302,7 +302,7 @@ impl Active<'_> {
                 Ok(None)
             }
             Completion::Deposed => Ok(Some(Exit::Deposed)),
-            Completion::WentBack { seen, found } => Err(Error::WentBack { seen, found }),
+            Completion::Lacks(lost) => Err(lost_writes::error(&lost, &self.applier.head(self.time.now()))),
         }
     }
 

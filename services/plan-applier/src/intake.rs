@@ -49,8 +49,8 @@ impl Intake {
         let any_sender = |_, _: &GetHead| Ok(());
         let head_request = |request, GetHead {}| IntakeRequest::Head(request);
         forward(heads, any_sender, head_request, &query_sender, &listening);
-        let objections = bus.serve(Subject::LostWrites.to_string()).await?;
-        forward(objections, |_, _| Ok(()), |_, lost| IntakeRequest::Lost(lost), &query_sender, &listening);
+        let reports = bus.serve(Subject::LostWrites.to_string()).await?;
+        forward(reports, |_, _| Ok(()), |_, lost| IntakeRequest::Lost(lost), &query_sender, &listening);
         answer_probes(bus.serve(Subject::Probe.to_string()).await?, head, listening.clone());
         Ok(Self { commands: command_receiver, queries: query_receiver, _listening: listening.drop_guard() })
     }

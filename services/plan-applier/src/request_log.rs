@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use model::{Index, Nanos, RequestId, Timestamp};
+use wire::feed::{Head, LostWrites};
 
 /// Minimum time for which request ids are kept: as long as the log is certain to contain their answers. Callers give up
 /// after a minute.
@@ -81,6 +82,21 @@ impl RequestLog {
             None => Known::New,
         }
     }
+
+    /// Whether the log that has this head has another change set at an index than the one of a request. It went back then, and
+    /// went on differently.
+    pub(crate) fn has_another(&self, head: &Head, index: Index, request: RequestId) -> bool {
+        let is_recent = created_at(request).is_some_and(|created| created >= self.since);
+        index <= head.index && is_recent && self.indexes.get(&request) != Some(&index)
+    }
+
+    /// Whether the log that has this head lacks a change set that another process has seen. Either it is after the index at
+    /// which this applier took over, but not its own; or the log, which went back earlier, has another one at that index.
+    pub(crate) fn lacks(&self, head: &Head, lost: &LostWrites) -> bool {
+        let has_another = |request| self.has_another(head, lost.index, request);
+        let is_overtaken = lost.history == head.history && lost.request.is_some_and(has_another);
+        is_overtaken || head.committer().is_some_and(|own| lost.is_missing_in(head.history, own))
+    }
 }
 
 /// When a request id was created; `None` if it is not a UUIDv7.
@@ -92,6 +108,8 @@ fn created_at(id: RequestId) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use model::{Epoch, HistoryId, ProcessId};
+
     use super::*;
 
     const MINUTE: i64 = 60;
@@ -117,6 +135,28 @@ mod tests {
         assert_eq!(request_log.lookup(first), Known::TooOld);
         assert_eq!(request_log.lookup(id_at(100, 2)), Known::TooOld, "it may belong to a dropped request");
         assert_eq!(request_log.lookup(id_at(101, 2)), Known::New);
+    }
+
+    #[test]
+    fn a_change_set_that_was_seen_is_missing_by_its_index_or_its_request() {
+        let at = Timestamp::from_secs;
+        let log = RequestLog::new(at(100), [(id_at(101, 1), Index(5), at(101))]);
+        let head = Head {
+            history: HistoryId::from_bytes([1; 16]),
+            index: Index(9),
+            at: at(102),
+            epoch: Epoch(7),
+            applier: ProcessId::from_bytes([1; 16]),
+            began: Some(Index(7)),
+        };
+        let seen = |index, request| {
+            let (history, epoch, applier) = (head.history, Epoch(6), ProcessId::from_bytes([2; 16]));
+            log.lacks(&head, &LostWrites { history, index: Index(index), epoch, applier, request })
+        };
+        assert!(seen(8, None), "this applier committed something else there");
+        assert!(!seen(7, None) && !seen(5, Some(id_at(101, 1))));
+        assert!(seen(5, Some(id_at(101, 2))), "it is not in the log");
+        assert!(!seen(5, Some(id_at(99, 2))), "the request log does not go back that far");
     }
 
     #[test]

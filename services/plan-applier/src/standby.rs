@@ -14,7 +14,7 @@ use wire::feed::{GetHead, Head};
 use crate::cluster_clock::{ClusterClock, Reading};
 use crate::request_log::{REQUEST_RETENTION, REQUESTS_MAX, RequestLog};
 use crate::timekeeper::Timekeeper;
-use crate::{Context, metrics, objections, refusing};
+use crate::{Context, lost_writes, metrics, refusing};
 
 /// How often a standby tries to take the lease.
 const TAKE_INTERVAL: Duration = Duration::from_millis(250);
@@ -70,7 +70,10 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
             Ok(TakeOutcome::Active(taken)) => match measured_catch_up(context, taken, begun).await {
                 Ok(takeover) => {
                     let head = takeover.head;
-                    if let Some(error) = objections::wait(context, head).await? {
+                    let announced = Head { at: head.at.max(takeover.time.now()), ..head };
+                    if let Some(error) =
+                        lost_writes::wait_for_reports(context, announced, &takeover.request_log).await?
+                    {
                         refusing::until_accepted(context, &error).await?;
                         continue;
                     }

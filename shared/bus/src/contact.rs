@@ -275,6 +275,7 @@ mod tests {
             index: Index(616),
             epoch: Epoch(2),
             applier: ProcessId::from_bytes([2; 16]),
+            request: None,
         };
         let contact = Contact::default();
         contact.set_database(&DatabaseMatch::Same);

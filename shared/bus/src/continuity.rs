@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use model::{Epoch, HistoryId, Index, RequestId};
+use model::{Epoch, HistoryId, Index, ProcessId, RequestId};
 use planted_bugs::{Bug, is_planted};
 use wire::feed::{Committer, Head, LostWrites};
 
@@ -18,7 +18,7 @@ pub struct Continuity {
     /// The last change set whose committer is known. The replica may be further.
     seen: Option<LostWrites>,
     /// The epoch of the last applier that said itself where it took over. The log may have told of a later one already.
-    told: Epoch,
+    announced_epoch: Epoch,
 }
 
 /// How what an applier commits relates to a replica.
@@ -30,7 +30,7 @@ pub enum Continues {
     Stale,
     /// The log lacks this change set, which the replica has.
     Lacks(LostWrites),
-    /// The log no longer has what would show it. Only a loaded state is certain.
+    /// That cannot be told. The log has to be read, or loaded if it was read.
     Unknown,
 }
 
@@ -42,14 +42,14 @@ impl Continuity {
     /// Records that the replica was loaded, or read from the log, up to an index. `head` is that of the log at that time.
     pub fn read(&mut self, index: Index, head: &Head) {
         let Head { history, epoch, applier, .. } = *head;
-        self.saw(LostWrites { history, index, epoch, applier });
+        self.saw(LostWrites { history, index, epoch, applier, request: None });
     }
 
     /// Records that the replica holds what an applier has committed up to an index. It continues the replica.
     pub fn holds(&mut self, history: HistoryId, index: Index, by: Committer) {
         let Committer { epoch, applier, .. } = by;
-        self.saw(LostWrites { history, index, epoch, applier });
-        self.told = epoch;
+        self.saw(LostWrites { history, index, epoch, applier, request: None });
+        self.announced_epoch = epoch;
     }
 
     /// Messages may overtake each other: what was seen does not go back within a history.
@@ -59,12 +59,10 @@ impl Continuity {
         self.seen = Some(LostWrites { index: new.index.max(earlier), ..new });
     }
 
-    /// Records an announcement that continues the replica. What the replica holds was committed by this applier or before.
+    /// Records an announcement that does not contradict the replica. It does not prove that the applier's log has what the
+    /// replica has: the log may have gone back and come as far again.
     pub fn announced(&mut self, by: Committer) {
-        if let Some(seen) = &mut self.seen {
-            (seen.epoch, seen.applier) = (by.epoch, by.applier);
-            self.told = by.epoch;
-        }
+        self.announced_epoch = by.epoch;
     }
 
     /// How what an applier commits relates to the replica. `newest` is the epoch of the applier that announces itself.
@@ -73,13 +71,31 @@ impl Continuity {
         if !seen.is_missing_in(history, by) || is_planted(Bug::MixesHistories) {
             return Continues::Yes;
         }
-        // The messages of a deposed applier may still be under way, also before its successor announces itself.
-        let is_deposed = newest.is_none_or(|newest| by.epoch < newest) || self.told < seen.epoch;
-        if by.epoch < seen.epoch && is_deposed { Continues::Stale } else { Continues::Lacks(seen) }
+        // The messages of a deposed applier may still be under way.
+        if by.epoch < seen.epoch && newest.is_none_or(|newest| by.epoch < newest) {
+            return Continues::Stale;
+        }
+        // Either a successor has not announced itself yet, or the log, which told of it, went back.
+        if by.epoch < seen.epoch && self.announced_epoch < seen.epoch {
+            return Continues::Unknown;
+        }
+        Continues::Lacks(seen)
     }
 
-    /// How a page of the log relates to the replica, which is at an index, after a change set with the request `last`.
-    /// `head` is that of the log, and `previous` the request at that index in the log.
+    /// How change sets that an applier commits relate to the replica. It is at the index before them, where its change set
+    /// has the request `last`, and the log's `previous`.
+    pub fn check_next(
+        &self,
+        history: HistoryId,
+        by: Committer,
+        index: Index,
+        last: Option<RequestId>,
+        previous: Option<RequestId>,
+    ) -> Continues {
+        self.follows((history, by.epoch, by.applier), index, last, previous)
+    }
+
+    /// How a page of the log relates to the replica. `head` is that of the log; otherwise as [`Self::check_next`].
     pub fn check_page(
         &self,
         head: &Head,
@@ -87,13 +103,22 @@ impl Continuity {
         last: Option<RequestId>,
         previous: Option<RequestId>,
     ) -> Continues {
-        let reign = (head.history, head.epoch, head.applier);
+        self.follows((head.history, head.epoch, head.applier), index, last, previous)
+    }
+
+    fn follows(
+        &self,
+        reign: (HistoryId, Epoch, ProcessId),
+        index: Index,
+        last: Option<RequestId>,
+        previous: Option<RequestId>,
+    ) -> Continues {
         let Some(seen) = self.seen else { return Continues::Yes };
         match (last, previous) {
             _ if is_planted(Bug::MixesHistories) || !index.is_set() => Continues::Yes,
             (Some(last), Some(previous)) if last == previous => Continues::Yes,
-            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, ..seen }),
-            // The applier that the replica follows has committed the page as well.
+            (Some(_), Some(_)) => Continues::Lacks(LostWrites { index, request: last, ..seen }),
+            // The applier that has committed the replica's last change set commits these as well.
             (_, _) if (seen.history, seen.epoch, seen.applier) == reign => Continues::Yes,
             (_, _) => Continues::Unknown,
         }
@@ -125,7 +150,7 @@ impl fmt::Display for LostChangeSet {
 
 #[cfg(test)]
 mod tests {
-    use model::{ProcessId, Timestamp};
+    use model::Timestamp;
 
     use super::*;
 
@@ -147,7 +172,7 @@ mod tests {
             Continues::Yes => None,
             Continues::Stale => Some(0),
             Continues::Lacks(lost) => Some(lost.index.0),
-            Continues::Unknown => panic!("it is known"),
+            Continues::Unknown => Some(u64::MAX),
         }
     }
 
@@ -198,6 +223,8 @@ mod tests {
         );
         continuity.announced(applier(8, 2, 616));
         assert_eq!(lacks(&continuity, applier(8, 2, 616), 8), None);
+        assert_eq!(lacks(&continuity, applier(7, 1, 600), 8), None, "its last messages may be under way");
+        continuity.holds(HISTORY, Index(617), applier(8, 2, 616));
         assert_eq!(lacks(&continuity, applier(7, 1, 600), 8), Some(0));
     }
 

@@ -39,6 +39,6 @@ pub use continuity::LostChangeSet;
 pub use database::{DatabaseMatch, OtherDatabase};
 pub use error::Error;
 pub use lease_status::{LeaseStatus, LeaseStatuses};
-pub use publisher::Publisher;
+pub use publisher::{Commit, Publisher};
 pub use serve::{Request, Requests};
 pub use undelivered::{TrackedResponses, Undelivered};

@@ -221,12 +221,18 @@ pub(crate) async fn confirm(
     Ok((row.into(), lives))
 }
 
-/// Marks the database so that every applier refuses it until an operator accepts it, and deposes the current applier.
-pub(crate) async fn mark_refused(connection: &mut PgConnection, reason: &str) -> Result<(), Error> {
+/// Marks the database so that every applier refuses it until an operator accepts it, and deposes the current applier. With
+/// `history`, does so only if the database still has it: an operator may have accepted the database meanwhile.
+pub(crate) async fn mark_refused(
+    connection: &mut PgConnection,
+    reason: &str,
+    history: Option<HistoryId>,
+) -> Result<(), Error> {
     sqlx::query!(
         "update head set refuses_writes = $1, applier_epoch = applier_epoch + 1, lease_until = '-infinity'
-        where refuses_writes is null",
+        where refuses_writes is null and history = coalesce($2, history)",
         reason,
+        history.map(|history| history.0),
     )
     .execute(connection)
     .await

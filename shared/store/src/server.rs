@@ -183,6 +183,12 @@ impl Server {
         }
     }
 
+    /// The history of the observed index.
+    pub(crate) fn observed_history(&self) -> Option<HistoryId> {
+        let observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        observed.map(|observed| observed.history)
+    }
+
     /// Fails if the server does not have, or may not have, everything that was acknowledged (`docs/architecture/log.md`).
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
         // Read before the query, because an index that is observed during the query may be newer than its result.

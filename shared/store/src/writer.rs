@@ -284,14 +284,16 @@ impl Writer {
         self.connections.server().observe(history, index);
     }
 
-    /// Marks the database as lacking acknowledged writes, for this reason ([`Error::reason_to_refuse`]). Every applier,
-    /// including those that are started later, refuses it until an operator accepts it.
+    /// Marks the database as lacking acknowledged writes, for this reason ([`Error::reason_to_refuse`]), unless it has begun
+    /// another history than this process knows of. Every applier, including those that are started later, refuses it until
+    /// an operator accepts it.
     ///
     /// # Errors
     /// If the database fails; call it again.
     pub async fn mark_refused(&self, reason: &str) -> Result<(), Error> {
-        let mut connection = self.connections.server().open(&schema::MIGRATING).await?;
-        head::mark_refused(&mut connection, reason).await
+        let server = self.connections.server();
+        let mut connection = server.open(&schema::MIGRATING).await?;
+        head::mark_refused(&mut connection, reason, server.observed_history()).await
     }
 
     /// Checks whether the database may be written to, possibly after an operator accepted it.

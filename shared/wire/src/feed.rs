@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use model::change::ChangeSet;
-use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
+use model::{Epoch, HistoryId, Index, ProcessId, RequestId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
@@ -16,6 +16,9 @@ pub struct Changes {
     /// Who committed them; `None` from an applier that does not tell.
     #[serde(default)]
     pub by: Option<Committer>,
+    /// The request of the change set before the first one, if the sender knows it.
+    #[serde(default)]
+    pub previous: Option<RequestId>,
     /// Index of the first change set.
     pub first: Index,
     /// The change sets, each encoded once: these bytes are also the bytes in the log. `None` stands for a change set
@@ -31,13 +34,15 @@ fn read_changes(body: &Bytes) -> Result<Changes, rmp_serde::decode::Error> {
         history: HistoryId,
         #[serde(default)]
         by: Option<Committer>,
+        #[serde(default)]
+        previous: Option<RequestId>,
         first: Index,
         #[serde(borrow)]
         sets: Vec<Option<&'a [u8]>>,
     }
-    let Borrowed { history, by, first, sets } = model::messagepack::from_slice(body)?;
+    let Borrowed { history, by, previous, first, sets } = model::messagepack::from_slice(body)?;
     let sets = sets.into_iter().map(|set| set.map(|set| body.slice_ref(set))).collect();
-    Ok(Changes { history, by, first, sets })
+    Ok(Changes { history, by, previous, first, sets })
 }
 
 /// The head of the log, and its writer.
@@ -90,6 +95,9 @@ pub struct LostWrites {
     pub epoch: Epoch,
     /// The applier of that epoch.
     pub applier: ProcessId,
+    /// The request that this change set carries out, if the replica knows it.
+    #[serde(default)]
+    pub request: Option<RequestId>,
 }
 
 impl LostWrites {

@@ -82,7 +82,7 @@ table! {
     };
     Changes => one_way(&[Role::PlanApplier], &Role::SERVICES);
     Head => one_way(&[Role::PlanApplier], &Role::SERVICES);
-    LostWrites => one_way(&WITNESSES, &[Role::PlanApplier]);
+    LostWrites => one_way(&LOSS_REPORTERS, &[Role::PlanApplier]);
     Dequeue => request(&[Role::Scheduler], &[Role::EvalBroker]);
     EvalLease => request(&[Role::Scheduler], &[Role::EvalBroker]);
     NodeRegister(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
@@ -112,12 +112,12 @@ const HOLDERS: [Role; 4] = [Role::EvalBroker, Role::NodeTracker, Role::Deploymen
 
 /// Roles that tell the applier about lost writes. An applier that is told so writes nothing before an operator has decided;
 /// a scheduler or an API, of which there may be many, cannot cause that.
-const WITNESSES: [Role; 4] =
+const LOSS_REPORTERS: [Role; 4] =
     [Role::EvalBroker, Role::PlanApplier, Role::NodeTracker, Role::DeploymentWatcher];
 
 /// Whether processes of this role tell the applier about lost writes.
 pub fn reports_lost_writes(role: Role) -> bool {
-    with_combined_roles(&WITNESSES).contains(&role)
+    with_combined_roles(&LOSS_REPORTERS).contains(&role)
 }
 
 /// Placeholder for a node's id in a subject. It is replaced by an id, a wildcard or a template.

@@ -157,6 +157,7 @@ fn placements() -> Placements {
 
 pub(crate) fn plan() -> Plan {
     Plan {
+        snapshot_request: Some(REQUEST),
         placements: vec![placements()],
         ..Plan::new(
             &eval(),
@@ -367,6 +368,7 @@ pub fn samples() -> Vec<Sample> {
         round_trip(Changes {
             history: HISTORY,
             by: Some(Committer { epoch: EPOCH, applier: PROCESS, began: INDEX }),
+            previous: Some(REQUEST),
             first: INDEX,
             sets: vec![Some(Bytes::from_static(&[1, 2])), None],
         }),
@@ -378,7 +380,13 @@ pub fn samples() -> Vec<Sample> {
             applier: PROCESS,
             began: Some(INDEX),
         }),
-        round_trip(LostWrites { history: HISTORY, index: INDEX, epoch: EPOCH, applier: PROCESS }),
+        round_trip(LostWrites {
+            history: HISTORY,
+            index: INDEX,
+            epoch: EPOCH,
+            applier: PROCESS,
+            request: Some(REQUEST),
+        }),
         round_trip(GetHead {}),
         round_trip(change_set()),
         round_trip(Register { id: NODE, spec: node_spec() }),

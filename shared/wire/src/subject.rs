@@ -48,8 +48,8 @@ pub enum Subject {
     /// whether it has missed any.
     #[display("feed.head")]
     Head,
-    /// Tells the active applier that its database lacks change sets that a replica has ([`LostWrites`](crate::feed::LostWrites)).
-    /// Repeated as long as that is so.
+    /// Tells the active applier that its database lacks change sets that a replica has
+    /// ([`LostWrites`](crate::feed::LostWrites)). Repeated as long as that is so.
     #[display("feed.lost-writes")]
     LostWrites,
     /// Requests evaluations from the active broker; a long poll.

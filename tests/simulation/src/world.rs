@@ -2,11 +2,13 @@
 //! database. One seed determines one history.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::{Nanos, RequestId, Timestamp};
+use model::{Index, Nanos, RequestId, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use state::State;
 
 use crate::checks::Checks;
 use crate::database::Database;
@@ -27,6 +29,11 @@ pub(crate) trait Process {
 
     /// Returns the part of the process that outlives it on disk.
     fn into_disk(self: Box<Self>) -> Disk;
+
+    /// The state of the process's replica, if it has one.
+    fn replica(&self) -> Option<&Arc<State>> {
+        None
+    }
 }
 
 /// Whether a process runs.
@@ -60,7 +67,7 @@ pub(crate) struct Slot {
     pub(crate) incarnation: u32,
     process: Option<Box<dyn Process>>,
     /// Offset of the process's wall clock.
-    skew: Nanos,
+    pub(crate) skew: Nanos,
     /// Whether the process is cut off from the network.
     pub(crate) is_cut: bool,
     /// Whether the process is stopped when it has handled its next input, before it sends anything.
@@ -202,6 +209,24 @@ impl World {
         for input in waiting {
             self.enqueue(Nanos::ZERO, Event::Input { pid, incarnation, input });
         }
+    }
+
+    /// The replica of a process that runs.
+    pub(crate) fn replica(&self, pid: Pid) -> Option<&Arc<State>> {
+        let slot = &self.slots[pid];
+        let process = slot.process.as_ref().filter(|_| slot.run_state == RunState::Running);
+        process.and_then(|process| process.replica())
+    }
+
+    /// Replaces the database with an earlier copy of itself. All connections to it end.
+    pub(crate) fn restore_database(&mut self, index: Index) {
+        let lost = self.database.restore(index);
+        self.checks.restored(index, &lost);
+        self.events.retain(|_, event| match event {
+            Event::Statement { .. } => false,
+            Event::Input { input: Input::DbReply(_, reply), .. } => matches!(reply, DbReply::Lost),
+            Event::Input { .. } => true,
+        });
     }
 
     /// Returns true with the probability `share`.
@@ -347,6 +372,11 @@ impl Ctx<'_> {
     /// The process's wall clock.
     pub(crate) fn wall(&self) -> Timestamp {
         self.world.wall() + self.world.slots[self.pid].skew
+    }
+
+    /// The process's steady clock, which is never set.
+    pub(crate) fn steady(&self) -> Timestamp {
+        self.world.wall()
     }
 
     /// The process's monotonic clock.

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::change::ChangeSet;
+use model::plan::Plan;
 use model::{Index, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State};
 use wire::LogRow;
-use wire::command::{Answer, Done, RenewLease};
+use wire::command::{Answer, Command, Done, RenewLease};
 use wire::feed::{Head, LostWrites};
 use wire::{Refusal, RefusalKind};
 
@@ -56,7 +57,7 @@ pub struct Applier<A> {
     /// Queries to answer after the next write.
     queries: Vec<(Query, Waiter<A>)>,
     /// What another process has seen and the log lacks, if this is still the active applier.
-    objection: Option<LostWrites>,
+    reported_loss: Option<LostWrites>,
     writing: Option<Writing<A>>,
     renewal_due: bool,
     is_log_full: bool,
@@ -117,6 +118,8 @@ pub enum Completion<A> {
     /// The epoch was still valid when the write completed. Its change sets are durable: publish them first, and send the
     /// replies after that.
     Durable {
+        /// The request of the last change set before them.
+        previous: Option<RequestId>,
         /// The rows that were appended to the log; empty if there were only replies.
         rows: Vec<LogRow>,
         /// The same change sets, decoded, for replicas.
@@ -131,12 +134,7 @@ pub enum Completion<A> {
     /// This applier is no longer the active one.
     Deposed,
     /// The database lacks a change set that another process has seen. Nothing more may be written.
-    WentBack {
-        /// The index that was seen.
-        seen: Index,
-        /// The index at which this applier took over.
-        found: Index,
-    },
+    Lacks(LostWrites),
 }
 
 /// A sender that waits for an answer until a deadline.
@@ -154,7 +152,7 @@ struct Writing<A> {
     /// The state once it is durable.
     after: Snapshot,
     queries: Vec<(Query, Waiter<A>)>,
-    objection: Option<LostWrites>,
+    reported_loss: Option<LostWrites>,
     /// Whether the write has been passed to the database. If not, the outcome of the commit has to be determined.
     is_in_progress: bool,
 }
@@ -173,7 +171,7 @@ impl<A> Applier<A> {
             request_log,
             leases: Leases::new(now),
             queries: Vec::new(),
-            objection: None,
+            reported_loss: None,
             writing: None,
             renewal_due: false,
             is_log_full: false,
@@ -211,6 +209,13 @@ impl<A> Applier<A> {
                 return Received::Rejected(address, Reply::Refuse(refusal));
             }
         }
+        if let Command::SubmitPlan(submit) = &incoming.command
+            && self.is_from_another_log(&submit.plan)
+        {
+            let message = format!("the plan's snapshot {} is not of this log", submit.plan.snapshot_index);
+            let refusal = Refusal { kind: RefusalKind::Conflict, message: message.into() };
+            return Received::Rejected(address, Reply::Refuse(refusal));
+        }
         let info = incoming.command.info();
         if self.is_log_full && info.is_deferrable {
             return Received::Rejected(address, retry("the log has reached its size limit (--log-max-mb)"));
@@ -225,6 +230,20 @@ impl<A> Applier<A> {
         }
     }
 
+    /// Whether a plan was made from a snapshot that this log has never had.
+    fn is_from_another_log(&self, plan: &Plan) -> bool {
+        let (index, Some(request)) = (plan.snapshot_index, plan.snapshot_request) else { return false };
+        // A replica may have read from the database what this applier does not know yet to be durable.
+        let writing = self.writing.as_ref().and_then(|writing| {
+            let row = writing.batch.rows.iter().find(|row| row.index == index)?;
+            Some(row.request_id == request)
+        });
+        match writing {
+            Some(is_same) => !is_same,
+            None => index > self.head.index || self.request_log.has_another(&self.head, index, request),
+        }
+    }
+
     /// Receives a query, whose sender waits until `until`. Returns the reply if there are too many queries.
     pub fn ask(&mut self, query: Query, address: A, until: Instant) -> Option<(A, Reply)> {
         if self.queries.len() >= QUERIES_MAX {
@@ -236,10 +255,9 @@ impl<A> Applier<A> {
 
     /// Receives the report that another process has seen a change set which the log may lack. It proves that only if this is
     /// still the active applier, which is checked before anything else is written.
-    pub fn object(&mut self, lost: LostWrites) {
-        let is_missing = self.head.committer().is_some_and(|own| lost.is_missing_in(self.head.history, own));
-        if is_missing && !is_planted(Bug::IgnoresLostWrites) {
-            self.objection = Some(lost);
+    pub fn report_loss(&mut self, lost: LostWrites) {
+        if self.request_log.lacks(&self.head, &lost) && !is_planted(Bug::IgnoresLostWrites) {
+            self.reported_loss = Some(lost);
         }
     }
 
@@ -314,10 +332,11 @@ impl<A> Applier<A> {
             writing.is_in_progress = true;
             return Some(Write::ResolveCommit(writing.batch.from(), writing.batch.rows.clone()));
         }
-        // Judged commands may have to wait for their pace; queries do not. After an objection, no command is written.
-        let objection = self.objection.take();
-        let has_to_wait = objection.is_some() || (self.is_paced() && now < self.pace.next());
-        let has_nothing_else = self.queries.is_empty() && !self.renewal_due && objection.is_none();
+        // Judged commands may have to wait for their pace; queries do not. After a report of lost writes, no
+        // command is written.
+        let reported_loss = self.reported_loss.take();
+        let has_to_wait = reported_loss.is_some() || (self.is_paced() && now < self.pace.next());
+        let has_nothing_else = self.queries.is_empty() && !self.renewal_due && reported_loss.is_none();
         if (self.ready.is_empty() || has_to_wait) && has_nothing_else {
             return None;
         }
@@ -336,7 +355,8 @@ impl<A> Applier<A> {
             (true, true) => Write::Renew,
             (true, false) => Write::Confirm,
         };
-        self.writing = Some(Writing { batch, begun: now, after, queries, objection, is_in_progress: true });
+        self.writing =
+            Some(Writing { batch, begun: now, after, queries, reported_loss, is_in_progress: true });
         Some(write)
     }
 
@@ -400,9 +420,9 @@ impl<A> Applier<A> {
     }
 
     fn durable(&mut self, writing: Writing<A>, now: Instant, time: Timestamp) -> Completion<A> {
-        if let (Some(lost), Some(own)) = (writing.objection, self.head.committer()) {
+        if let Some(lost) = writing.reported_loss {
             self.queries.extend(writing.queries);
-            return Completion::WentBack { seen: lost.index, found: own.began };
+            return Completion::Lacks(lost);
         }
         let Batch { rows, sets, replies, .. } = writing.batch;
         let after = writing.after;
@@ -412,6 +432,7 @@ impl<A> Applier<A> {
         for row in &rows {
             self.request_log.record(row.request_id, row.index, row.at);
         }
+        let previous = self.durable.last_request();
         if let Some(last) = sets.last() {
             (self.head.index, self.head.at) = (last.index, last.at);
             self.durable = State::clone(&after);
@@ -424,7 +445,7 @@ impl<A> Applier<A> {
         for (query, waiter) in writing.queries {
             answers.push((waiter.address, self.answer(&query, now, time)));
         }
-        Completion::Durable { rows, sets, after, answers }
+        Completion::Durable { previous, rows, sets, after, answers }
     }
 
     fn failed(&mut self, writing: Writing<A>, now: Instant) -> Completion<A> {
@@ -443,7 +464,7 @@ impl<A> Applier<A> {
             let reply = if is_planted(Bug::RepliesAfterFailedCommit) { judged } else { retry };
             answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
-        self.objection = self.objection.take().or(writing.objection);
+        self.reported_loss = self.reported_loss.take().or(writing.reported_loss);
         self.queries.extend(writing.queries);
         self.queries.retain(|(_, waiter)| waiter.until > now);
         Completion::Failed(answers)

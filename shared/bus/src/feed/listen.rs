@@ -5,17 +5,17 @@ use std::sync::Arc;
 use wire::feed::Head;
 
 use super::log::Log;
-use super::witness::Witness;
+use super::losses::LossDetector;
 use crate::contact::{Contact, ReceivedHead};
 use crate::database::{Comparison, DatabaseMatch, LocatedHead};
 use crate::serve::Requests;
 
 /// Records the applier's announcements, and checks whether they continue the replica.
-pub(super) async fn receive_heads(mut heads: Requests, contact: Contact, witness: Arc<Witness>) {
+pub(super) async fn receive_heads(mut heads: Requests, contact: Contact, losses: Arc<LossDetector>) {
     while let Some(request) = heads.next().await {
         if let Some((request, head)) = request.read::<Head>().await {
             contact.record_announcement(head, request.database().map(Arc::from));
-            witness.check(head.history, head.committer()).await;
+            losses.check(head.history, head.committer()).await;
         }
     }
 }

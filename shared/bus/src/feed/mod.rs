@@ -6,7 +6,7 @@
 
 mod listen;
 mod log;
-mod witness;
+mod losses;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ use wire::{DecodeError, Subject, Wire};
 use self::listen::{compare_databases, receive_heads};
 use self::log::LogReader;
 pub use self::log::{Log, LogError, LogPage};
-use self::witness::Witness;
+use self::losses::LossDetector;
 use crate::connection::Bus;
 use crate::contact::{Contact, ReceivedHead};
 use crate::continuity::Continues;
@@ -75,8 +75,8 @@ pub async fn follow(
 ) {
     let log = Arc::new(log);
     let feed = Feed {
+        losses: Arc::new(LossDetector::new(bus.clone(), Arc::clone(&replica), contact.clone())),
         replica,
-        witness: Arc::new(Witness::new(bus.clone(), contact.clone())),
         reader: LogReader::new(Arc::clone(&log), contact.clone()),
         contact,
         batch_delay,
@@ -98,7 +98,7 @@ pub async fn follow(
 
 struct Feed<L> {
     replica: Arc<Replica>,
-    witness: Arc<Witness>,
+    losses: Arc<LossDetector>,
     reader: LogReader<L>,
     contact: Contact,
     /// How long change sets are batched under load.
@@ -154,7 +154,7 @@ impl<L: Log> Feed<L> {
         let mut changes = bus.serve(Subject::Changes.to_string()).await?;
         let heads = bus.serve(Subject::Head.to_string()).await?;
         let mut listeners = JoinSet::new();
-        listeners.spawn(receive_heads(heads, self.contact.clone(), Arc::clone(&self.witness)));
+        listeners.spawn(receive_heads(heads, self.contact.clone(), Arc::clone(&self.losses)));
         listeners.spawn(compare_databases(log, self.contact.clone()));
         let mut link = bus.link();
         let mut made = link.borrow().made;
@@ -213,7 +213,7 @@ impl<L: Log> Feed<L> {
             return None;
         }
         let by = changes.by;
-        if self.witness.check(changes.history, by).await != Continues::Yes || self.contact.has_lost() {
+        if self.losses.check(changes.history, by).await != Continues::Yes || self.contact.has_lost() {
             return None;
         }
         let mut last = Index(changes.first.0.checked_add(changes.sets.len() as u64)?.saturating_sub(1));
@@ -224,7 +224,27 @@ impl<L: Log> Feed<L> {
                 return None;
             }
         }
-        let next = self.index().next();
+        let snapshot = self.replica.snapshot();
+        let (index, request) = (snapshot.index(), snapshot.last_request());
+        drop(snapshot);
+        let next = index.next();
+        if next == changes.first
+            && let Some(by) = by
+        {
+            let (history, previous) = (changes.history, changes.previous);
+            let continues = self.losses.continuity().check_next(history, by, index, request, previous);
+            match continues {
+                Continues::Yes => {}
+                Continues::Stale | Continues::Unknown => {
+                    self.load(LoadReason::Unverifiable).await;
+                    return None;
+                }
+                Continues::Lacks(lost) => {
+                    self.losses.report(lost).await;
+                    return None;
+                }
+            }
+        }
         if !(changes.first..=last).contains(&next) {
             // These are repeats, or the log is not as far as it should be. The next head will show which.
             self.holds(by, last);
@@ -241,7 +261,7 @@ impl<L: Log> Feed<L> {
             && let Some(request) = more.next_now()
         {
             match request.body::<Changes>() {
-                Ok(Changes { history, by: same, first, sets })
+                Ok(Changes { history, by: same, first, sets, .. })
                     if Some(history) == self.history
                         && same == by
                         && first == last.next()
@@ -266,7 +286,7 @@ impl<L: Log> Feed<L> {
     /// Records that the replica holds the change sets of an applier up to an index, as far as it has reached it.
     fn holds(&mut self, by: Option<Committer>, last: Index) {
         if let (Some(by), Some(history)) = (by, self.history) {
-            self.witness.continuity().holds(history, last.min(self.index()), by);
+            self.losses.continuity().holds(history, last.min(self.index()), by);
         }
     }
 
@@ -277,7 +297,10 @@ impl<L: Log> Feed<L> {
         drop(snapshot);
         match self.reader.after(index).await {
             LogPage::Sets { head, previous, .. } if self.history == Some(head.history) => {
-                let continues = self.witness.continuity().check_page(&head, index, last, previous);
+                let continues = self.losses.continuity().check_page(&head, index, last, previous);
+                if let Continues::Lacks(lost) = continues {
+                    self.losses.report(lost).await;
+                }
                 continues == Continues::Yes
             }
             LogPage::Sets { .. } | LogPage::Trimmed => false,
@@ -290,19 +313,19 @@ impl<L: Log> Feed<L> {
             return self.check_history(head.history).await;
         }
         let by = head.committer();
-        match self.witness.check(head.history, by).await {
+        match self.losses.check(head.history, by).await {
             Continues::Yes => {}
-            Continues::Stale | Continues::Unknown => return self.check_ahead(head.index, at).await,
-            Continues::Lacks(_) => return,
+            Continues::Unknown => return self.catch_up(None).await,
+            Continues::Stale | Continues::Lacks(_) => return,
         }
         if self.contact.has_lost() {
             if !self.is_found_again().await {
                 return;
             }
-            self.witness.lacks_nothing();
+            self.losses.lacks_nothing();
         }
         if let Some(by) = by {
-            self.witness.continuity().announced(by);
+            self.losses.continuity().announced(by);
         }
         let index = self.index();
         FEED_INDEX.set(index.0 as f64);
@@ -360,19 +383,19 @@ impl<L: Log> Feed<L> {
                     return self.load(LoadReason::History).await;
                 }
                 LogPage::Sets { head, previous, sets } => {
-                    let continues = self.witness.continuity().check_page(&head, index, last, previous);
+                    let continues = self.losses.continuity().check_page(&head, index, last, previous);
                     match continues {
                         Continues::Yes => {}
                         Continues::Stale | Continues::Unknown => {
                             return self.load_unless_lost(LoadReason::Unverifiable).await;
                         }
-                        Continues::Lacks(lost) => return self.witness.report(lost).await,
+                        Continues::Lacks(lost) => return self.losses.report(lost).await,
                     }
                     target = target.or(Some(head.index));
                     FEED_READ_FROM_LOG.add(sets.len() as u64);
                     let last = Index(index.0 + sets.len() as u64);
                     if self.apply(sets).await {
-                        self.witness.continuity().read(last, &head);
+                        self.losses.continuity().read(last, &head);
                     }
                 }
             }
@@ -430,12 +453,12 @@ impl<L: Log> Feed<L> {
         FEED_LOADS.add(1);
         let (index, history) = (state.index(), state.history());
         if let Some(known) = self.history {
-            let continues = self.witness.continuity().check_loaded(&head, known, before);
+            let continues = self.losses.continuity().check_loaded(&head, known, before);
             if let Continues::Lacks(lost) = continues {
-                return self.witness.report(lost).await;
+                return self.losses.report(lost).await;
             }
         }
-        self.witness.continuity().read(index, &head);
+        self.losses.continuity().read(index, &head);
         let is_another_history = self.history.replace(history).is_some_and(|known| known != history);
         let was_wrong = is_another_history || reason == LoadReason::Inconsistent;
         if was_wrong {
@@ -444,7 +467,7 @@ impl<L: Log> Feed<L> {
             self.replica.catch_up(state);
         }
         if is_another_history {
-            self.witness.lacks_nothing();
+            self.losses.lacks_nothing();
         }
         tracing::info!(index = index.0, %history, ?reason, was_wrong, "loaded the state");
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bus::feed::{self, Log, LogError, LogPage};
-use bus::{Bus, Contact, DatabaseMatch, Publisher, Requests};
+use bus::{Bus, Commit, Contact, DatabaseMatch, Publisher, Requests};
 use bytes::Bytes;
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
@@ -103,7 +103,7 @@ impl Log for MemoryLog {
         }
         let sets = data.sets.iter().skip(index.0 as usize).take(PAGE).cloned().collect();
         let head = data.newest();
-        let previous = index.0.checked_sub(1).map(|at| decode(&data.sets[at as usize]).request_id);
+        let previous = data.request_at(index);
         if data.growing > 0 {
             data.growing -= 1;
             data.commit("default", 0);
@@ -135,6 +135,10 @@ impl LogData {
 
     fn head(&self) -> Index {
         Index(self.sets.len() as u64)
+    }
+
+    fn request_at(&self, index: Index) -> Option<RequestId> {
+        index.0.checked_sub(1).map(|at| decode(&self.sets[at as usize]).request_id)
     }
 
     fn commit(&mut self, name: &str, bytes: usize) {
@@ -228,11 +232,18 @@ impl Feed {
 
     /// Publishes the committed change sets from an index on.
     async fn publish_from(&self, first: u64) {
-        let (head, sets) = {
+        let (head, previous, sets) = {
             let data = self.log.data();
-            (data.newest(), data.sets[first as usize - 1..].to_vec())
+            (data.newest(), data.request_at(Index(first - 1)), data.sets[first as usize - 1..].to_vec())
         };
-        self.publisher.publish(head.history, head.committer(), Index(first), &sets).await.unwrap();
+        let (history, by, first) = (head.history, head.committer(), Index(first));
+        self.publisher.publish(Commit { history, by, previous, first, sets: &sets }).await.unwrap();
+    }
+
+    /// Publishes one change set of an applier that does not say who it is.
+    async fn publish_one(&self, history: HistoryId, index: u64, set: Bytes) {
+        let commit = Commit { history, by: None, previous: None, first: Index(index), sets: &[set] };
+        self.publisher.publish(commit).await.unwrap();
     }
 
     async fn announce(&self) {
@@ -377,7 +388,7 @@ async fn announcements_of_a_wrong_head_are_not_followed() {
     feed.is_followed().await;
     for _ in 0..5 {
         feed.publisher.announce(&Head { history: OTHER, ..feed.head() }).await.unwrap();
-        feed.publisher.publish(OTHER, None, Index(3), &[encode(3, 0, Vec::new())]).await.unwrap();
+        feed.publish_one(OTHER, 3, encode(3, 0, Vec::new())).await;
     }
     feed.settle().await;
     assert_eq!(feed.log.loads(), 1, "the log refutes it");
@@ -397,14 +408,18 @@ async fn a_log_that_the_applier_does_not_write_is_found_until_it_does() {
     soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
 
     // An applier goes on with a copy of the log.
-    let copy = || Head { epoch: Epoch(2), ..feed.head() };
+    let copy = || Head { epoch: Epoch(2), began: Some(feed.head().index), ..feed.head() };
     soon(announce_until(&copy, &DatabaseMatch::is_other)).await;
     let text = soon(feed.contact.database_differs()).await.to_string();
     assert!(text.contains("own:5432/drover") && text.contains("applier:5432/drover"), "{text}");
     let goes_on = tokio::time::timeout(Duration::ZERO, feed.contact.database_agrees()).await;
     assert!(goes_on.is_err(), "this process waits");
 
-    feed.log.data().epoch = Epoch(3);
+    {
+        let mut data = feed.log.data();
+        data.epoch = Epoch(2);
+        data.take_over_at(2);
+    }
     soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
     soon(feed.contact.database_agrees()).await;
     assert_eq!(feed.log.loads(), 1, "the state is not loaded for that");
@@ -423,7 +438,7 @@ async fn gone_back() -> (Feed, Requests) {
 }
 
 /// Waits until the process has said that the log lacks what it has seen, and returns what it told the applier.
-async fn objection(feed: &Feed, reports: &mut Requests) -> LostWrites {
+async fn reported_loss(feed: &Feed, reports: &mut Requests) -> LostWrites {
     let text = soon(feed.contact.database_differs()).await;
     assert!(text.contains("acknowledged writes are lost"), "{text}");
     assert!(matches!(feed.contact.database(), DatabaseMatch::WentBack(_)));
@@ -431,23 +446,23 @@ async fn objection(feed: &Feed, reports: &mut Requests) -> LostWrites {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_is_not_gone_back_to() {
+async fn a_replica_does_not_follow_a_log_that_went_back() {
     let (feed, mut reports) = gone_back().await;
-    let lost = objection(&feed, &mut reports).await;
+    let lost = reported_loss(&feed, &mut reports).await;
     assert_eq!((lost.history, lost.index, lost.epoch), (HISTORY, Index(5), Epoch(1)));
 
-    // What the applier writes is not mixed with what the replica has, also when it is further. The applier is told again.
+    // What the applier writes is not mixed with what the replica has, also when it is further. It is reported again.
     let mut follower = feed.replica.follow();
     assert!(matches!(soon(follower.next()).await, FollowEvent::Reset(state) if state.index() == Index(5)));
     feed.commit("other", 0);
     feed.commit_many(3);
     feed.publish_from(4).await;
-    let told_again = async {
+    let reported_again = async {
         while tokio::time::timeout(Duration::from_millis(100), reports.next()).await.is_err() {
             feed.announce().await;
         }
     };
-    soon(told_again).await;
+    soon(reported_again).await;
     assert_eq!(feed.log.loads(), 1);
 
     // An operator accepts the database.
@@ -460,13 +475,13 @@ async fn a_log_that_went_back_is_not_gone_back_to() {
 }
 
 #[tokio::test]
-async fn a_log_that_has_everything_again_is_followed_again() {
+async fn a_replica_follows_a_log_that_is_complete_again() {
     let (feed, mut reports) = gone_back().await;
     let had = {
         let snapshot = feed.replica.snapshot();
         (snapshot.index(), snapshot.last_request())
     };
-    objection(&feed, &mut reports).await;
+    reported_loss(&feed, &mut reports).await;
     {
         let mut data = feed.log.data();
         data.epoch = Epoch(1);
@@ -483,7 +498,7 @@ async fn a_log_that_has_everything_again_is_followed_again() {
 }
 
 #[tokio::test]
-async fn a_log_that_went_back_unseen_is_noticed_by_what_it_continues() {
+async fn a_page_of_the_log_shows_that_it_went_back_unseen() {
     let feed = Feed::new().await;
     let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
     feed.commit_many(5);
@@ -495,7 +510,7 @@ async fn a_log_that_went_back_unseen_is_noticed_by_what_it_continues() {
     feed.log.data().take_over_at(7);
     feed.commit("other", 0);
     feed.publish_from(8).await;
-    assert_eq!(objection(&feed, &mut reports).await.index, Index(5));
+    assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(5));
     // The announcements alone do not contradict the replica.
     let compared_again = async {
         while feed.log.reads() < 4 {
@@ -507,6 +522,24 @@ async fn a_log_that_went_back_unseen_is_noticed_by_what_it_continues() {
     assert!(matches!(feed.contact.database(), DatabaseMatch::WentBack(_)));
     assert!(feed.replica.snapshot().namespace("other").is_none());
     assert_eq!((feed.replica.snapshot().index(), feed.log.loads()), (Index(5), 1));
+}
+
+#[tokio::test]
+async fn a_message_shows_that_the_log_went_back_unseen() {
+    let feed = Feed::new().await;
+    let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
+    feed.commit_many(5);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    // The one after the next applier took over exactly where the replica is.
+    feed.log.data().take_over_at(3);
+    feed.commit_many(2);
+    feed.log.data().take_over_at(5);
+    feed.announce().await;
+    feed.commit("other", 0);
+    feed.publish_from(6).await;
+    assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(5));
+    assert_eq!(feed.replica.snapshot().index(), Index(5));
 }
 
 #[tokio::test]
@@ -576,12 +609,12 @@ async fn change_sets_that_cannot_be_applied_make_it_load() {
         id: NodeId::from_bytes([9; 16]),
         server: Box::new(NodeServerSide::default()),
     };
-    feed.publisher.publish(HISTORY, None, Index(1), &[encode(1, 0, vec![nowhere])]).await.unwrap();
+    feed.publish_one(HISTORY, 1, encode(1, 0, vec![nowhere])).await;
     feed.is_followed().await;
     assert_eq!(feed.log.loads(), 2);
 
     feed.commit("two", 0);
-    feed.publisher.publish(HISTORY, None, Index(2), &["nonsense".into()]).await.unwrap();
+    feed.publish_one(HISTORY, 2, "nonsense".into()).await;
     feed.is_followed().await;
     assert_eq!(feed.log.loads(), 3);
 }
@@ -596,7 +629,8 @@ async fn invalid_messages_are_skipped() {
     client.flush().await.unwrap();
     for first in [u64::MAX, u64::MAX - 1, 0] {
         let set = Some(encode(1, 0, Vec::new()));
-        let changes = Changes { history: HISTORY, by: None, first: Index(first), sets: vec![set; 2] };
+        let changes =
+            Changes { history: HISTORY, by: None, previous: None, first: Index(first), sets: vec![set; 2] };
         feed.bus.publish(Subject::Changes, &changes).await.unwrap();
     }
     feed.settle().await;

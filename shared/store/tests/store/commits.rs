@@ -273,6 +273,19 @@ async fn a_database_that_went_back_is_refused_until_an_operator_accepts_it() {
 }
 
 #[tokio::test]
+async fn a_database_that_was_accepted_meanwhile_is_not_marked() {
+    let scene = Scene::new().await;
+    scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap();
+    let another = scene.another().await;
+    scene.writer.mark_refused("it went back").await.unwrap();
+    assert_eq!(another.inspect().await.unwrap().1.as_deref(), Some("it went back"));
+    another.accept(HistoryId::from_bytes([7; 16])).await.unwrap();
+    // This writer has not learned of the new history.
+    scene.writer.mark_refused("it went back").await.unwrap();
+    assert_eq!(another.inspect().await.unwrap().1, None);
+}
+
+#[tokio::test]
 async fn a_database_that_was_moved_is_refused_until_an_operator_accepts_it() {
     let scene = Scene::new().await;
     let mut superuser = scene.superuser().await;

@@ -1,10 +1,11 @@
-//! [`Witness`]: notices that the applier's database lacks change sets which the replica has, and says so: to those who ask
-//! this process, and to the applier. It needs no database for that.
+//! [`LossDetector`]: detects that the applier's database lacks change sets which the replica has, and reports that: to those
+//! who ask this process, and to the applier. It needs no database for that.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::HistoryId;
+use state::Replica;
 use telemetry::clock;
 use wire::Subject;
 use wire::feed::{Committer, LostWrites};
@@ -17,8 +18,9 @@ use crate::continuity::{Continues, Continuity, LostChangeSet};
 /// Minimum time between two reports to the applier.
 const REPORTS_APART: Duration = Duration::from_millis(250);
 
-pub(super) struct Witness {
+pub(super) struct LossDetector {
     bus: Bus,
+    replica: Arc<Replica>,
     contact: Contact,
     /// What the replica is known to hold.
     continuity: Mutex<Continuity>,
@@ -26,9 +28,9 @@ pub(super) struct Witness {
     reported: Mutex<Option<Instant>>,
 }
 
-impl Witness {
-    pub(super) fn new(bus: Bus, contact: Contact) -> Self {
-        Self { bus, contact, continuity: Mutex::default(), reported: Mutex::default() }
+impl LossDetector {
+    pub(super) fn new(bus: Bus, replica: Arc<Replica>, contact: Contact) -> Self {
+        Self { bus, replica, contact, continuity: Mutex::default(), reported: Mutex::default() }
     }
 
     pub(super) fn continuity(&self) -> MutexGuard<'_, Continuity> {
@@ -47,6 +49,7 @@ impl Witness {
 
     /// Says what the applier's database lacks.
     pub(super) async fn report(&self, lost: LostWrites) {
+        let lost = self.newest(lost);
         if self.contact.set_lost(Some(LostChangeSet(lost))) {
             tracing::error!(error = LostChangeSet(lost).to_string(), "the database went back");
         }
@@ -62,6 +65,16 @@ impl Witness {
     pub(super) fn lacks_nothing(&self) {
         if self.contact.set_lost(None) {
             tracing::info!("the plan applier's database has everything that this process has seen");
+        }
+    }
+
+    /// The same with the replica's last change set, which the applier's database lacks as well.
+    fn newest(&self, lost: LostWrites) -> LostWrites {
+        let snapshot = self.replica.snapshot();
+        if snapshot.history() == lost.history && snapshot.index() >= lost.index {
+            LostWrites { index: snapshot.index(), request: snapshot.last_request(), ..lost }
+        } else {
+            lost
         }
     }
 

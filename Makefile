@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests chaos drill fuzz bench profile conformance package toolchain servers engine promtool
+.PHONY: help demo test manifests chaos hostile drill fuzz bench profile conformance package toolchain servers engine promtool
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -30,8 +30,13 @@ test: toolchain servers engine promtool ## Checks format and lints, and runs eve
 manifests: ## Checks the Helm chart and the Kubernetes manifests, which deploy/kubernetes/render makes from it
 	@.ci/kubernetes --admission
 
-chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
+chaos: toolchain servers ## Kills and stops everything, and lets clocks, disks and networks fail, ROUNDS=20 times; SEED= chooses again what was chosen, BEFORE=<drover> mixes versions
+	@.ci/skipped forget
 	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1
+	@.ci/skipped report
+
+hostile: toolchain servers ## Attacks a cluster in every way of docs/hostile.md, and measures its neighbours; ONLY=slow those so named
+	HOSTILE=1 ONLY='$(ONLY)' cargo test --profile measured --package tests $(LOCKED) --test hostile -- --nocapture --test-threads 1
 
 drill: toolchain servers engine ## Runs the image and the compose file, and kills every container; FULL=1 compiles in the image
 	@.ci/skipped forget

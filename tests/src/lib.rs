@@ -11,7 +11,9 @@
 //! - `deploy`: the chart and the manifests agree with each other and with the program that they start.
 //! - `conformance`: a recorded cluster state leads to the plan of a correct scheduler.
 //! - `reconciling`: a job reaches its desired state, whatever happened to it before.
-//! - `chaos`: real processes keep their guarantees while any of them, PostgreSQL and NATS are killed, stopped or refuse.
+//! - `chaos`: real processes keep their guarantees while any of them, PostgreSQL and NATS are killed, stopped or refuse,
+//!   and while clocks, disks and networks fail.
+//! - `hostile`: real processes serve their users while others attack them in every way that `docs/hostile.md` lists.
 //! - `drill`: the image and the compose file work as documented.
 //! - `integration`: real processes do together what each does in its own tests.
 //! - `observability`: documentation, dashboards and alert rules name the metrics that exist.

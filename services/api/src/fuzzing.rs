@@ -29,7 +29,7 @@ const BODY_TIMEOUT: Duration = Duration::from_millis(200);
 /// Time that a request waits for the applier. That of targets responds at once.
 const LEADER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Error of a request whose task on another thread panicked.
-const TASK_LOST: &[u8] = b"Blocking thread pool";
+const TASK_LOST: &[u8] = b"a computation failed: ";
 
 /// An API that is called directly.
 pub struct InMemory(Data<Api>);

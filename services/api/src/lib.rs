@@ -2,11 +2,11 @@
 //! commands.
 //!
 //! `routes` holds the table of all routes and their handlers, and `serve` brings each request to its handler. `http` holds
-//! what the handlers share: parameters, consistency, blocking queries, pages, errors. `shapes` holds the JSON objects of
-//! responses. `admission` checks a job before it is registered. `agent_client` sends requests to agents: files, logs,
-//! resource usage and task commands. `filter` evaluates the filter expressions of lists. `events` produces the event
-//! stream. `cluster_metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads
-//! come from the replica, writes are commands.
+//! what the handlers share: parameters, consistency, blocking queries, pages, limits, errors. `outage` finds out what is down
+//! when nothing can be served. `shapes` holds the JSON objects of responses. `admission` checks a job before it is registered.
+//! `agent_client` sends requests to agents: files, logs, resource usage and task commands. `filter` evaluates the filter
+//! expressions of lists. `events` produces the event stream. `cluster_metrics` merges the metrics of all processes. The API
+//! keeps no authoritative state of its own: reads come from the replica, writes are commands.
 
 mod admission;
 mod agent_client;
@@ -16,6 +16,7 @@ mod filter;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod http;
+mod outage;
 mod regexp;
 mod routes;
 mod serve;
@@ -29,6 +30,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use actix_web::web::{self, Data};
@@ -37,6 +39,7 @@ use anyhow::Context as _;
 use bus::{Bus, Contact};
 use model::job::JobType;
 use model::{NodeId, ProcessId};
+use socket2::SockRef;
 use state::Replica;
 use telemetry::metrics::catalogue::{AGENT_HTTP_CONNECTIONS, API_CONNECTIONS};
 use tokio::net::TcpSocket;
@@ -47,16 +50,30 @@ use wire::{Refusal, RefusalKind};
 
 use self::cluster_metrics::Metrics;
 use self::events::RecentChanges;
-use self::http::{Error, FailureLog, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
+use self::http::{
+    Background, Error, FailureLog, HeadClient, Memory, Origins, Permits, REQUEST_MEMORY_MAX,
+    RESPONSE_MEMORY_MAX, ResponseCache, Spans, head_client,
+};
 pub use self::settings::Args;
 use self::settings::Limits;
 
 /// Maximum number of connections in the accept queue of the listening socket.
 const BACKLOG: u32 = 4_096;
+/// Maximum number of threads that serve requests.
+const WORKERS_MAX: usize = 512;
+/// Maximum number of open connections. Further clients wait in the accept queue.
+const CONNECTIONS_MAX: usize = 32_768;
+/// Time in which the first request of a connection must arrive, up to its body.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after which an idle connection is closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// Time after which a connection is closed if its client takes nothing of what is sent to it.
+const UNSENT_MAX: Duration = Duration::from_secs(40);
 /// Time that requests in progress have to finish when the process stops.
 const SHUTDOWN_SECS: u64 = 3;
+/// Time after which the server ends although requests are in progress. The HTTP server looks once a second whether they have
+/// ended, and cannot end them by itself if one occupies its thread.
+const SHUTDOWN_MAX: Duration = Duration::from_millis(1_000 * SHUTDOWN_SECS + 250);
 
 /// The HTTP server, listening but not serving yet.
 #[derive(Debug)]
@@ -90,6 +107,8 @@ impl Server {
         let listen = |addr: SocketAddr| {
             let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
             socket.set_reuseaddr(true)?;
+            // The connections inherit it.
+            SockRef::from(&socket).set_tcp_user_timeout(Some(UNSENT_MAX))?;
             socket.bind(addr)?;
             socket.listen(BACKLOG)?.into_std()
         };
@@ -123,12 +142,16 @@ impl Server {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let Self { limits, args, listener, addr, colocated } = self;
-        let workers = args.http_workers;
+        let cores = || available_parallelism().map_or(1, usize::from);
+        let workers = args.http_workers.unwrap_or_else(cores).clamp(1, WORKERS_MAX);
         let parts =
             Parts { limits, args, addr, colocated, bus, replica, contact, process, stop: stop.clone() };
         let (api, tasks) = parts.start();
         let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(serve::serve));
-        let mut server = HttpServer::new(app)
+        let server = HttpServer::new(app)
+            .workers(workers)
+            .max_connections(CONNECTIONS_MAX.div_ceil(workers))
+            .client_request_timeout(HEAD_TIMEOUT)
             .keep_alive(KEEP_ALIVE)
             .on_connect(|_, extensions| drop(extensions.insert(Connection::opened())))
             // Without half-closed connections, the server notices a client that disconnects during a blocking query or a
@@ -137,18 +160,16 @@ impl Server {
             .shutdown_timeout(SHUTDOWN_SECS)
             .disable_signals()
             .listen(listener)
-            .context("cannot start the HTTP server")?;
-        if let Some(workers) = workers {
-            server = server.workers(workers.max(1));
-        }
-        let server = server.run();
+            .context("cannot start the HTTP server")?
+            .run();
         let handle = server.handle();
         tracing::info!(%addr, "serving HTTP");
         let stopping = async {
             stop.cancelled().await;
             handle.stop(true).await;
         };
-        let (served, ()) = tokio::join!(server, stopping);
+        let serving = async { tokio::join!(server, stopping).0 };
+        let served = until_deadline(serving, &stop, SHUTDOWN_MAX).await;
         tasks.iter().for_each(JoinHandle::abort);
         served.context("the HTTP server failed")
     }
@@ -179,11 +200,17 @@ impl Parts {
             tokio::spawn(Arc::clone(&recent_changes).follow(Arc::clone(&replica))),
             tokio::spawn(Arc::clone(&metrics).collect(bus.clone(), Arc::clone(&replica))),
         ];
+        let response_memory = Memory::new(RESPONSE_MEMORY_MAX);
         let api = Data::new(Api {
             limits,
             rules: args.rules(),
+            origins: Origins::new(&args.http_allowed_hosts, &args.http_allowed_origins, addr),
+            background: Arc::default(),
+            permits: Permits::default(),
+            request_memory: Memory::new(REQUEST_MEMORY_MAX),
             head_client,
-            response_cache: Arc::default(),
+            response_cache: Arc::new(ResponseCache::new(response_memory.clone())),
+            response_memory,
             recent_changes,
             metrics,
             spans: Spans::default(),
@@ -198,6 +225,26 @@ impl Parts {
             stop,
         });
         (api, tasks)
+    }
+}
+
+/// Waits until the server has ended, but after `stop` is cancelled not longer than `deadline`.
+async fn until_deadline(
+    serving: impl Future<Output = std::io::Result<()>>,
+    stop: &CancellationToken,
+    deadline: Duration,
+) -> std::io::Result<()> {
+    let expired = async {
+        stop.cancelled().await;
+        tokio::time::sleep(deadline).await;
+    };
+    tokio::select! {
+        served = serving => served,
+        () = expired => {
+            let within_ms = deadline.as_millis();
+            tracing::warn!(within_ms, "requests in progress did not end in time, and are cut off");
+            Ok(())
+        }
     }
 }
 
@@ -246,6 +293,11 @@ struct Api {
     args: Args,
     limits: Limits,
     rules: admission::Rules,
+    origins: Origins,
+    background: Arc<Background>,
+    permits: Permits,
+    request_memory: Memory,
+    response_memory: Memory,
     bus: Bus,
     replica: Arc<Replica>,
     contact: Contact,
@@ -289,7 +341,7 @@ impl Api {
             CommandError::Unavailable { .. } => {
                 let (_, is_known) = self.contact(true);
                 if !is_known {
-                    return Error::unavailable(NO_LEADER);
+                    return self.no_leader();
                 }
                 Error::unavailable(format!("{error}; the command may have been executed nevertheless"))
             }

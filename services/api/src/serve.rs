@@ -2,43 +2,45 @@
 
 use std::time::Duration;
 
-use actix_web::http::header::{HeaderName, HeaderValue, LOCATION};
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue, LOCATION, VARY};
 use actix_web::http::{Method, StatusCode};
-use actix_web::web::{Bytes, Data, Payload};
+use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use telemetry::{clock, traces};
 use tracing::Instrument as _;
 
 use crate::Api;
 use crate::http::{
-    Answered, Body, CleanPath, Error, NO_REGION, Query, Response, accepts_gzip, clean, client_trace, cors,
-    escape, receive, record_request, record_status,
+    Answered, Body, CleanPath, Error, NO_REGION, Query, RequestBody, Response, accepts_gzip, clean,
+    client_trace, cors, escape, receive, record_request, record_status,
 };
 use crate::routes::{self, Handler, Request};
 
+/// Memory of a request relative to the length of its path and query, which are kept escaped and decoded.
+const MEMORY_PER_URI_BYTE: usize = 4;
+
 /// Serves one request.
 pub(crate) async fn serve(api: Data<Api>, request: HttpRequest, payload: Payload) -> HttpResponse {
+    let failed = |error| Response::error(error).into_http(false, false, &api.response_memory);
     let path = match clean(request.uri().path()) {
         CleanPath::Path(path) => path,
-        CleanPath::Redirect(path) => return redirect(&path, request.query_string()),
-        CleanPath::Invalid => {
-            return Response::error(Error::bad_request("the path is not readable text"))
-                .into_http(false, false);
-        }
+        CleanPath::Redirect(path) => return redirect(&request, &path),
+        CleanPath::Invalid => return failed(Error::bad_request("the path is not readable text")),
     };
-    let query = Query::parse(&path, request.query_string());
+    // Different escapes may mean different ids, so the path as it was sent is what identifies a response.
+    let query = Query::parse(request.uri().path(), request.query_string());
     let (pretty, compress) = (query.pretty(), accepts_gzip(request.headers()));
-    let cors_methods = cors::methods(&path);
     let (method, headers) = (request.method(), request.headers());
-    if let Some(response) = cors::preflight(cors_methods, method, headers) {
+    let grant = cors::grant(&api.origins, &path, headers);
+    if let Some(response) = grant.preflight(method, headers) {
         return response;
     }
     let mut response = match route(&api, &request, &path, query, payload).await {
-        Ok(Routed::Response(response)) => response.into_http(pretty, compress),
-        Ok(Routed::Redirect(path)) => return redirect(&path, request.query_string()),
-        Err(error) => Response::error(error).into_http(false, false),
+        Ok(Routed::Response(response)) => response.into_http(pretty, compress, &api.response_memory),
+        Ok(Routed::Redirect(path)) => return redirect(&request, &path),
+        Err(error) => failed(error),
     };
-    cors::allow_origin(cors_methods, method, headers, &mut response);
+    grant.allow_origin(method, headers, &mut response);
     response
 }
 
@@ -54,7 +56,8 @@ async fn route(
     query: Query,
     payload: Payload,
 ) -> Result<Routed, Error> {
-    let Some((route, params)) = routes::find(path) else {
+    let raw_path = request.uri().path();
+    let Some((route, params)) = routes::find_escaped(raw_path).or_else(|| routes::find(path)) else {
         if let Some(path) = routes::redirect_target(path) {
             return Ok(Routed::Redirect(escape(&path)));
         }
@@ -72,12 +75,13 @@ async fn route(
         may_have_blocked,
         peer: request.peer_addr(),
     };
-    let endpoint = route.endpoint(method).inspect_err(|error| {
+    let admitted = api.origins.check(method, path, request.headers());
+    let endpoint = admitted.and_then(|()| route.endpoint(method)).inspect_err(|error| {
         api.failure_log.record(&Answered { status: error.status, error: Some(error), ..answered }, started);
     })?;
     let trace = client_trace(request);
     let span = api.spans.server(request, route.path, trace);
-    let parts = Request { params, query, body: Bytes::new() };
+    let parts = Request { params, query, body: RequestBody::default() };
     let handling = handle(api, endpoint.handler, request, parts, payload);
     let answering = async {
         let response = handling.await;
@@ -103,26 +107,39 @@ async fn handle(
     mut request: Request,
     payload: Payload,
 ) -> Result<Response, Error> {
+    let uri = http_request.uri();
+    let uri_bytes = uri.path().len() + uri.query().map_or(0, str::len);
+    let Some(_memory) = api.request_memory.reserve(uri_bytes * MEMORY_PER_URI_BYTE) else {
+        return Err(Error::overloaded(
+            "this server is busy: it has no memory for long requests; try again later",
+        ));
+    };
     let region = request.query.text("region");
     if !region.is_empty() && region != api.args.region {
         return Err(Error::failed(NO_REGION));
     }
     if !matches!(*http_request.method(), Method::GET | Method::HEAD) {
-        request.body = receive(payload, &api.limits).await?;
+        request.body = receive(payload, http_request.headers(), &api.limits, &api.request_memory).await?;
     }
     handler(api, &request).await
 }
 
-/// Redirects a client to another path with the same query.
-fn redirect(path: &str, query: &str) -> HttpResponse {
+/// Redirects a client to another path with the same query. Only a GET gets a page about it (http-api §1.3).
+fn redirect(request: &HttpRequest, path: &str) -> HttpResponse {
+    let query = request.query_string();
     let location = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    let mut response = HttpResponse::TemporaryRedirect();
+    response.insert_header((VARY, "Accept-Encoding"));
+    match HeaderValue::from_str(&location) {
+        Ok(location) => response.insert_header((LOCATION, location)),
+        Err(_) => return HttpResponse::BadRequest().body("the path is not readable text"),
+    };
+    if request.method() != Method::GET {
+        return response.finish();
+    }
     let escaped =
         location.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;");
-    let Ok(header) = HeaderValue::from_str(&location) else {
-        return Response::error(Error::bad_request("the path is not readable text")).into_http(false, false);
-    };
-    HttpResponse::TemporaryRedirect()
-        .insert_header((LOCATION, header))
-        .insert_header((HeaderName::from_static("content-type"), "text/html; charset=utf-8"))
+    response
+        .insert_header((CONTENT_TYPE, "text/html; charset=utf-8"))
         .body(format!("<a href=\"{escaped}\">Temporary Redirect</a>.\n\n"))
 }

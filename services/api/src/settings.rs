@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use telemetry::clock;
+
 use crate::admission::{DEFAULT_REGION, Rules};
 use crate::cluster_metrics::PublishedMetrics;
+use crate::filter::{FILTER_STEPS_MAX, FilterLimits};
 
 /// The HTTP API.
 #[derive(Debug, Clone, clap::Args)]
@@ -35,9 +38,20 @@ pub struct Args {
     /// Maximum size of a request body, in bytes.
     #[arg(long, env = "DROVER_HTTP_REQUEST_BYTES_MAX", default_value_t = REQUEST_BYTES_MAX)]
     pub http_request_bytes_max: usize,
+    /// Names by which clients may address a server that listens on the loopback interface only, besides `localhost` and IP
+    /// addresses; `*` for any. Other names are refused, because a web page can make its own name lead to this machine.
+    #[arg(long, env = "DROVER_HTTP_ALLOWED_HOSTS", value_name = "NAMES", value_delimiter = ',')]
+    pub http_allowed_hosts: Vec<String>,
+    /// Origins of web pages that may use the whole API, such as `https://ui.example.org`; `*` for any. Pages of other sites
+    /// can change nothing.
+    #[arg(long, env = "DROVER_HTTP_ALLOWED_ORIGINS", value_name = "ORIGINS", value_delimiter = ',')]
+    pub http_allowed_origins: Vec<String>,
     /// Maximum number of JSON objects in a request body; a job has one for itself and one for each of its blocks.
     #[arg(long, env = "DROVER_HTTP_REQUEST_OBJECTS_MAX", default_value_t = REQUEST_OBJECTS_MAX)]
     pub http_request_objects_max: usize,
+    /// Maximum number of steps of a filter expression on all objects of a request.
+    #[arg(long, env = "DROVER_HTTP_FILTER_STEPS_MAX", default_value_t = FILTER_STEPS_MAX)]
+    pub http_filter_steps_max: u64,
     /// Priority of jobs that do not set one.
     #[arg(long, env = "DROVER_JOB_DEFAULT_PRIORITY", default_value_t = 50)]
     pub job_default_priority: u16,
@@ -66,6 +80,8 @@ pub struct Args {
 const REQUEST_BYTES_MAX: usize = wire::envelope::COMMAND_BYTES_MAX;
 /// A decoded object takes up to about two kilobytes.
 const REQUEST_OBJECTS_MAX: usize = 50_000;
+/// Any other decoded value takes up to about 64 bytes.
+const REQUEST_VALUES_MAX: usize = 500_000;
 /// One megabyte (http-api §1.11).
 const JOB_SOURCE_BYTES_MAX: usize = 1_000_000;
 /// Maximum time in which a request body must arrive.
@@ -82,6 +98,10 @@ pub(crate) struct Limits {
     pub(crate) request_bytes_max: usize,
     /// Maximum number of JSON objects in a request body.
     pub(crate) request_objects_max: usize,
+    /// Maximum number of JSON values in a request body: objects, lists, and what they contain.
+    pub(crate) request_values_max: usize,
+    /// How much a filter may cost.
+    pub(crate) filter: FilterLimits,
     /// Maximum time in which a request body must arrive.
     pub(crate) request_timeout: Duration,
     /// Time that a request waits for an active applier.
@@ -95,6 +115,8 @@ impl Default for Limits {
         Self {
             request_bytes_max: REQUEST_BYTES_MAX,
             request_objects_max: REQUEST_OBJECTS_MAX,
+            request_values_max: REQUEST_VALUES_MAX,
+            filter: FilterLimits { steps_max: FILTER_STEPS_MAX, now: clock::monotonic },
             request_timeout: REQUEST_TIMEOUT,
             leader_timeout: LEADER_TIMEOUT,
             catch_up_timeout: CATCH_UP_TIMEOUT,
@@ -104,10 +126,12 @@ impl Default for Limits {
 
 impl Args {
     pub(crate) fn limits(&self) -> Limits {
+        let limits = Limits::default();
         Limits {
             request_bytes_max: self.http_request_bytes_max,
             request_objects_max: self.http_request_objects_max,
-            ..Limits::default()
+            filter: FilterLimits { steps_max: self.http_filter_steps_max, ..limits.filter },
+            ..limits
         }
     }
 

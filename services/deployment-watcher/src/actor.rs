@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
-use bus::Bus;
+use bus::{Bus, Contact};
 use model::{Epoch, Index, Nanos, Timestamp};
 use state::{FollowEvent, Follower};
 use telemetry::repeats::{Outage, Repeats};
@@ -24,6 +24,8 @@ pub(crate) struct DeploymentWatcher {
     watcher: Watcher,
     settings: Settings,
     epoch: Epoch,
+    /// Has the cluster's time, by which deadlines pass. The clock of this host takes no part.
+    contact: Contact,
     writes: mpsc::Sender<(UpdateDeployments, Span)>,
     timer: Option<(Timestamp, SpawnHandle)>,
 }
@@ -112,14 +114,15 @@ impl DeploymentWatcher {
         watcher: Watcher,
         settings: Settings,
         epoch: Epoch,
+        contact: Contact,
         writes: mpsc::Sender<(UpdateDeployments, Span)>,
     ) -> Self {
-        Self { watcher, settings, epoch, writes, timer: None }
+        Self { watcher, settings, epoch, contact, writes, timer: None }
     }
 
     /// Called after each event: sends the next command if there is one, and sets the timer for the next deadline.
     fn advance(&mut self, ctx: &mut Context<Self>) {
-        let now = clock::now();
+        let now = self.contact.cluster_now();
         metrics::watched(self.watcher.active_count());
         if let Some(write) = self.watcher.next_write(self.epoch, now) {
             // The channel has room: the core emits one command at a time.
@@ -185,7 +188,7 @@ impl Handler<StateChanged> for DeploymentWatcher {
     type Result = ();
 
     fn handle(&mut self, StateChanged(followed): StateChanged, ctx: &mut Self::Context) {
-        let now = clock::now();
+        let now = self.contact.cluster_now();
         match followed {
             FollowEvent::Reset(state) => self.watcher = Watcher::restore(self.settings, state, now),
             FollowEvent::Step(step) => self.watcher.step(&step, now),
@@ -200,7 +203,7 @@ impl Handler<Written> for DeploymentWatcher {
     fn handle(&mut self, Written(index): Written, ctx: &mut Self::Context) {
         match index {
             Some(index) => self.watcher.written(index),
-            None => self.watcher.not_written(clock::now()),
+            None => self.watcher.not_written(self.contact.cluster_now()),
         }
         self.advance(ctx);
     }

@@ -25,7 +25,6 @@ use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
 use state::{FollowEvent, Replica, Scope, Table};
-use telemetry::clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -90,8 +89,9 @@ async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lea
     let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) =
         follower.next().await;
     let (writes, write_receiver) = mpsc::channel(1);
-    let watcher = Watcher::restore(settings, state, clock::now());
-    let watcher = DeploymentWatcher::new(watcher, settings, lease.epoch, writes).start();
+    let contact = bus.contact();
+    let watcher = Watcher::restore(settings, state, contact.cluster_now());
+    let watcher = DeploymentWatcher::new(watcher, settings, lease.epoch, contact, writes).start();
     let _stop_on_drop = StopOnDrop(watcher.clone());
 
     // Dropping the set aborts its tasks.

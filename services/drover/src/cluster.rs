@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow, bail};
 use bus::Bus;
 use clap::Parser as _;
 use model::{NodeId, ProcessId};
-use private_servers::{Nats, Postgres};
+use private_servers::{Nats, Postgres, PostgresOptions};
 use state::{Scope, WatchKey};
 use store::roles::{self, Passwords, script};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) is_advertised: bool,
     /// Whether it is a development cluster.
     pub(crate) is_dev: bool,
+    /// Whether the files are deleted when the process ends. A private PostgreSQL then need not flush what it writes.
+    pub(crate) is_ephemeral: bool,
 }
 
 impl Setup {
@@ -81,13 +83,14 @@ impl Databases {
     }
 
     /// Uses roles of services. Creates them in a private server, with new passwords at each start.
-    async fn with_roles(server: &Postgres) -> anyhow::Result<Self> {
+    async fn with_roles(server: &Postgres, is_ephemeral: bool) -> anyhow::Result<Self> {
         let passwords = Passwords::random();
         server.run_script(script("postgres", &passwords)).await?;
         let of = |role: roles::Role| {
             let password = passwords.of(role).expect("every role has a password");
             let url = server.url_as(&format!("{}:{password}", role.name()));
-            Parsed::<store::Args>::of(&["--database-url", &url])
+            let args = Parsed::<store::Args>::of(&["--database-url", &url]);
+            store::Args { allow_unsafe_database: args.allow_unsafe_database || is_ephemeral, ..args }
         };
         Ok(Self { applier: of(roles::Role::PlanApplier), others: of(roles::Role::Api) })
     }
@@ -95,7 +98,7 @@ impl Databases {
 
 /// Runs the set-up until the process is stopped.
 pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
-    let Setup { dir, nats, database, servers, agent, is_advertised, is_dev } = setup;
+    let Setup { dir, nats, database, servers, agent, is_advertised, is_dev, is_ephemeral } = setup;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let dir = &std::path::absolute(dir)?;
     if let Some(nats) = &nats
@@ -135,7 +138,11 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     let starting = async {
         tokio::try_join!(
             async { if nats.is_none() { Nats::start(dir).await.map(Some) } else { Ok(None) } },
-            async { if database.is_none() { Postgres::start(dir).await.map(Some) } else { Ok(None) } },
+            async {
+                let options =
+                    PostgresOptions { survives_power_loss: !is_ephemeral, ..PostgresOptions::default() };
+                if database.is_none() { Postgres::start_with(dir, options).await.map(Some) } else { Ok(None) }
+            },
         )
     };
     let (own_nats, own_postgres) = tokio::select! {
@@ -144,7 +151,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     };
     let nats = own_nats.as_ref().map(private_nats).transpose()?.or(nats);
     let database = match &own_postgres {
-        Some(own) => Some(Databases::with_roles(own).await?),
+        Some(own) => Some(Databases::with_roles(own, is_ephemeral).await?),
         None => database.map(Databases::of_one_role),
     };
     let mut process = process;

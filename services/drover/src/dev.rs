@@ -50,7 +50,8 @@ impl Args {
 
 /// Runs the cluster until the process is stopped.
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
-    let temporary = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
+    let is_ephemeral = args.ephemeral;
+    let temporary = if is_ephemeral { Some(tempfile::tempdir()?) } else { None };
     let dir = temporary.as_ref().map_or(args.data_dir.as_path(), |dir| dir.path()).to_owned();
     let Args { mut api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
     // Metrics of each node and allocation are cheap here: there is one node, and it has few tasks.
@@ -58,7 +59,16 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let agent = Some(agent_args(&dir, &api));
     let servers =
         Some(Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler });
-    let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false, is_dev: true };
+    let setup = Setup {
+        dir,
+        nats: None,
+        database: None,
+        servers,
+        agent,
+        is_advertised: false,
+        is_dev: true,
+        is_ephemeral,
+    };
     Box::pin(cluster::run(process, setup)).await
 }
 

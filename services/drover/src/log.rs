@@ -3,7 +3,7 @@
 use bus::feed::{Log, LogError, LogPage};
 use model::Index;
 use state::{Scope, State};
-use store::{Database, Head, Tail};
+use store::{Database, Head, Loaded, Tail};
 
 /// Maximum bytes of change sets per read.
 const PAGE_BYTES: usize = 8 << 20;
@@ -16,15 +16,16 @@ pub(crate) struct DatabaseLog {
 }
 
 impl Log for DatabaseLog {
-    async fn load(&self) -> Result<State, LogError> {
-        Ok(self.database.load(self.scope).await?.state)
+    async fn load(&self) -> Result<(State, Head), LogError> {
+        let Loaded { state, head, .. } = self.database.load(self.scope).await?;
+        Ok((state, head))
     }
 
     async fn after(&self, index: Index) -> Result<LogPage, LogError> {
         match self.database.changes_after(index, PAGE_BYTES).await? {
-            Tail::Page { rows, head } => {
+            Tail::Page { rows, head, previous } => {
                 let sets = rows.into_iter().map(|row| row.bytes).collect();
-                Ok(LogPage::Sets { history: head.history, head: head.index, sets })
+                Ok(LogPage::Sets { head, previous, sets })
             }
             Tail::Trimmed => Ok(LogPage::Trimmed),
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
-use bus::Bus;
+use bus::{Bus, Contact};
 use model::eval::EvalStatus;
 use model::job::JobType;
 use model::{Epoch, Index, Nanos, Timestamp};
@@ -33,6 +33,7 @@ pub(crate) struct EvalBroker {
     waiters: Waiters<oneshot::Sender<Vec<Delivery>>>,
     settings: Settings,
     bus: Bus,
+    contact: Contact,
     epoch: Epoch,
     writes: mpsc::Sender<UpdateEvals>,
     timer: Option<(Timestamp, SpawnHandle)>,
@@ -122,12 +123,18 @@ impl EvalBroker {
         epoch: Epoch,
         writes: mpsc::Sender<UpdateEvals>,
     ) -> Self {
-        Self { broker, waiters: Waiters::default(), settings, bus, epoch, writes, timer: None }
+        let (waiters, contact) = (Waiters::default(), bus.contact());
+        Self { broker, waiters, settings, bus, contact, epoch, writes, timer: None }
+    }
+
+    /// The cluster's time, by which evaluations become due. The clock of this host takes no part.
+    fn now(&self) -> Timestamp {
+        self.contact.cluster_now()
     }
 
     /// Runs after every message: serves waiting workers, sends the next command, and sets the timer.
     fn advance(&mut self, ctx: &mut Context<Self>) {
-        let now = clock::now();
+        let now = self.now();
         self.serve(now);
         if let Some(write) = self.broker.next_write(self.epoch, now) {
             // The channel has capacity, because the core emits one command at a time.
@@ -199,7 +206,7 @@ impl EvalBroker {
     }
 
     fn handle_timeouts(&mut self) {
-        let now = clock::now();
+        let now = self.now();
         let expired = self.broker.handle_timeout(now);
         metrics::expired(expired.len());
         for id in expired {
@@ -218,7 +225,7 @@ impl Actor for EvalBroker {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX);
         ctx.run_interval(METRICS_INTERVAL, |broker, _| {
-            metrics::publish(broker.broker.queue(), broker.broker.blocked(), clock::now());
+            metrics::publish(broker.broker.queue(), broker.broker.blocked(), broker.now());
         });
         self.advance(ctx);
     }
@@ -232,7 +239,7 @@ impl Handler<StateChanged> for EvalBroker {
     type Result = ();
 
     fn handle(&mut self, StateChanged(followed): StateChanged, ctx: &mut Self::Context) {
-        let now = clock::now();
+        let now = self.now();
         match followed {
             FollowEvent::Reset(state) => self.broker = Broker::restore(self.settings, state, now),
             FollowEvent::Step(step) => self.broker.step(&step, now).iter().for_each(metrics::finished),
@@ -250,7 +257,8 @@ impl Handler<Dequeue> for EvalBroker {
         }
         let (reply, receiver) = oneshot::channel();
         let wait = Nanos(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
-        self.waiters.add(Waiter { kinds, max, deadline: clock::now() + wait, reply });
+        let deadline = self.now() + wait;
+        self.waiters.add(Waiter { kinds, max, deadline, reply });
         self.advance(ctx);
         Some(receiver)
     }
@@ -261,7 +269,8 @@ impl Handler<WorkerAction> for EvalBroker {
 
     fn handle(&mut self, WorkerAction(request): WorkerAction, ctx: &mut Self::Context) -> bool {
         let EvalLeaseRequest { eval_id, token, action } = request;
-        let held = self.broker.apply_lease_action(eval_id, token, action, clock::now());
+        let now = self.now();
+        let held = self.broker.apply_lease_action(eval_id, token, action, now);
         self.advance(ctx);
         held
     }
@@ -273,7 +282,10 @@ impl Handler<Written> for EvalBroker {
     fn handle(&mut self, Written(index): Written, ctx: &mut Self::Context) {
         match index {
             Some(index) => self.broker.written(index),
-            None => self.broker.not_written(clock::now()),
+            None => {
+                let now = self.now();
+                self.broker.not_written(now);
+            }
         }
         self.advance(ctx);
     }

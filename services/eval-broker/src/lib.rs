@@ -29,7 +29,6 @@ use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
 use state::{FollowEvent, Replica, Scope, Table};
-use telemetry::clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -105,7 +104,7 @@ async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Le
     let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) =
         follower.next().await;
     let (writes, to_write) = mpsc::channel(1);
-    let broker = Broker::restore(settings, state, clock::now());
+    let broker = Broker::restore(settings, state, bus.contact().cluster_now());
     let broker = EvalBroker::new(broker, settings, bus.clone(), lease.epoch, writes).start();
     let _stop_on_drop = StopOnDrop(broker.clone());
 

@@ -165,7 +165,7 @@ impl NodeTracker {
     }
 
     fn step(&mut self, step: &Step) {
-        let now = clock::now();
+        let now = clock::steady();
         for change in step.changes() {
             let Concern::Nodes(change) = change.concern() else { continue };
             match change {
@@ -194,10 +194,11 @@ impl NodeTracker {
     }
 
     fn check_timers(&mut self) {
-        let now = clock::now();
+        let now = clock::steady();
         // The lease may return before heartbeats do, because they use another connection.
         let receive_lag = self.echo_monitor.receive_lag();
-        self.heartbeats.check_clock(now, Nanos(i64::try_from(receive_lag.as_nanos()).unwrap_or(i64::MAX)));
+        let lag = Nanos(i64::try_from(receive_lag.as_nanos()).unwrap_or(i64::MAX));
+        self.heartbeats.check_clock(now, clock::now(), lag);
         let Some(missed) = &self.missed else { return };
         metrics::deaf_time(receive_lag);
         metrics::timers(self.heartbeats.len());
@@ -224,7 +225,7 @@ impl Handler<StateChanged> for NodeTracker {
 
     fn handle(&mut self, StateChanged(followed): StateChanged, _: &mut Self::Context) {
         match followed {
-            FollowEvent::Reset(state) => self.heartbeats.restore(nodes_with_timer(&state), clock::now()),
+            FollowEvent::Reset(state) => self.heartbeats.restore(nodes_with_timer(&state), clock::steady()),
             FollowEvent::Step(step) => self.step(&step),
         }
     }
@@ -235,7 +236,7 @@ impl Handler<RecordHeartbeats> for NodeTracker {
 
     fn handle(&mut self, RecordHeartbeats(nodes): RecordHeartbeats, _: &mut Self::Context) -> Self::Result {
         metrics::heartbeats(nodes.len());
-        let now = clock::now();
+        let now = clock::steady();
         let ttl = |node| self.heartbeats.beat(node, now, rand::random());
         actix::MessageResult(nodes.into_iter().map(ttl).collect())
     }
@@ -246,7 +247,7 @@ impl Handler<RecordStandbyHeartbeats> for NodeTracker {
 
     fn handle(&mut self, RecordStandbyHeartbeats(nodes): RecordStandbyHeartbeats, _: &mut Self::Context) {
         metrics::standby_heartbeats(nodes.len());
-        let now = clock::now();
+        let now = clock::steady();
         nodes.into_iter().for_each(|node| self.heartbeats.record_standby_heartbeat(node, now));
     }
 }
@@ -255,7 +256,7 @@ impl Handler<Activate> for NodeTracker {
     type Result = ();
 
     fn handle(&mut self, Activate(state, missed): Activate, _: &mut Self::Context) {
-        self.heartbeats.take_over(nodes_with_timer(&state), clock::now());
+        self.heartbeats.take_over(nodes_with_timer(&state), clock::steady());
         self.missed = Some(missed);
     }
 }
@@ -272,7 +273,7 @@ impl Handler<Reconnected> for NodeTracker {
     type Result = ();
 
     fn handle(&mut self, Reconnected: Reconnected, _: &mut Self::Context) {
-        self.heartbeats.extend_all(clock::now());
+        self.heartbeats.extend_all(clock::steady());
     }
 }
 
@@ -280,7 +281,7 @@ impl Handler<ReportFailed> for NodeTracker {
     type Result = ();
 
     fn handle(&mut self, ReportFailed(nodes): ReportFailed, _: &mut Self::Context) {
-        self.heartbeats.retry_report(&nodes, clock::now());
+        self.heartbeats.retry_report(&nodes, clock::steady());
     }
 }
 
@@ -288,7 +289,7 @@ impl Handler<StillAlive> for NodeTracker {
     type Result = ();
 
     fn handle(&mut self, StillAlive(nodes): StillAlive, _: &mut Self::Context) {
-        let now = clock::now();
+        let now = clock::steady();
         nodes.iter().for_each(|node| self.heartbeats.track(*node, now));
     }
 }

@@ -38,8 +38,8 @@ pub struct Heartbeats {
     settings: Settings,
     due: HashMap<NodeId, Timestamp>,
     by_due: BTreeSet<(Timestamp, NodeId)>,
-    /// The time of the last check.
-    last_check: Option<Timestamp>,
+    /// The time of the last check, and the wall clock's time then.
+    last_check: Option<(Timestamp, Timestamp)>,
 }
 
 impl Heartbeats {
@@ -79,10 +79,13 @@ impl Heartbeats {
 
     /// Checks for lost time; must be called several times a second. Messages that were sent within the last `receive_lag` may
     /// not have been received yet. A long time since the last call also means lost messages: the process was stopped or
-    /// starved, or its machine slept, which no other clock shows.
-    pub fn check_clock(&mut self, now: Timestamp, receive_lag: Nanos) {
-        let last_check = self.last_check.replace(now);
-        if receive_lag > DEAF_MAX || last_check.is_some_and(|last_check| now - last_check > DEAF_MAX) {
+    /// starved, or its machine slept. Only the wall clock shows that; nothing else depends on it, because it may be set to
+    /// any time.
+    pub fn check_clock(&mut self, now: Timestamp, wall: Timestamp, receive_lag: Nanos) {
+        let last_check = self.last_check.replace((now, wall));
+        let was_away =
+            last_check.is_some_and(|(last, last_wall)| now - last > DEAF_MAX || wall - last_wall > DEAF_MAX);
+        if receive_lag > DEAF_MAX || was_away {
             self.extend_all(now);
         }
     }
@@ -294,11 +297,29 @@ mod tests {
     fn no_node_is_missed_by_a_process_that_was_stopped() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
-        [0, 1, 3].into_iter().for_each(|secs| heartbeats.check_clock(after(secs), Nanos::ZERO));
+        let check = |heartbeats: &mut Heartbeats, secs| {
+            heartbeats.check_clock(after(secs), after(secs), Nanos::ZERO);
+        };
+        [0, 1, 3].into_iter().for_each(|secs| check(&mut heartbeats, secs));
         assert_eq!(heartbeats.poll_timeout(), Some(after(10) + EXPIRY_WINDOW));
-        heartbeats.check_clock(after(3_600), Nanos::ZERO);
+        check(&mut heartbeats, 3_600);
         assert_eq!(heartbeats.handle_timeout(after(3_600), ALL), []);
         assert_eq!(heartbeats.poll_timeout(), Some(after(3_615) + EXPIRY_WINDOW));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_delays_a_missed_heartbeat_once_and_hides_none() {
+        let mut heartbeats = Heartbeats::new(SETTINGS);
+        heartbeats.beat(node(1), NOW, 0.0);
+        for (secs, wall) in [(0, 0), (1, -3_599), (2, -3_598), (3, 3)] {
+            heartbeats.check_clock(after(secs), after(wall), Nanos::ZERO);
+        }
+        assert_eq!(
+            heartbeats.poll_timeout(),
+            Some(after(3 + 15) + EXPIRY_WINDOW),
+            "the machine may have slept"
+        );
+        assert_eq!(heartbeats.handle_timeout(after(19), ALL), [node(1)]);
     }
 
     #[test]
@@ -306,10 +327,10 @@ mod tests {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         for secs in 1..30 {
-            heartbeats.check_clock(after(secs), Nanos::from_secs(secs));
+            heartbeats.check_clock(after(secs), after(secs), Nanos::from_secs(secs));
             assert_eq!(heartbeats.handle_timeout(after(secs), ALL), []);
         }
-        heartbeats.check_clock(after(30), Nanos::ZERO);
+        heartbeats.check_clock(after(30), after(30), Nanos::ZERO);
         assert_eq!(
             heartbeats.poll_timeout(),
             Some(after(29 + 15) + EXPIRY_WINDOW),

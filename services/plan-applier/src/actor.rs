@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::{Publisher, Request};
-use model::{Epoch, Index, TraceContext};
+use bus::{Commit, DatabaseMatch, Publisher, Request};
+use model::change::{Change, ChangeSet};
+use model::{Epoch, Index, Timestamp, TraceContext};
 use state::State;
 use store::{Error, Outcome, Tail, Writer};
 use telemetry::metrics::catalogue::APPLIER;
@@ -20,13 +21,14 @@ use wire::refusal::RefusalKind;
 use crate::batch::{Incoming, Reply};
 use crate::core::{Applier, Completion, Query, Received, Write, WriteOutcome};
 use crate::garbage::Collection;
-use crate::intake::{Intake, IntakeRequest};
+use crate::intake::{DECODED_AHEAD_MAX, Intake, IntakeRequest};
 use crate::keyring::Keyring;
 use crate::projection::Projection;
 use crate::span;
 use crate::standby::Takeover;
+use crate::timekeeper::Timekeeper;
 use crate::trimming::Trimming;
-use crate::{Context, metrics};
+use crate::{Context, lost_writes, metrics};
 
 /// How often the head is announced, and the lease renewed if nothing is committed. A lease shorter than a few of these
 /// intervals is renewed more often.
@@ -74,6 +76,7 @@ struct Active<'a> {
     _keyring: Keyring,
     applier: Applier<Requester>,
     epoch: Epoch,
+    time: Timekeeper,
     writing: Option<Writing>,
     /// Limits the lines about writes that fail.
     outage: Arc<Outage>,
@@ -99,19 +102,20 @@ struct Writing {
 /// # Errors
 /// If a subscription to NATS fails.
 pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result<Option<Error>> {
-    let Takeover { head, request_log } = takeover;
+    let Takeover { head, request_log, time } = takeover;
     let snapshot = context.replica.snapshot();
     let mut applier = Applier::new(head, State::clone(&snapshot), request_log, telemetry::clock::monotonic());
-    applier.bootstrap(context.bus.new_request_id(), telemetry::clock::now());
+    applier.bootstrap(context.bus.new_request_id(), time.now());
     let mut active = Active {
         context,
         publisher: Publisher::new(context.bus.clone(), context.database.address()),
         projection: Projection::start(context, snapshot),
-        trimming: Trimming::start(context),
-        _collection: Collection::start(context).await?,
+        trimming: Trimming::start(context, time.clone()),
+        _collection: Collection::start(context, time.clone()).await?,
         _keyring: Keyring::start(context),
         applier,
         epoch: head.epoch,
+        time,
         writing: None,
         outage: Arc::default(),
         confirmed: telemetry::clock::monotonic(),
@@ -158,21 +162,25 @@ impl Active<'_> {
             tokio::select! {
                 completed = write_completed(&mut self.writing) => {
                     let (begun, outcome, link) = completed?;
-                    if let Some(exit) = self.written(begun, outcome, link).await {
+                    if let Some(exit) = self.written(begun, outcome, link).await? {
                         return Ok(exit);
                     }
                 }
                 request = intake.next() => {
                     let mut next = request;
+                    let mut more = DECODED_AHEAD_MAX;
                     while let Some(request) = next {
                         self.handle(request).await;
-                        next = intake.try_next();
+                        more -= 1;
+                        // However many there are, what was received is judged and written.
+                        next = if more > 0 { intake.try_next() } else { None };
                     }
                 }
                 _ = tick.tick() => {
                     self.applier.renew();
                     self.is_announcing = true;
-                    self.is_disputed = self.context.bus.contact().database().is_other();
+                    self.is_disputed =
+                        matches!(self.context.bus.contact().database(), DatabaseMatch::Other(_));
                 }
                 () = sleep_until(wake_at) => {}
                 () = self.context.stop.cancelled(), if !self.applier.is_writing() => {}
@@ -184,23 +192,26 @@ impl Active<'_> {
     async fn handle(&mut self, request: IntakeRequest) {
         match request {
             IntakeRequest::Command(request, command) => self.receive(request, command).await,
-            IntakeRequest::Head(request) => self.query(Query::Head, request),
-            IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request),
+            IntakeRequest::Head(request) => self.query(Query::Head, request).await,
+            IntakeRequest::Renew(request, renew) => self.query(Query::Renew(renew), request).await,
+            IntakeRequest::Lost(lost) => self.applier.report_loss(lost),
         }
     }
 
-    fn query(&mut self, query: Query, request: Request) {
+    async fn query(&mut self, query: Query, request: Request) {
         let since = telemetry::clock::monotonic();
         let until = since + request.remaining();
-        self.applier.ask(query, Requester { request, span: Span::none(), since }, until);
+        send_replies(self.applier.ask(query, Requester { request, span: Span::none(), since }, until)).await;
     }
 
-    async fn receive(&mut self, request: Request, command: Command) {
+    async fn receive(&mut self, mut request: Request, command: Command) {
         let id = request.id();
         let span = request.span();
         span.record(attribute::COMMAND, command.name());
         let trace = traces::trace_of(&span).or_else(|| request.trace());
         let bytes = request.payload().len();
+        // The queue of commands has its own limit.
+        request.discard_payload();
         let since = telemetry::clock::monotonic();
         let until = since + request.remaining();
         let requester = Requester { request, span, since };
@@ -220,14 +231,14 @@ impl Active<'_> {
         if !self.applier.has_to_judge() {
             return;
         }
-        let (begun, wall) = (telemetry::clock::monotonic(), telemetry::clock::now());
+        let (begun, time) = (telemetry::clock::monotonic(), self.time.now());
         let has_plans = self.applier.waiting_plans() > 0;
         if self.applier.may_be_slow() {
             // Moves this thread's other tasks to other threads. For short judging, moving them would cost more than it
             // saves.
-            tokio::task::block_in_place(|| self.applier.judge(begun, wall));
+            tokio::task::block_in_place(|| self.applier.judge(begun, time));
         } else {
-            self.applier.judge(begun, wall);
+            self.applier.judge(begun, time);
         }
         metrics::judged(begun.elapsed(), has_plans);
         metrics::waiting(self.applier.waiting(), self.applier.waiting_plans());
@@ -238,7 +249,7 @@ impl Active<'_> {
         if let Some(write) = self.applier.next_write(begun) {
             let (span, link) = span::commit(&write, self.applier.being_written());
             let (writer, outage) = (self.context.writer.clone(), Arc::clone(&self.outage));
-            let outcome = tokio::spawn(perform(writer, write, span, outage));
+            let outcome = tokio::spawn(perform(writer, write, self.time.clone(), span, outage));
             self.writing = Some(Writing { begun, outcome, link });
         }
     }
@@ -248,23 +259,28 @@ impl Active<'_> {
         begun: Instant,
         outcome: WriteOutcome,
         link: Option<TraceContext>,
-    ) -> Option<Exit> {
+    ) -> Result<Option<Exit>, Error> {
         let now = telemetry::clock::monotonic();
-        match self.applier.written(outcome, now, telemetry::clock::now()) {
-            Completion::Durable { rows, sets, after, answers } => {
+        match self.applier.written(outcome, now, self.time.now()) {
+            Completion::Durable { previous, rows, sets, after, answers } => {
                 metrics::write_succeeded(&rows, now.duration_since(begun));
                 metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
                 self.record_lease(begun);
+                // The holder of a lease needs the cluster's time at once.
+                self.is_announcing |= sets.iter().any(|set| grants_lease(set));
                 if let Some(first) = rows.first().map(|row| row.index) {
                     self.projection.committed(&sets, &after);
+                    let encoded: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
+                    let bytes = encoded.iter().map(|set| set.len()).sum();
                     self.context
                         .replica
-                        .adopt(sets, after)
+                        .adopt(sets, after, bytes)
                         .expect("only the active applier appends to the log");
-                    let bytes: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
-                    let history = self.applier.head(telemetry::clock::now()).history;
+                    let head = self.applier.head(self.time.now());
                     let publishing = telemetry::clock::monotonic();
-                    if let Err(error) = self.publisher.publish(history, first, &bytes).await {
+                    let (history, by) = (head.history, head.committer());
+                    let commit = Commit { history, by, previous, first, sets: &encoded };
+                    if let Err(error) = self.publisher.publish(commit).await {
                         tracing::debug!(
                             error = telemetry::chain(&error),
                             "cannot publish change sets: replicas read the log"
@@ -279,13 +295,14 @@ impl Active<'_> {
                 if std::mem::take(&mut self.is_announcing) {
                     self.announce().await;
                 }
-                None
+                Ok(None)
             }
             Completion::Failed(answers) => {
                 send_replies(answers).await;
-                None
+                Ok(None)
             }
-            Completion::Deposed => Some(Exit::Deposed),
+            Completion::Deposed => Ok(Some(Exit::Deposed)),
+            Completion::Lacks(lost) => Err(lost_writes::error(&lost, &self.applier.head(self.time.now()))),
         }
     }
 
@@ -296,7 +313,7 @@ impl Active<'_> {
     }
 
     async fn announce(&self) {
-        let head: Head = self.applier.head(telemetry::clock::now());
+        let head: Head = self.applier.head(self.time.now());
         if let Err(error) = self.publisher.announce(&head).await {
             tracing::debug!(error = telemetry::chain(&error), "cannot announce the head");
         }
@@ -342,17 +359,27 @@ async fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// Performs a write and returns its outcome.
+fn grants_lease(set: &ChangeSet) -> bool {
+    set.changes.iter().any(|change| matches!(change, Change::Lease(_)))
+}
+
+/// Performs a write and returns its outcome. Passes the database's time to `time`.
 ///
 /// # Errors
 /// If the database may not be written to before an operator accepts it.
 async fn perform(
     writer: Writer,
     write: Write,
+    time: Timekeeper,
     span: Span,
     outage: Arc<Outage>,
 ) -> Result<WriteOutcome, Error> {
+    let begun = clock::monotonic();
     let result = perform_once(&writer, write).instrument(span.clone()).await;
+    if let Ok((_, Some(now))) = result {
+        time.observe(now, begun, clock::monotonic());
+    }
+    let result = result.map(|(outcome, _)| outcome);
     if let Err(error) = &result {
         span::failed(&span, error);
     }
@@ -371,7 +398,7 @@ async fn perform(
     };
     let text = telemetry::chain(&error);
     let repeats = outage.failed(&text, clock::monotonic());
-    if matches!(error, Error::Unknown { .. }) {
+    if error.is_unknown() {
         if let Some(Repeats { attempts, lasting_secs, .. }) = repeats {
             tracing::warn!(error = text, attempts, lasting_secs, "the outcome of a write is unknown");
         }
@@ -385,18 +412,20 @@ async fn perform(
     Ok(WriteOutcome::Failed)
 }
 
-async fn perform_once(writer: &Writer, write: Write) -> Result<WriteOutcome, Error> {
+/// Performs a write. Returns its outcome, and the database's time if the write succeeded.
+async fn perform_once(writer: &Writer, write: Write) -> Result<(WriteOutcome, Option<Timestamp>), Error> {
+    let done = |now| (WriteOutcome::Done, Some(now));
     match write {
-        Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| WriteOutcome::Done),
+        Write::Commit(from, rows) => writer.commit(from, rows).await.map(done),
         Write::ResolveCommit(from, rows) => match writer.resolve_commit(from, rows).await {
-            Ok(Outcome::Committed) => Ok(WriteOutcome::Done),
-            Ok(Outcome::NotCommitted) => Ok(WriteOutcome::Failed),
+            Ok(Outcome::Committed) => Ok((WriteOutcome::Done, None)),
+            Ok(Outcome::NotCommitted) => Ok((WriteOutcome::Failed, None)),
             Err(error) if matches!(error, Error::Deposed { .. }) || error.needs_acceptance() => Err(error),
             // The outcome is as unknown as before, whatever kept the writer from finding out.
-            Err(_) => Ok(WriteOutcome::Unknown),
+            Err(_) => Ok((WriteOutcome::Unknown, None)),
         },
-        Write::Renew => writer.renew().await.map(|_| WriteOutcome::Done),
-        Write::Confirm => writer.confirm().await.map(|_| WriteOutcome::Done),
+        Write::Renew => writer.renew().await.map(|confirmed| done(confirmed.now)),
+        Write::Confirm => writer.confirm().await.map(|confirmed| done(confirmed.now)),
     }
 }
 

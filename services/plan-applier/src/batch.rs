@@ -72,16 +72,17 @@ impl Batch {
         self.base.index()
     }
 
-    /// Judges a command and adds its result. `wall` is the machine's clock; the cluster's time never goes back.
+    /// Judges a command and adds its result. Returns the size of the change set, 0 if there is none. `time` is the
+    /// cluster's time, which never goes back.
     pub(crate) fn add(
         &mut self,
         overlay: &mut State,
         incoming: Incoming,
-        wall: Timestamp,
+        time: Timestamp,
         is_live: &dyn Fn(&Lease) -> bool,
-    ) {
+    ) -> usize {
         let Incoming { id, trace, command } = incoming;
-        let at = wall.max(overlay.at());
+        let at = time.max(overlay.at());
         let inputs = Inputs { index: overlay.index().next(), at, request_id: id, trace, is_live };
         let rebuild_overlay = || {
             let mut state = self.base.clone();
@@ -90,11 +91,12 @@ impl Batch {
             });
             state
         };
+        let mut written = 0;
         let reply = match judge(overlay, command, &inputs, rebuild_overlay) {
             Verdict::Changed { cause, changes, done } => {
                 let answer = Answer::Done(done);
                 let result = wire::encode(&answer);
-                self.write(ChangeSet {
+                written = self.write(ChangeSet {
                     index: inputs.index,
                     at,
                     request_id: id,
@@ -109,14 +111,15 @@ impl Batch {
             Verdict::Refused(refusal) => Reply::Refuse(refusal),
         };
         self.replies.push((id, reply));
+        written
     }
 
     /// Adds the objects that every cluster begins with, unless they exist.
-    pub(crate) fn bootstrap(&mut self, overlay: &mut State, id: RequestId, wall: Timestamp) {
+    pub(crate) fn bootstrap(&mut self, overlay: &mut State, id: RequestId, time: Timestamp) {
         let Some(changes) = judge::bootstrap(overlay) else { return };
         let index = overlay.index().next();
-        let at = wall.max(overlay.at());
-        let stamp = Stamp { index, at };
+        let at = time.max(overlay.at());
+        let stamp = Stamp { index, at, request_id: Some(id) };
         for change in &changes {
             overlay.apply_change(change, stamp).expect("the bootstrap changes depend on no other objects");
         }
@@ -126,14 +129,18 @@ impl Batch {
         self.write(ChangeSet { index, at, request_id: id, cause, trace: None, result, changes });
     }
 
-    fn write(&mut self, set: ChangeSet) {
+    /// Adds a change set. Returns its size.
+    fn write(&mut self, set: ChangeSet) -> usize {
         let leases = set.changes.iter().filter_map(|change| {
             let Change::Lease(lease) = change else { return None };
             Some(*lease)
         });
         self.leases.extend(leases);
-        self.rows.push(LogRow::new(&set));
+        let row = LogRow::new(&set);
+        let bytes = row.bytes.len();
+        self.rows.push(row);
         self.sets.push(Arc::new(set));
+        bytes
     }
 
     /// Whether there is nothing to write and nothing to reply.

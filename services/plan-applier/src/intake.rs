@@ -6,12 +6,13 @@ use bus::{Bus, Request, Requests};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{Command, RenewLease};
-use wire::feed::{GetHead, Head};
+use wire::feed::{GetHead, Head, LostWrites};
 use wire::senders::{may_renew, may_send};
 use wire::{Role, Subject, Wire};
 
-/// How many requests are decoded ahead of the loop that judges them.
-const DECODED_AHEAD_MAX: usize = 1024;
+/// How many commands, and how many other requests, are decoded ahead of the loop that judges them. The queues of messages
+/// limit their size.
+pub(crate) const DECODED_AHEAD_MAX: usize = 1024;
 
 /// A request to the active applier.
 #[derive(Debug)]
@@ -22,38 +23,51 @@ pub(crate) enum IntakeRequest {
     Head(Request),
     /// The holder of a singleton's lease renews it.
     Renew(Request, RenewLease),
+    /// A process has seen a change set that the log lacks.
+    Lost(LostWrites),
 }
 
-/// All requests, in the order of their arrival. Dropping it ends the subscriptions.
+/// All requests. Commands keep the order of their arrival. Other requests come before them, so that no flood of commands
+/// delays the renewal of a lease. Dropping it ends the subscriptions.
 pub(crate) struct Intake {
-    requests: mpsc::Receiver<IntakeRequest>,
+    commands: mpsc::Receiver<IntakeRequest>,
+    queries: mpsc::Receiver<IntakeRequest>,
     _listening: DropGuard,
 }
 
 impl Intake {
     /// Subscribes. `head` is the answer to probes.
     pub(crate) async fn open(bus: &Bus, head: Head) -> Result<Self, bus::Error> {
-        let (sender, receiver) = mpsc::channel(DECODED_AHEAD_MAX);
+        let (command_sender, command_receiver) = mpsc::channel(DECODED_AHEAD_MAX);
+        let (query_sender, query_receiver) = mpsc::channel(DECODED_AHEAD_MAX);
         let listening = CancellationToken::new();
         let commands = bus.serve(Subject::EVERY_COMMAND).await?;
-        forward(commands, may_send, IntakeRequest::Command, &sender, &listening);
+        forward(commands, may_send, IntakeRequest::Command, &command_sender, &listening);
         let renewals = bus.serve(Subject::EVERY_RENEWAL).await?;
-        forward(renewals, may_renew, IntakeRequest::Renew, &sender, &listening);
+        forward(renewals, may_renew, IntakeRequest::Renew, &query_sender, &listening);
         let heads = bus.serve(Subject::GetHead.to_string()).await?;
         let any_sender = |_, _: &GetHead| Ok(());
-        forward(heads, any_sender, |request, GetHead {}| IntakeRequest::Head(request), &sender, &listening);
+        let head_request = |request, GetHead {}| IntakeRequest::Head(request);
+        forward(heads, any_sender, head_request, &query_sender, &listening);
+        let reports = bus.serve(Subject::LostWrites.to_string()).await?;
+        forward(reports, |_, _| Ok(()), |_, lost| IntakeRequest::Lost(lost), &query_sender, &listening);
         answer_probes(bus.serve(Subject::Probe.to_string()).await?, head, listening.clone());
-        Ok(Self { requests: receiver, _listening: listening.drop_guard() })
+        Ok(Self { commands: command_receiver, queries: query_receiver, _listening: listening.drop_guard() })
     }
 
     /// The next request.
     pub(crate) async fn next(&mut self) -> Option<IntakeRequest> {
-        self.requests.recv().await
+        tokio::select! {
+            biased;
+            Some(query) = self.queries.recv() => Some(query),
+            Some(command) = self.commands.recv() => Some(command),
+            else => None,
+        }
     }
 
     /// The next request, if one has arrived already.
     pub(crate) fn try_next(&mut self) -> Option<IntakeRequest> {
-        self.requests.try_recv().ok()
+        self.queries.try_recv().or_else(|_| self.commands.try_recv()).ok()
     }
 }
 

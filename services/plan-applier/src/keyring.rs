@@ -1,5 +1,6 @@
 //! Creates the key that the cluster signs with, if there is none. The private half is stored in the database only, and
-//! before the public half is committed, so that a private half exists for every public key in the state.
+//! before the public half is committed, so that a private half exists for every public key in the state. Private halves
+//! whose public half was never committed are removed once there is a key.
 
 use std::time::Duration;
 
@@ -37,10 +38,11 @@ impl Keyring {
     }
 }
 
-/// Retries until there is a key.
+/// Retries until there is a key. All attempts use the same new key.
 async fn ensure_key_with_retries(context: Context) {
     let outage = Outage::default();
-    while let Err(error) = ensure_key(&context).await {
+    let mut generated = Generated::default();
+    while let Err(error) = ensure_key(&context, &mut generated).await {
         let error = format!("{error:#}");
         if let Some(Repeats { attempts, lasting_secs, .. }) = outage.failed(&error, clock::monotonic()) {
             tracing::warn!(error, attempts, lasting_secs, "cannot create the cluster's signing key");
@@ -49,19 +51,46 @@ async fn ensure_key_with_retries(context: Context) {
     }
 }
 
-/// Creates a key if there is none.
-async fn ensure_key(context: &Context) -> anyhow::Result<()> {
-    if context.replica.snapshot().root_keys().next().is_some() {
-        return Ok(());
+/// Creates a key if there is none, and removes private halves of keys that do not exist.
+async fn ensure_key(context: &Context, generated: &mut Generated) -> anyhow::Result<()> {
+    if context.replica.snapshot().root_keys().next().is_none() {
+        let NewKey { key, secret } = generated.key().await?;
+        context
+            .writer
+            .store_root_key(key.id, secret.as_ref())
+            .await
+            .context("cannot store the private key")?;
+        let command = Command::AddRootKey(AddRootKey { key: key.clone() });
+        let done = context.bus.command(&command, COMMAND_TIMEOUT).await?;
+        context.replica.wait_for(done.index).await;
+        tracing::info!(key.id = %key.id, "created the cluster's signing key");
     }
-    // Finding large primes takes a while.
-    let new = tokio::task::spawn_blocking(NewKey::new).await.expect("key generation does not panic");
-    let NewKey { key, secret } = new.context("cannot generate a key")?;
-    let id = key.id;
-    context.writer.store_root_key(id, secret.as_ref()).await.context("cannot store the private key")?;
-    context.bus.command(&Command::AddRootKey(AddRootKey { key }), COMMAND_TIMEOUT).await?;
-    tracing::info!(key.id = %id, "created the cluster's signing key");
+    let keys: Vec<RootKeyId> = context.replica.snapshot().root_keys().map(|key| key.id).collect();
+    let removed = context.writer.remove_other_root_keys(&keys).await;
+    let removed = removed.context("cannot remove private keys that belong to no public key")?;
+    if removed > 0 {
+        tracing::info!(removed, "removed private keys that belong to no public key");
+    }
     Ok(())
+}
+
+/// The key that one applier generates. It is the same for all attempts, so that they leave one private half at most.
+#[derive(Default)]
+struct Generated(Option<NewKey>);
+
+impl Generated {
+    /// The key, which is generated at the first call.
+    async fn key(&mut self) -> anyhow::Result<&NewKey> {
+        let new = match self.0.take() {
+            Some(new) => new,
+            None => {
+                // Finding large primes takes a while.
+                let new = tokio::task::spawn_blocking(NewKey::new).await;
+                new.expect("key generation does not panic").context("cannot generate a key")?
+            }
+        };
+        Ok(self.0.insert(new))
+    }
 }
 
 /// A new key, and its private half (PKCS #8).
@@ -106,5 +135,12 @@ mod tests {
         public.verify(&RSA_PKCS1_2048_8192_SHA256, b"claims", &signature).unwrap();
         assert!(public.verify(&RSA_PKCS1_2048_8192_SHA256, b"others", &signature).is_err());
         assert_ne!(NewKey::new().unwrap().key.id, key.id);
+    }
+
+    #[tokio::test]
+    async fn all_attempts_of_an_applier_use_one_key() {
+        let mut generated = Generated::default();
+        let first = generated.key().await.unwrap().key.id;
+        assert_eq!(generated.key().await.unwrap().key.id, first);
     }
 }

@@ -7,12 +7,14 @@
 
 mod actor;
 mod batch;
+pub mod cluster_clock;
 pub mod core;
 mod garbage;
 mod intake;
 pub mod judge;
 mod keyring;
 mod leases;
+mod lost_writes;
 mod metrics;
 mod pace;
 mod projection;
@@ -21,6 +23,7 @@ mod refusing;
 mod request_log;
 mod span;
 mod standby;
+mod timekeeper;
 mod trimming;
 
 pub use crate::batch::{Incoming, Reply};

@@ -18,6 +18,9 @@ pub(crate) const WAITING_BYTES_MAX: usize = 256 << 20;
 const BATCH_BYTES: usize = 4 << 20;
 /// Maximum number of commands in a batch.
 const BATCH_COMMANDS_MAX: usize = 1024;
+/// Approximate maximum size of the change sets of a batch, in bytes. A small command can have large consequences, such as
+/// one for a node with many allocations. The last command of a batch may exceed the limit.
+const BATCH_WRITTEN_MAX: usize = 16 << 20;
 /// A plan that was passed over by this many batches is next, whatever its priority.
 const PASSED_OVER_MAX: u64 = 4;
 
@@ -81,49 +84,62 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes the commands for a batch with this budget, in the order in which to judge them, each with its size.
-    pub(crate) fn take(&mut self, budget: Budget) -> Vec<(usize, T)> {
+    /// Takes the commands for a batch with this budget, and passes each to `judge`, which returns the size of what it
+    /// writes. Returns what is left of the budget.
+    pub(crate) fn take(&mut self, budget: Budget, mut judge: impl FnMut(T) -> usize) -> Budget {
         let lanes: [&mut dyn Lane<T>; 3] = [&mut self.nodes, &mut self.plans, &mut self.rest];
-        let mut lanes = lanes.map(|lane| (lane, Vec::new()));
+        let mut lanes = lanes.map(|lane| (lane, false));
         let mut left = budget;
+        let (len, bytes) = (&mut self.len, &mut self.bytes);
+        let mut take = |waiting: Waiting<T>| {
+            *len -= 1;
+            *bytes -= waiting.bytes;
+            judge(waiting.item)
+        };
         // First, each class takes its guaranteed share. Then the remaining budget is filled, beginning with the most urgent
         // class.
-        for (lane, taken) in &mut lanes {
-            fill(*lane, taken, Budget { bytes: budget.bytes / 4, commands: budget.commands / 4 }, &mut left);
+        for (lane, has_taken) in &mut lanes {
+            fill(*lane, has_taken, budget.share(), &mut left, &mut take);
         }
-        for (lane, taken) in &mut lanes {
-            fill(*lane, taken, left, &mut left);
+        for (lane, has_taken) in &mut lanes {
+            fill(*lane, has_taken, left, &mut left, &mut take);
         }
-        let batch: Vec<_> = lanes.into_iter().flat_map(|(_, taken)| taken).collect();
         self.plans.batch += 1;
-        self.len -= batch.len();
-        self.bytes -= batch.iter().map(|waiting| waiting.bytes).sum::<usize>();
-        batch.into_iter().map(|waiting| (waiting.bytes, waiting.item)).collect()
+        left
     }
 }
 
-/// How many more bytes and commands a batch may take.
+/// How much more a batch may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     /// Bytes of commands.
-    pub(crate) bytes: usize,
+    bytes: usize,
     /// Number of commands.
-    pub(crate) commands: usize,
+    commands: usize,
+    /// Bytes of change sets.
+    written: usize,
 }
 
 impl Budget {
     /// The budget of an empty batch.
-    pub(crate) const FULL: Self = Self { bytes: BATCH_BYTES, commands: BATCH_COMMANDS_MAX };
+    pub(crate) const FULL: Self =
+        Self { bytes: BATCH_BYTES, commands: BATCH_COMMANDS_MAX, written: BATCH_WRITTEN_MAX };
 
-    /// Subtracts one command with a size of `bytes`.
-    pub(crate) fn spend(&mut self, bytes: usize) {
+    /// The guaranteed share of one class.
+    fn share(self) -> Self {
+        Self { bytes: self.bytes / 4, commands: self.commands / 4, written: self.written / 4 }
+    }
+
+    /// Subtracts one command with a size of `bytes`, which wrote `written` bytes.
+    fn spend(&mut self, bytes: usize, written: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.commands = self.commands.saturating_sub(1);
+        self.written = self.written.saturating_sub(written);
     }
 
     /// Whether nothing is left.
     pub(crate) fn is_exhausted(self) -> bool {
-        self.bytes == 0 || self.commands == 0
+        self.bytes == 0 || self.commands == 0 || self.written == 0
     }
 }
 
@@ -144,16 +160,23 @@ impl<T> Lane<T> for VecDeque<Waiting<T>> {
 }
 
 /// Takes commands from a lane within `allowed`. The first command is always taken, so that every class makes progress.
-fn fill<T>(lane: &mut dyn Lane<T>, taken: &mut Vec<Waiting<T>>, mut allowed: Budget, left: &mut Budget) {
+fn fill<T>(
+    lane: &mut dyn Lane<T>,
+    has_taken: &mut bool,
+    mut allowed: Budget,
+    left: &mut Budget,
+    take: &mut dyn FnMut(Waiting<T>) -> usize,
+) {
     while let Some(bytes) = lane.next_bytes() {
-        let fits = bytes <= allowed.bytes && allowed.commands > 0;
-        if !fits && !taken.is_empty() {
+        let fits = bytes <= allowed.bytes && allowed.commands > 0 && allowed.written > 0;
+        if !fits && *has_taken {
             return;
         }
         let Some(waiting) = lane.pop() else { return };
-        allowed.spend(bytes);
-        left.spend(bytes);
-        taken.push(waiting);
+        let written = take(waiting);
+        allowed.spend(bytes, written);
+        left.spend(bytes, written);
+        *has_taken = true;
     }
 }
 
@@ -212,7 +235,17 @@ mod tests {
     const PLAN: Class = Class::Plans { priority: 50 };
 
     fn take<T>(queue: &mut Queue<T>) -> Vec<T> {
-        queue.take(Budget::FULL).into_iter().map(|(_, item)| item).collect()
+        take_that_write(queue, 0)
+    }
+
+    /// Takes a batch of commands that write `written` bytes each.
+    fn take_that_write<T>(queue: &mut Queue<T>, written: usize) -> Vec<T> {
+        let mut taken = Vec::new();
+        queue.take(Budget::FULL, |item| {
+            taken.push(item);
+            written
+        });
+        taken
     }
 
     fn queue(commands: &[(Class, usize, &'static str)]) -> Queue<&'static str> {
@@ -264,6 +297,20 @@ mod tests {
         ]);
         assert_eq!(take(&mut queue), ["plan 1", "job 1"]);
         assert_eq!(take(&mut queue), ["plan 2", "job 2"]);
+    }
+
+    #[test]
+    fn a_batch_is_bounded_in_what_it_writes_but_every_class_goes_on() {
+        let mut queue = Queue::new();
+        for _ in 0..100 {
+            queue.push(Class::Nodes, 1, "node").unwrap();
+            queue.push(Class::Rest, 1, "rest").unwrap();
+        }
+        let batch = take_that_write(&mut queue, BATCH_WRITTEN_MAX / 8);
+        let count = |name| batch.iter().filter(|found| **found == name).count();
+        assert_eq!((count("node"), count("rest")), (6, 2));
+        assert_eq!(take_that_write(&mut queue, BATCH_WRITTEN_MAX), ["node", "rest"]);
+        assert_eq!(queue.bytes(), queue.len());
     }
 
     #[test]

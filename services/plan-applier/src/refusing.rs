@@ -21,7 +21,7 @@ const ANNOUNCED_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::Result<()> {
     let reason = telemetry::chain(error);
     tracing::error!(error = reason, "nothing is written before an operator accepts the database");
-    let mut is_known_to_others = !matches!(error, Error::WentBack { .. });
+    let mut is_known_to_others = !matches!(error, Error::WentBack { .. } | Error::Diverged { .. });
     let mark = error.reason_to_refuse().unwrap_or_else(|| reason.clone());
     let mut commands: Requests = context.bus.serve(Subject::EVERY_COMMAND).await?;
     let mut renewals: Requests = context.bus.serve(Subject::EVERY_RENEWAL).await?;

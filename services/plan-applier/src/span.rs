@@ -40,7 +40,7 @@ pub(crate) fn commit(write: &Write, sets: &[Arc<ChangeSet>]) -> (Span, Option<Tr
 
 /// Records the failure of a write in its span.
 pub(crate) fn failed(span: &Span, error: &Error) {
-    let kind = if matches!(error, Error::Unknown { .. }) {
+    let kind = if error.is_unknown() {
         "outcome_unknown"
     } else if matches!(error, Error::Deposed { .. } | Error::Moved { .. }) {
         "deposed"

@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::{DatabaseMatch, RequestError};
-use model::Timestamp;
-use store::{Error, Tail, TakeOutcome};
+use model::{Index, Timestamp};
+use store::{Confirmed, Error, Tail, TakeOutcome};
 use telemetry::clock;
 use telemetry::repeats::{Outage, Repeats};
 use wire::Subject;
 use wire::feed::{GetHead, Head};
 
-use crate::request_log::{REQUEST_RETENTION, RequestLog};
-use crate::{Context, metrics, refusing};
+use crate::cluster_clock::{ClusterClock, Reading};
+use crate::request_log::{REQUEST_RETENTION, REQUESTS_MAX, RequestLog};
+use crate::timekeeper::Timekeeper;
+use crate::{Context, lost_writes, metrics, refusing};
 
 /// How often a standby tries to take the lease.
 const TAKE_INTERVAL: Duration = Duration::from_millis(250);
@@ -35,6 +37,8 @@ pub(crate) struct Takeover {
     pub(crate) head: Head,
     /// The commands that were committed recently.
     pub(crate) request_log: RequestLog,
+    /// The cluster's time.
+    pub(crate) time: Timekeeper,
 }
 
 /// Waits until no other applier is active, takes the lease, and brings the replica to the head. Returns `None` when the
@@ -56,20 +60,27 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
             pause(context).await;
             continue;
         }
-        // What the previous applier announced was durable.
-        if let Some(head) = context.bus.contact().head() {
-            context.writer.observe_head(&head);
-        }
+        observe_seen(context);
         let holder_is_gone = unanswered >= PROBES_MIN;
         if holder_is_gone {
             metrics::tries_takeover();
         }
+        let begun = clock::monotonic();
         match context.writer.take_lease(context.process, holder_is_gone).await {
-            Ok(TakeOutcome::Active(head)) => match measured_catch_up(context, head).await {
+            Ok(TakeOutcome::Active(taken)) => match measured_catch_up(context, taken, begun).await {
                 Ok(takeover) => {
+                    let head = takeover.head;
+                    let announced = Head { at: head.at.max(takeover.time.now()), ..head };
+                    if let Some(error) =
+                        lost_writes::wait_for_reports(context, announced, &takeover.request_log).await?
+                    {
+                        refusing::until_accepted(context, &error).await?;
+                        continue;
+                    }
                     tracing::info!(epoch = %head.epoch, index = %head.index, "the applier is active");
                     return Ok(Some(takeover));
                 }
+                Err(error) if error.needs_acceptance() => refusing::until_accepted(context, &error).await?,
                 Err(error) => log_failure(&outage, &error),
             },
             Ok(TakeOutcome::Held { by, .. }) => {
@@ -88,6 +99,20 @@ pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeov
             Err(error) => log_failure(&outage, &error),
         }
         pause(context).await;
+    }
+}
+
+/// Tells the writer what this process knows to have been durable: the last announcement, and what its replica has. A replica
+/// of another history than the announcements' is about to be loaded again.
+fn observe_seen(context: &Context) {
+    let announced = context.bus.contact().head();
+    if let Some(head) = announced {
+        context.writer.observe_head(head.history, head.index);
+    }
+    let snapshot = context.replica.snapshot();
+    let (history, index) = (snapshot.history(), snapshot.index());
+    if index.is_set() && announced.is_none_or(|head| head.history == history) {
+        context.writer.observe_head(history, index);
     }
 }
 
@@ -113,7 +138,8 @@ async fn pause(context: &Context) {
 /// probes, at most `until` this time, because an applier that answers but announces nothing has lost its database.
 async fn is_disputed(context: &Context, until: Instant) -> bool {
     match context.bus.contact().database() {
-        DatabaseMatch::Same => false,
+        // What was seen of a database that went back is known to the writer.
+        DatabaseMatch::Same | DatabaseMatch::WentBack(_) => false,
         DatabaseMatch::Other(_) => true,
         DatabaseMatch::Unknown if telemetry::clock::monotonic() >= until => false,
         DatabaseMatch::Unknown => match probe(context).await {
@@ -135,15 +161,22 @@ async fn is_unanswered(context: &Context) -> bool {
     matches!(probe(context).await, Err(RequestError::NoResponders))
 }
 
-async fn measured_catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
-    let begun = telemetry::clock::monotonic();
-    let takeover = catch_up(context, head).await;
-    metrics::caught_up(begun.elapsed());
-    takeover
+/// Brings the shared replica to the head. The statement that took the lease began at `begun`.
+async fn measured_catch_up(context: &Context, taken: Confirmed, begun: Instant) -> Result<Takeover, Error> {
+    let Confirmed { head, now } = taken;
+    let head = Head { began: Some(head.index), ..head };
+    let ended = clock::monotonic();
+    let reading = Reading { time: now, begun, ended, wall: clock::now() };
+    let time = Timekeeper::new(ClusterClock::new(head.at, reading));
+    catch_up(context, head).await?;
+    let request_log = load_request_log(context, head).await?;
+    metrics::caught_up(ended.elapsed());
+    Ok(Takeover { head, request_log, time })
 }
 
-/// Brings the shared replica to the head of the log, which only this applier can move now.
-async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
+/// Brings the shared replica to the head of the log, which only this applier can move now. What the replica has already
+/// must be in the log: it was durable once.
+async fn catch_up(context: &Context, head: Head) -> Result<(), Error> {
     let load = || context.database.load(context.replica.scope());
     if !context.replica.snapshot().index().is_set() {
         let _ = tokio::time::timeout(LOAD_TIMEOUT, context.replica.wait_for(head.index)).await;
@@ -152,32 +185,63 @@ async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
         // The replica is empty, or belongs to a history that an operator has given up.
         context.replica.reset(load().await?.state);
     }
-    while context.replica.snapshot().index() < head.index {
-        let from = context.replica.snapshot().index();
+    loop {
+        let snapshot = context.replica.snapshot();
+        let (from, last) = (snapshot.index(), snapshot.last_request());
+        drop(snapshot);
+        if from > head.index {
+            return Err(is_ahead(context, head, from).await?);
+        }
         let page = match context.database.changes_after(from, PAGE_BYTES).await? {
-            // Loading the state is faster for an empty replica than applying the whole log.
-            Tail::Page { rows, .. } if from.is_set() && !rows.is_empty() => rows,
-            Tail::Page { .. } | Tail::Trimmed => {
+            Tail::Page { rows, previous, .. } => match (last, previous) {
+                (Some(last), Some(previous)) if last != previous => {
+                    return Err(Error::Diverged { index: from });
+                }
+                (Some(_), Some(_)) => rows,
+                (_, _) if rows.is_empty() => rows,
+                // It cannot be seen whether they continue the replica. And loading the state is faster for an empty replica
+                // than applying the whole log.
+                (_, _) => {
+                    context.replica.reset(load().await?.state);
+                    continue;
+                }
+            },
+            Tail::Trimmed => {
                 context.replica.reset(load().await?.state);
                 continue;
             }
         };
+        if page.is_empty() {
+            return Ok(());
+        }
+        let bytes = page.iter().map(|row| row.bytes.len()).sum();
         let sets = page.iter().map(|row| row.change_set().map(Arc::new));
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
-        if context.replica.apply(sets).is_err() {
-            // The feed also updates the replica and was faster, or the change sets belong to another history.
+        if context.replica.apply_sized(sets, bytes).is_err() {
+            // The feed also updates the replica and was faster, or the change sets do not match it.
             context.replica.reset(load().await?.state);
         }
     }
-    if context.replica.snapshot().index() > head.index {
-        context.replica.reset(load().await?.state);
-    }
-    Ok(Takeover { head, request_log: load_request_log(context, head).await? })
+}
+
+/// Why the replica is ahead of the head at which this applier took over: either there is another applier already, or the
+/// database went back.
+async fn is_ahead(context: &Context, head: Head, index: Index) -> Result<Error, Error> {
+    let now = context.database.head().await?;
+    let is_mine = (now.history, now.epoch, now.applier) == (head.history, head.epoch, head.applier);
+    Ok(if is_mine {
+        Error::WentBack { seen: index, found: head.index }
+    } else {
+        Error::Deposed { epoch: head.epoch }
+    })
 }
 
 /// Reads the requests that were committed within [`REQUEST_RETENTION`] before the head.
 async fn load_request_log(context: &Context, head: Head) -> Result<RequestLog, Error> {
     let since = Timestamp(head.at.0.saturating_sub(REQUEST_RETENTION.0).max(0));
-    let found = context.database.requests_since(since).await?;
+    let found = context.database.requests_since(since, REQUESTS_MAX).await?;
+    // If there are more, those at the time of the oldest may not be complete.
+    let oldest = found.first().filter(|_| found.len() >= REQUESTS_MAX);
+    let since = oldest.map_or(since, |(_, _, at)| Timestamp(at.0 + 1));
     Ok(RequestLog::new(since, found))
 }

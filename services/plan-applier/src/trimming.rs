@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use state::Replica;
 use store::{Error, LogSize, Writer};
 use telemetry::clock;
 use telemetry::repeats::{Outage, Repeats};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::timekeeper::Timekeeper;
 use crate::{Context, metrics};
 
 /// How often the log is maintained. A burst writes far less in this time than the log may take.
@@ -26,10 +26,9 @@ pub(crate) struct Trimming {
 
 impl Trimming {
     /// Starts the maintenance.
-    pub(crate) fn start(context: &Context) -> Self {
+    pub(crate) fn start(context: &Context, time: Timekeeper) -> Self {
         let (is_full, end) = (Arc::default(), CancellationToken::new());
-        let (writer, replica) = (context.writer.clone(), Arc::clone(&context.replica));
-        let work = maintain(writer, replica, Arc::clone(&is_full));
+        let work = maintain(context.writer.clone(), time, Arc::clone(&is_full));
         tokio::spawn(end.clone().run_until_cancelled_owned(work));
         Self { is_full, _end: end.drop_guard() }
     }
@@ -40,12 +39,11 @@ impl Trimming {
     }
 }
 
-async fn maintain(writer: Writer, replica: Arc<Replica>, is_full: Arc<AtomicBool>) {
+async fn maintain(writer: Writer, time: Timekeeper, is_full: Arc<AtomicBool>) {
     let mut is_held_up = false;
     let outage = Outage::default();
     loop {
-        let now = clock::now().max(replica.snapshot().at());
-        match writer.maintain_log(now).await {
+        match writer.maintain_log(time.now()).await {
             Ok(log) => {
                 if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
                     tracing::info!(attempts, lasting_secs, "the log is maintained again");

@@ -53,7 +53,8 @@ impl World {
     async fn new() -> Self {
         let nats = Nats::temporary().await.unwrap();
         let database = Postgres::shared().await.unwrap().new_database().await.unwrap();
-        let Cli { store, args } = Cli::parse_from(["test", "--database-url", &database]);
+        let Cli { store, args } =
+            Cli::parse_from(["test", "--allow-unsafe-database", "--database-url", &database]);
         let bus = connect(&nats, Role::Servers).await;
         Self { nats, args, store, bus }
     }
@@ -129,7 +130,7 @@ async fn what_is_acknowledged_is_durable_and_published() {
 
     let registered = world.done(&job("one")).await;
     assert!(registered.written);
-    let Tail::Page { rows, head } =
+    let Tail::Page { rows, head, .. } =
         world.database().await.changes_after(Index(registered.index.0 - 1), 1).await.unwrap()
     else {
         panic!("nothing is trimmed");

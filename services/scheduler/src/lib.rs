@@ -83,6 +83,8 @@ pub async fn run(
     _process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    // Workers decide by the cluster's time.
+    bus.contact().first_head().await;
     Workers::start(&args, bus, replica, stop.clone())?.stopped(&stop).await
 }
 

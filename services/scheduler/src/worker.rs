@@ -214,7 +214,7 @@ async fn schedule(
     permit: &Arc<OwnedSemaphorePermit>,
 ) -> Scheduled {
     let (replica, schedule) = (Arc::clone(&shared.replica), shared.schedule);
-    let outstanding = shared.outstanding.clone();
+    let (outstanding, contact) = (shared.outstanding.clone(), shared.bus.contact());
     // If the broker takes the evaluation away, the permit is still held until the thread is done.
     let permit = Arc::clone(permit);
     let span = traces::within(|| {
@@ -232,7 +232,7 @@ async fn schedule(
             return Scheduled::Behind;
         }
         let Some(eval) = live_eval(&snapshot, delivery.eval_id) else { return Scheduled::NotNeeded };
-        let now = now_for(&snapshot, &eval, clock::now());
+        let now = now_for(&snapshot, &eval, contact.cluster_now());
         span.record(attribute::INDEX, snapshot.index().0.cast_signed());
         let mut schedule_on = |state: &State| {
             let attempt = Attempt {
@@ -282,10 +282,11 @@ fn live_eval(state: &State, id: EvalId) -> Option<Arc<Evaluation>> {
     state.eval(id).filter(|eval| !eval.status.is_terminal()).map(Arc::clone)
 }
 
-/// The time at which an evaluation is processed. It is not before the evaluation's own time, so that a worker with a
-/// slow clock does not find something not yet due; nothing would wake the evaluation again (`docs/architecture/evaluations.md`).
-fn now_for(state: &State, eval: &Evaluation, own: Timestamp) -> Timestamp {
-    own.max(state.at()).max(eval.wait_until)
+/// The time at which an evaluation is processed: the cluster's time, as this process knows it. It is not before the
+/// evaluation's own time, so that nothing is found that is not yet due; nothing would wake the evaluation again
+/// (`docs/architecture/evaluations.md`).
+fn now_for(state: &State, eval: &Evaluation, cluster: Timestamp) -> Timestamp {
+    cluster.max(state.at()).max(eval.wait_until)
 }
 
 /// The span of the work on an evaluation, in the evaluation's trace.

@@ -140,9 +140,19 @@ impl Bus {
         if let Some(inbox) = &call.inbox {
             request = request.inbox(format!("{inbox}.{:016x}", rand::random::<u64>()));
         }
-        let sent = self.client().send_request(call.subject.clone(), request);
+        let room = self.room(bytes).await;
         // Boxed, because the client's future takes kilobytes, and every future that awaits it would contain it.
-        Box::pin(sent).await.map_err(|error| match error.kind() {
+        let mut sent = Box::pin(self.client().send_request(call.subject.clone(), request));
+        let answer = match room {
+            None => sent.await,
+            Some(room) => tokio::select! {
+                // The request enters the client's queue when its future is first polled.
+                biased;
+                answer = &mut sent => answer,
+                () = room.free_after_flush(self.client()) => sent.await,
+            },
+        };
+        answer.map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders => RequestError::NoResponders,
             RequestErrorKind::TimedOut => RequestError::TimedOut,
             RequestErrorKind::MaxPayloadExceeded => RequestError::TooLarge { bytes, max },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use async_nats::client::PublishErrorKind;
+use async_nats::client::{PublishError, PublishErrorKind};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr, Subscriber};
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use crate::envelope;
 use crate::error::Error;
 use crate::identity::{self, Identity};
 use crate::lease_status::LeaseStatuses;
+use crate::outgoing::{self, Outgoing, Room};
 use crate::refusals::Refusals;
 
 /// A server that sends nothing for two of these intervals is given up.
@@ -50,6 +51,7 @@ pub struct Bus(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     client: Client,
+    outgoing: Outgoing,
     link: watch::Receiver<Link>,
     contact: Contact,
     leases: LeaseStatuses,
@@ -103,7 +105,8 @@ impl Bus {
     /// # Errors
     /// If the settings cannot be used. A server that is not reachable yet is not an error: the call waits for it.
     pub async fn connect(args: &Args, role: Role) -> Result<Self, Error> {
-        Self::open(Settings { args: args.clone(), role, agent_of: None, refusals: Arc::default() }).await
+        let settings = Settings { args: args.clone(), role, agent_of: None, refusals: Arc::default() };
+        Self::open(settings, Contact::default(), LeaseStatuses::default()).await
     }
 
     /// Connects the agent of a node. Its credentials permit it to read only responses to its own node. Otherwise as
@@ -113,7 +116,8 @@ impl Bus {
     /// As [`Self::connect`], and if the credentials are those of another node.
     pub async fn connect_agent(args: &Args, node: NodeId) -> Result<Self, Error> {
         let (args, refusals) = (args.clone(), Arc::default());
-        Self::open(Settings { args, role: Role::Agent, agent_of: Some(node), refusals }).await
+        let settings = Settings { args, role: Role::Agent, agent_of: Some(node), refusals };
+        Self::open(settings, Contact::default(), LeaseStatuses::default()).await
     }
 
     /// The role of this process.
@@ -121,12 +125,14 @@ impl Bus {
         self.0.settings.role
     }
 
-    /// Opens another connection with the same settings. Traffic on this connection does not delay it.
+    /// Opens another connection with the same settings. Traffic on this connection does not delay it. What this process
+    /// knows of the applier and of its own leases is shared.
     pub(crate) async fn open_another(&self) -> Result<Self, Error> {
-        Self::open(self.0.settings.clone()).await
+        let Inner { settings, contact, leases, .. } = &*self.0;
+        Self::open(settings.clone(), contact.clone(), leases.clone()).await
     }
 
-    async fn open(settings: Settings) -> Result<Self, Error> {
+    async fn open(settings: Settings, contact: Contact, leases: LeaseStatuses) -> Result<Self, Error> {
         let Settings { args, role, agent_of, .. } = &settings;
         let agent_of = *agent_of;
         let identity = Identity::of(args, agent_of)?;
@@ -159,6 +165,7 @@ impl Bus {
             .ping_interval(PING_EVERY)
             .connection_timeout(CONNECT_TIMEOUT)
             .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
+            .client_capacity(outgoing::MESSAGES_MAX)
             .custom_inbox_prefix(inbox)
             .request_timeout(None)
             .retry_on_initial_connect()
@@ -187,9 +194,10 @@ impl Bus {
         };
         let bus = Self(Arc::new(Inner {
             client,
+            outgoing: Outgoing::default(),
             link: link_state,
-            contact: Contact::default(),
-            leases: LeaseStatuses::default(),
+            contact,
+            leases,
             settings,
             own_metrics: watch::Sender::new(None),
             _inbox: inbox,
@@ -304,10 +312,16 @@ impl Bus {
         let bytes = body.len();
         let client = self.client();
         let sending = async {
+            let room = self.room(bytes).await;
             match reply {
-                Some(reply) => client.publish_with_reply_and_headers(subject, reply, headers, body).await,
-                None => client.publish_with_headers(subject, headers, body).await,
+                Some(reply) => client.publish_with_reply_and_headers(subject, reply, headers, body).await?,
+                None => client.publish_with_headers(subject, headers, body).await?,
             }
+            if let Some(room) = room {
+                let client = client.clone();
+                tokio::spawn(async move { room.free_after_flush(&client).await });
+            }
+            Ok::<(), PublishError>(())
         };
         match tokio::time::timeout(SEND_TIMEOUT, sending).await {
             Ok(Ok(())) => Ok(()),
@@ -316,6 +330,11 @@ impl Bus {
             }
             Ok(Err(_)) | Err(_) => Err(Error::Disconnected),
         }
+    }
+
+    /// Waits for room in the client's queue for a message with a body of `bytes` bytes.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<Room> {
+        self.0.outgoing.room(bytes).await
     }
 
     /// Maximum size of a body that the server accepts.

@@ -8,7 +8,13 @@ use telemetry::clock;
 use tokio::sync::watch;
 use wire::feed::Head;
 
-use crate::database::{DatabaseMatch, OtherDatabase};
+use crate::continuity::LostChangeSet;
+use crate::database::DatabaseMatch;
+
+/// How long an announcement keeps those of older epochs from being believed. They may be under way for a moment.
+const NEWER_EPOCH_HOLDS: Duration = Duration::from_secs(3);
+/// How long to wait for the first head. An applier announces the head every second.
+const FIRST_HEAD_WITHIN: Duration = Duration::from_millis(1_200);
 
 /// The last head that the applier announced, when this process received it, and whether this process reads the applier's
 /// database. Clones share it.
@@ -19,8 +25,28 @@ use crate::database::{DatabaseMatch, OtherDatabase};
 pub struct Contact {
     last: Arc<watch::Sender<Option<ReceivedHead>>>,
     loaded: Arc<watch::Sender<bool>>,
-    database: Arc<watch::Sender<DatabaseMatch>>,
+    database: Arc<watch::Sender<DatabaseFindings>>,
     log_failure: Arc<Mutex<Option<LogFailure>>>,
+}
+
+/// What is known of the database.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct DatabaseFindings {
+    /// How it compares with the announcements.
+    compared: DatabaseMatch,
+    /// What the applier's database lacks.
+    lost: Option<Arc<LostChangeSet>>,
+}
+
+impl DatabaseFindings {
+    fn result(&self) -> DatabaseMatch {
+        match (&self.compared, &self.lost) {
+            (DatabaseMatch::Unknown | DatabaseMatch::Same, Some(lost)) => {
+                DatabaseMatch::WentBack(lost.clone())
+            }
+            (compared, _) => compared.clone(),
+        }
+    }
 }
 
 /// A head, and when this process received it.
@@ -53,7 +79,7 @@ impl Contact {
     }
 
     /// The cluster's time: the time in the last announcement, advanced by this process's monotonic clock. So it does
-    /// not depend on any host's wall clock, except before the first head.
+    /// not depend on any host's wall clock, except before the first head ([`Self::first_head`]).
     pub fn cluster_now(&self) -> Timestamp {
         let advance = |received: &ReceivedHead| {
             let since = i64::try_from(received.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
@@ -62,18 +88,25 @@ impl Contact {
         self.last.borrow().as_ref().map_or_else(clock::now, advance)
     }
 
-    /// Whether this process reads the database that the applier writes.
-    pub fn database(&self) -> DatabaseMatch {
-        self.database.borrow().clone()
+    /// Waits for the first head, which an applier announces within a second. Returns without one if there is no applier.
+    pub async fn first_head(&self) {
+        let mut heads = self.heads();
+        let _ = tokio::time::timeout(FIRST_HEAD_WITHIN, heads.wait_for(Option::is_some)).await;
     }
 
-    /// Waits until the applier is found to write another database than this process reads.
-    pub async fn database_differs(&self) -> Arc<OtherDatabase> {
+    /// Whether this process reads the database that the applier writes.
+    pub fn database(&self) -> DatabaseMatch {
+        self.database.borrow().result()
+    }
+
+    /// Waits until the applier is found to write another database than this process reads, or one that went back. Returns
+    /// what is wrong.
+    pub async fn database_differs(&self) -> String {
         let mut database = self.database.subscribe();
         loop {
-            let current = database.borrow_and_update().clone();
-            if let DatabaseMatch::Other(other) = current {
-                return other;
+            let contradiction = database.borrow_and_update().result().contradiction();
+            if let Some(contradiction) = contradiction {
+                return contradiction;
             }
             // This fails only if the sender is dropped, and `self` owns the sender.
             let _ = database.changed().await;
@@ -84,7 +117,7 @@ impl Contact {
     /// then not the state of the cluster.
     pub async fn database_agrees(&self) {
         // This fails only if the sender is dropped, and `self` owns the sender.
-        let _ = self.database.subscribe().wait_for(|database| !database.is_other()).await;
+        let _ = self.database.subscribe().wait_for(|database| !database.result().is_other()).await;
     }
 
     /// Why the log cannot be read; `None` if the last attempt succeeded.
@@ -104,18 +137,23 @@ impl Contact {
     }
 
     /// Records an announced head. [`feed::follow`](crate::feed::follow) calls this, and simulations do. A head with an
-    /// older epoch comes from a deposed applier, and is ignored.
+    /// older epoch comes from a deposed applier, and is ignored, unless the newer one has been silent for a while: then the
+    /// database went back to the older epoch.
     pub fn record_head(&self, head: Head) {
         self.record_announcement(head, None);
     }
 
     /// The same with the address of the applier's database.
     pub(crate) fn record_announcement(&self, head: Head, database: Option<Arc<str>>) {
-        let at = clock::monotonic();
+        self.record_at(head, database, clock::monotonic());
+    }
+
+    fn record_at(&self, head: Head, database: Option<Arc<str>>, at: Instant) {
         self.last.send_if_modified(|last| {
-            let is_deposed = last.as_ref().is_some_and(|ReceivedHead { head: known, .. }| {
-                known.history == head.history && known.epoch > head.epoch
-            });
+            let is_deposed =
+                last.as_ref().is_some_and(|ReceivedHead { head: known, .. }| {
+                    known.history == head.history && known.epoch > head.epoch
+                }) && last.as_ref().is_some_and(|last| at.duration_since(last.at) < NEWER_EPOCH_HOLDS);
             if !is_deposed {
                 *last = Some(ReceivedHead { head, at, database });
             }
@@ -126,12 +164,28 @@ impl Contact {
     /// Records how the database compares with the announcements.
     pub(crate) fn set_database(&self, database: &DatabaseMatch) {
         self.database.send_if_modified(|known| {
-            let is_new = known != database;
+            let is_new = known.compared != *database;
             if is_new {
-                known.clone_from(database);
+                known.compared.clone_from(database);
             }
             is_new
         });
+    }
+
+    /// Records what the applier's database lacks. Returns whether that has changed.
+    pub(crate) fn set_lost(&self, lost: Option<LostChangeSet>) -> bool {
+        self.database.send_if_modified(|known| {
+            let is_new = known.lost.as_deref() != lost.as_ref();
+            if is_new {
+                known.lost = lost.map(Arc::new);
+            }
+            is_new
+        })
+    }
+
+    /// Whether the applier's database lacks something that this process has seen.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.database.borrow().lost.is_some()
     }
 
     /// Records the result of an attempt to read the log.
@@ -173,6 +227,7 @@ impl Contact {
 #[cfg(test)]
 mod tests {
     use model::{HistoryId, Index, ProcessId};
+    use wire::feed::LostWrites;
 
     use super::*;
 
@@ -185,6 +240,7 @@ mod tests {
             at: AT,
             epoch: Epoch(epoch),
             applier: ProcessId::from_bytes([2; 16]),
+            began: None,
         }
     }
 
@@ -198,6 +254,34 @@ mod tests {
         let restored = Head { history: HistoryId::from_bytes([3; 16]), ..head(1, 5) };
         contact.record_head(restored);
         assert_eq!(contact.head(), Some(restored), "epochs of another history mean nothing");
+    }
+
+    #[test]
+    fn heads_of_an_older_epoch_are_believed_when_the_newer_one_is_silent() {
+        let (contact, begun) = (Contact::default(), clock::monotonic());
+        let hear = |epoch, secs| {
+            contact.record_at(head(epoch, 7), None, begun + Duration::from_secs(secs));
+            contact.epoch()
+        };
+        assert_eq!(hear(5, 0), Some(Epoch(5)));
+        assert_eq!(hear(3, 2), Some(Epoch(5)), "a deposed applier's message was under way");
+        assert_eq!(hear(3, 3), Some(Epoch(3)), "the database went back");
+    }
+
+    #[test]
+    fn what_is_lost_is_wrong_beside_what_was_compared() {
+        let lost = LostWrites {
+            history: HistoryId::from_bytes([1; 16]),
+            index: Index(616),
+            epoch: Epoch(2),
+            applier: ProcessId::from_bytes([2; 16]),
+            request: None,
+        };
+        let contact = Contact::default();
+        contact.set_database(&DatabaseMatch::Same);
+        assert!(contact.set_lost(Some(LostChangeSet(lost))) && !contact.set_lost(Some(LostChangeSet(lost))));
+        assert!(matches!(contact.database(), DatabaseMatch::WentBack(_)));
+        assert!(contact.set_lost(None) && !contact.database().is_other());
     }
 
     #[test]

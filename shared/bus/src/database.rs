@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use model::{Epoch, HistoryId, ProcessId};
 use wire::feed::Head;
 
+use crate::continuity::LostChangeSet;
+
 /// How long a database must have contradicted the announcements of an applier before it counts as another one. So long
 /// after its last announcement, an applier counts as gone.
 const CONTRADICTED_MIN: Duration = Duration::from_secs(3);
@@ -29,12 +31,23 @@ pub enum DatabaseMatch {
     Same,
     /// The applier writes another database.
     Other(Arc<OtherDatabase>),
+    /// The applier's database lacks a change set that this process has seen.
+    WentBack(Arc<LostChangeSet>),
 }
 
 impl DatabaseMatch {
-    /// Whether the applier writes another database.
+    /// Whether what this process knows is not the state that the applier writes: another database, or one that went back.
     pub fn is_other(&self) -> bool {
-        matches!(self, Self::Other(_))
+        self.contradiction().is_some()
+    }
+
+    /// What is wrong, and what to do about it; `None` if nothing is.
+    pub fn contradiction(&self) -> Option<String> {
+        match self {
+            Self::Unknown | Self::Same => None,
+            Self::Other(other) => Some(other.to_string()),
+            Self::WentBack(lost) => Some(lost.to_string()),
+        }
     }
 }
 
@@ -166,6 +179,7 @@ mod tests {
             at: Timestamp::from_secs(1_767_225_600),
             epoch: Epoch(epoch),
             applier: ProcessId::from_bytes([epoch as u8; 16]),
+            began: None,
         }
     }
 

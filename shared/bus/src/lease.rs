@@ -10,6 +10,7 @@ use model::{Epoch, ProcessId};
 use state::Replica;
 use telemetry::clock;
 use telemetry::metrics::catalogue::{LEASES_LOST, LEASES_TAKEN};
+use telemetry::repeats::{Outage, Repeats};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wire::command::{Answer, Command, HolderAlive, LEASE, ProbeHolder, RenewLease, TakeLease};
@@ -17,6 +18,7 @@ use wire::{Refusal, Subject};
 
 use crate::call::RequestError;
 use crate::connection::Bus;
+use crate::lease_connection::LeaseConnection;
 use crate::lease_status::LeaseStatuses;
 use crate::serve::Requests;
 
@@ -42,6 +44,16 @@ pub struct Lease {
     lost: watch::Receiver<bool>,
     _tasks: JoinSet<()>,
     _active: MarkedActive,
+    /// Where the tasks run.
+    _connection: LeaseConnection,
+}
+
+/// A lease that was granted, and the tasks that keep it.
+struct Granted {
+    epoch: Epoch,
+    lost: watch::Receiver<bool>,
+    tasks: JoinSet<()>,
+    active: MarkedActive,
 }
 
 /// While it exists, this process's metrics count as those of the active process, and its lease as held.
@@ -68,20 +80,50 @@ pub async fn hold(bus: &Bus, replica: &Replica, service: Singleton, process: Pro
     let mut is_logged = false;
     let mut holder = Holder::new(replica, service);
     let contact = bus.contact();
+    let connection = connection(bus, service).await;
     loop {
         contact.database_agrees().await;
-        match take(bus, service, process, holder.gone_epoch()).await {
-            Ok(lease) => {
-                tracing::info!(service = service.as_str(), epoch = lease.epoch.0, "acquired the lease");
+        let gone = holder.gone_epoch();
+        match connection.run(|bus| async move { take(&bus, service, process, gone).await }).await {
+            Ok(Granted { epoch, lost, tasks, active }) => {
+                tracing::info!(service = service.as_str(), epoch = epoch.0, "acquired the lease");
                 LEASES_TAKEN.add_with(1, &[service.as_str()]);
-                telemetry::metrics::set_active(service.as_str(), lease.epoch.0);
-                return lease;
+                telemetry::metrics::set_active(service.as_str(), epoch.0);
+                // The active process decides by the cluster's time what is due.
+                contact.first_head().await;
+                return Lease { epoch, lost, _tasks: tasks, _active: active, _connection: connection };
             }
             Err(reason) => {
                 if !std::mem::replace(&mut is_logged, true) {
                     tracing::info!(service = service.as_str(), reason, "waiting for the lease");
                 }
                 holder.watch(bus, rand::random_range(RENEW_EVERY / 2..=RENEW_EVERY)).await;
+            }
+        }
+    }
+}
+
+/// Opens the connection that keeps the lease, and retries until that succeeds.
+async fn connection(bus: &Bus, service: Singleton) -> LeaseConnection {
+    let outage = Outage::default();
+    loop {
+        match LeaseConnection::open(bus).await {
+            Ok(connection) => return connection,
+            Err(error) => {
+                let error = telemetry::chain(&error);
+                if let Some(Repeats { attempts, lasting_secs, .. }) =
+                    outage.failed(&error, clock::monotonic())
+                {
+                    let service = service.as_str();
+                    tracing::warn!(
+                        service,
+                        error,
+                        attempts,
+                        lasting_secs,
+                        "cannot open the connection of the lease"
+                    );
+                }
+                tokio::time::sleep(RENEW_EVERY).await;
             }
         }
     }
@@ -142,7 +184,7 @@ async fn take(
     service: Singleton,
     process: ProcessId,
     gone: Option<Epoch>,
-) -> Result<Lease, String> {
+) -> Result<Granted, String> {
     let requested_at = clock::monotonic();
     let command = Command::TakeLease(TakeLease { service, process, gone });
     let done = bus.command(&command, TAKE_WITHIN).await.map_err(|error| telemetry::chain(&error))?;
@@ -162,7 +204,7 @@ async fn take(
     let mut tasks = JoinSet::new();
     tasks.spawn(renew_until_lost(bus.clone(), renewal, since, lost_sender));
     tasks.spawn(answer_probes(probes));
-    Ok(Lease { epoch, lost, _tasks: tasks, _active: active })
+    Ok(Granted { epoch, lost, tasks, active })
 }
 
 async fn answer_probes(mut probes: Requests) {
@@ -206,7 +248,7 @@ async fn renew_until_lost(bus: Bus, renewal: RenewLease, mut since: Instant, los
             () = tokio::time::sleep_until(next.min(end).into()) => {}
             // A new applier does not know of renewals before its own time.
             () = contact.another_applier(applier) => {}
-            other = contact.database_differs() => break other.to_string(),
+            contradiction = contact.database_differs() => break contradiction,
         }
         let left = end.saturating_duration_since(clock::monotonic());
         if left.is_zero() {

@@ -2,14 +2,29 @@
 
 use bytes::Bytes;
 use fail::fail_point;
-use model::{HistoryId, Index};
+use model::{HistoryId, Index, RequestId};
 use wire::Subject;
 use wire::envelope::{CHANGE_SET_BYTES_MAX, CHANGES_BYTES_MAX};
-use wire::feed::{Changes, Head};
+use wire::feed::{Changes, Committer, Head};
 
 use crate::connection::Bus;
 use crate::envelope;
 use crate::error::Error;
+
+/// Change sets that were committed together.
+#[derive(Debug, Clone, Copy)]
+pub struct Commit<'a> {
+    /// The history of the log.
+    pub history: HistoryId,
+    /// Who has committed them.
+    pub by: Option<Committer>,
+    /// The request of the change set before them, if it is known.
+    pub previous: Option<RequestId>,
+    /// Index of the first one.
+    pub first: Index,
+    /// The change sets, encoded as in the log.
+    pub sets: &'a [Bytes],
+}
 
 /// Publishes the change feed. Used by the active applier.
 #[derive(Debug, Clone)]
@@ -26,13 +41,12 @@ impl Publisher {
         Self { bus, database }
     }
 
-    /// Publishes committed change sets, encoded as in the log; `first` is the index of the first one. A loss is
-    /// harmless, because replicas detect the gap.
+    /// Publishes committed change sets. A loss is harmless, because replicas detect the gap.
     ///
     /// # Errors
     /// If there is no connection.
-    pub async fn publish(&self, history: HistoryId, first: Index, sets: &[Bytes]) -> Result<(), Error> {
-        for changes in split(history, first, sets) {
+    pub async fn publish(&self, commit: Commit<'_>) -> Result<(), Error> {
+        for changes in split(commit) {
             self.bus.publish(Subject::Changes, &changes).await?;
         }
         fail_point!("feed.published");
@@ -52,7 +66,8 @@ impl Publisher {
 
 /// Distributes the change sets over the minimum number of messages. Those that are too large for a message become
 /// `None`.
-fn split(history: HistoryId, first: Index, sets: &[Bytes]) -> Vec<Changes> {
+fn split(commit: Commit<'_>) -> Vec<Changes> {
+    let Commit { history, by, previous, first, sets } = commit;
     let mut messages: Vec<Changes> = Vec::new();
     let mut room = 0;
     for (index, set) in (first.0..).map(Index).zip(sets) {
@@ -60,8 +75,10 @@ fn split(history: HistoryId, first: Index, sets: &[Bytes]) -> Vec<Changes> {
         let bytes = included.as_ref().map_or(0, Bytes::len) + SET_HEAD_BYTES;
         match messages.last_mut() {
             Some(changes) if bytes <= room => changes.sets.push(included),
+            // What is before the later messages is known by the applier that has committed it.
             Some(_) | None => {
-                messages.push(Changes { history, first: index, sets: vec![included] });
+                let previous = previous.filter(|_| messages.is_empty());
+                messages.push(Changes { history, by, previous, first: index, sets: vec![included] });
                 room = CHANGES_BYTES_MAX;
             }
         }
@@ -75,13 +92,19 @@ const SET_HEAD_BYTES: usize = 5;
 
 #[cfg(test)]
 mod tests {
+    use model::{Epoch, ProcessId};
+
     use super::*;
 
     const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
 
+    fn commit() -> Commit<'static> {
+        Commit { history: HISTORY, by: None, previous: None, first: Index(7), sets: &[] }
+    }
+
     fn shape(sizes: &[usize]) -> Vec<(u64, Vec<Option<usize>>)> {
         let sets: Vec<Bytes> = sizes.iter().map(|size| vec![0; *size].into()).collect();
-        let messages = split(HISTORY, Index(7), &sets);
+        let messages = split(Commit { sets: &sets, ..commit() });
         let length = |set: &Option<Bytes>| set.as_ref().map(Bytes::len);
         messages.iter().map(|changes| (changes.first.0, changes.sets.iter().map(length).collect())).collect()
     }
@@ -106,8 +129,15 @@ mod tests {
     fn a_full_message_fits_what_nats_takes_by_default() {
         let many = vec![Bytes::from(vec![0; 100]); CHANGES_BYTES_MAX / 50];
         let one = vec![Bytes::from(vec![0; CHANGE_SET_BYTES_MAX]); 3];
-        for changes in split(HISTORY, Index(1), &many).iter().chain(&split(HISTORY, Index(1), &one)) {
-            assert!(wire::encode(changes).len() <= CHANGES_BYTES_MAX + 100);
+        let by = Committer {
+            epoch: Epoch(u64::MAX),
+            applier: ProcessId::from_bytes([0xff; 16]),
+            began: Index(u64::MAX),
+        };
+        let previous = Some(RequestId::from_bytes([0xff; 16]));
+        let split = |sets: &[Bytes]| split(Commit { by: Some(by), previous, sets, ..commit() });
+        for changes in split(&many).iter().chain(&split(&one)) {
+            assert!(wire::encode(changes).len() <= CHANGES_BYTES_MAX + 200);
         }
     }
 }

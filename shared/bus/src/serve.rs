@@ -1,5 +1,6 @@
 //! Serving: receiving requests on a subject, and responding to them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,9 @@ use crate::{envelope, span};
 /// Maximum number of requests in the queue of a service. Further requests are dropped, and their senders repeat them
 /// after a timeout. The queue is large enough for all nodes of a large cluster at once.
 const QUEUE_MAX: usize = 32_768;
+/// Maximum size of the bodies of the requests in the queue of a service and of those that it is handling, in bytes. A
+/// request that finds less room is dropped, unless it is the only one. Sixteen of the largest commands fit.
+const QUEUE_BYTES_MAX: usize = 128 << 20;
 /// Every message that cannot be decoded or is not permitted is counted, but for each subject and reason only so many are
 /// logged in a minute.
 const REFUSED_LINES_MAX: u32 = 1;
@@ -41,6 +45,8 @@ pub struct Requests {
 struct ServedSubject {
     subject: String,
     refused: Mutex<Limiter<&'static str>>,
+    /// The size of the bodies of all requests that exist.
+    held_bytes: AtomicUsize,
 }
 
 /// A received message, usually a request that expects a response. Responding to a message that expects no response does
@@ -50,6 +56,8 @@ pub struct Request {
     bus: Bus,
     served: Arc<ServedSubject>,
     message: Message,
+    /// The size of the body, until it is discarded.
+    held_bytes: usize,
     id: RequestId,
     deadline: Instant,
 }
@@ -81,7 +89,8 @@ impl Queue {
     pub(crate) fn new(bus: Bus, subject: &str) -> (Self, Requests) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         let refused = Mutex::new(Limiter::new(REFUSED_LINES_MAX));
-        let served = Arc::new(ServedSubject { subject: subject.to_owned(), refused });
+        let held_bytes = AtomicUsize::new(0);
+        let served = Arc::new(ServedSubject { subject: subject.to_owned(), refused, held_bytes });
         (Self { bus, sender, served: Arc::clone(&served) }, Requests { queue, served })
     }
 
@@ -97,8 +106,12 @@ impl Queue {
 
     /// Adds a message. A message that finds the queue full is dropped.
     pub(crate) fn put(&self, message: Message) {
-        let request = Request::new(self.bus.clone(), Arc::clone(&self.served), message);
-        if self.sender.try_send(request).is_err() {
+        let bytes = message.payload.len();
+        let is_queued = self.served.has_room(bytes) && {
+            let request = Request::new(self.bus.clone(), Arc::clone(&self.served), message);
+            self.sender.try_send(request).is_ok()
+        };
+        if !is_queued {
             BUS_DROPPED.add_with(1, &[&self.served.subject]);
         }
     }
@@ -180,7 +193,9 @@ impl Request {
         }
         let id = envelope::request_id(&message).unwrap_or_else(|| bus.new_request_id());
         let deadline = clock::monotonic() + envelope::deadline(&message);
-        Self { bus, served, message, id, deadline }
+        let held_bytes = message.payload.len();
+        served.held_bytes.fetch_add(held_bytes, Ordering::Relaxed);
+        Self { bus, served, message, held_bytes, id, deadline }
     }
 
     /// The subject of the message.
@@ -262,6 +277,16 @@ impl Request {
     /// The encoded body.
     pub fn payload(&self) -> &Bytes {
         &self.message.payload
+    }
+
+    /// Discards the body, once it was decoded. A request that waits long for its response then takes little memory.
+    pub fn discard_payload(&mut self) {
+        self.message.payload = Bytes::new();
+        self.release();
+    }
+
+    fn release(&mut self) {
+        self.served.held_bytes.fetch_sub(std::mem::take(&mut self.held_bytes), Ordering::Relaxed);
     }
 
     /// Sends a response.
@@ -350,10 +375,36 @@ impl Request {
     }
 }
 
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
 impl ServedSubject {
+    /// Whether a request with a body of this size may be added. Only the task that receives messages adds requests.
+    fn has_room(&self, bytes: usize) -> bool {
+        let held = self.held_bytes.load(Ordering::Relaxed);
+        held == 0 || held + bytes <= QUEUE_BYTES_MAX
+    }
+
     /// Records that a message was refused. Returns what to log about it; `None` if it should not be logged.
     fn refused(&self, reason: RefusalKind) -> Option<Repeats> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.failed(reason.as_str(), clock::monotonic())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_have_room_for_so_many_bytes_and_for_one_of_any_size() {
+        let refused = Mutex::new(Limiter::new(REFUSED_LINES_MAX));
+        let served = ServedSubject { subject: "it".to_owned(), refused, held_bytes: AtomicUsize::new(0) };
+        assert!(served.has_room(QUEUE_BYTES_MAX + 1), "nothing else is there");
+        served.held_bytes.store(QUEUE_BYTES_MAX - 10, Ordering::Relaxed);
+        assert!(served.has_room(10) && !served.has_room(11));
     }
 }

@@ -11,7 +11,7 @@ use crate::alloc::{AllocCommon, ClientStatus, PackedAssigned, RescheduleOutcome,
 use crate::columns::AllocIds;
 use crate::deployment::{Deployment, DeploymentUpdate};
 use crate::eval::Evaluation;
-use crate::{AllocId, EvalId, Index, JobVersionKey, NodeId, Text};
+use crate::{AllocId, EvalId, Index, JobVersionKey, NodeId, RequestId, Text};
 
 /// A scheduler's proposal for one job (`docs/rules/scheduling.md` ).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,10 @@ pub struct Plan {
     pub job: Option<JobVersionKey>,
     /// Index of the snapshot that the plan was computed from.
     pub snapshot_index: Index,
+    /// The request of the snapshot's last change set, if it is known. It tells this log from another one, which may have had
+    /// the same index before the database went back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_request: Option<RequestId>,
     /// Whether the plan must be accepted as a whole or refused.
     #[serde(default)]
     pub all_at_once: bool,
@@ -52,6 +56,7 @@ impl Plan {
             priority: eval.priority,
             job,
             snapshot_index,
+            snapshot_request: None,
             all_at_once: false,
             placements: Vec::new(),
             stops: Vec::new(),

@@ -44,6 +44,8 @@ bugs! {
     IgnoresSecondNodeFailure,
     /// The applier does not record that a node gained capacity.
     ForgetsCapacityGained,
+    /// The applier takes the cluster's time from its own wall clock.
+    TrustsHostClock,
     /// A broker that becomes active does not enqueue pending evaluations.
     ForgetsPendingEvals,
     /// The broker never unblocks evaluations that wait for capacity.
@@ -60,6 +62,10 @@ bugs! {
     ReadsFromMemory,
     /// A replica skips change sets that it missed.
     SkipsMissedChangeSets,
+    /// A replica applies change sets of a database that lacks some of its own.
+    MixesHistories,
+    /// The applier does not believe replicas that have seen more than its database has.
+    IgnoresLostWrites,
     /// Agents do not receive wakes.
     LosesWakes,
 }

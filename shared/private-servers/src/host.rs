@@ -59,9 +59,14 @@ pub(crate) fn server_dir(dir: &Path, name: &str, user: Option<&User>) -> Result<
     Ok(elsewhere)
 }
 
-/// A path for a temporary directory that does not exist yet and that `user` can reach.
-pub(crate) fn temporary_path(name: &str, user: Option<&User>) -> Result<PathBuf, Error> {
-    let parent = env::temp_dir();
+/// A path for a temporary directory that does not exist yet and that `user` can reach. It is in `parent`, or in the
+/// system's directory for temporary files.
+pub(crate) fn temporary_path(
+    name: &str,
+    user: Option<&User>,
+    parent: Option<&Path>,
+) -> Result<PathBuf, Error> {
+    let parent = parent.map_or_else(env::temp_dir, Path::to_owned);
     let parent = parent.canonicalize().map_err(Error::file("find", parent))?;
     let reachable = user.is_none_or(|user| may_enter(user, &parent));
     let parent = if reachable { parent } else { PathBuf::from(SHARED_DIR) };

@@ -48,6 +48,8 @@ pub struct NatsOptions {
     pub access: NatsAccess,
     /// Files for TLS; TLS is off if `None`.
     pub tls: Option<NatsTls>,
+    /// Where a temporary server has its files; the system's directory for temporary files if `None`.
+    pub parent: Option<PathBuf>,
 }
 
 /// Files of a [`Nats`] with TLS.
@@ -103,7 +105,7 @@ impl Nats {
 
     /// Starts a server with temporary files, and with these options.
     pub async fn temporary_with(options: NatsOptions) -> Result<Nats, Error> {
-        let home = host::temporary_path("nats", None)?;
+        let home = host::temporary_path("nats", None, options.parent.as_deref())?;
         let directory_guard = Guard::for_directory(&home, None).await?;
         host::create_private_dir(&home, None)?;
         let files = Files::new(home, options, true)?;

@@ -53,6 +53,8 @@ pub struct PostgresOptions {
     /// Certificate and key for TLS, which is off if `None`. With TLS, the server also listens on
     /// [`Certificate::ELSEWHERE`].
     pub certificate: Option<Certificate>,
+    /// Where a temporary server has its files; the system's directory for temporary files if `None`.
+    pub parent: Option<PathBuf>,
 }
 
 /// A server certificate and its private key, both in PEM.
@@ -77,7 +79,13 @@ impl fmt::Debug for Certificate {
 
 impl Default for PostgresOptions {
     fn default() -> PostgresOptions {
-        PostgresOptions { port: None, max_connections: 200, survives_power_loss: true, certificate: None }
+        PostgresOptions {
+            port: None,
+            max_connections: 200,
+            survives_power_loss: true,
+            certificate: None,
+            parent: None,
+        }
     }
 }
 
@@ -112,12 +120,36 @@ impl Postgres {
     /// Starts a server with temporary files, and with these options.
     pub async fn temporary_with(options: PostgresOptions) -> Result<Postgres, Error> {
         let user = host::postgres_user()?;
-        let home = host::temporary_path(SERVER, user.as_ref())?;
+        let home = host::temporary_path(SERVER, user.as_ref(), options.parent.as_deref())?;
         let directory_guard = Guard::for_directory(&home, user.as_ref()).await?;
         let files = blocking(move || Files::temporary(home, user, options)).await?;
         let (port, guard) = files.launch().await?;
         directory_guard.keep_files();
         Ok(Postgres { files, port, guard, databases: AtomicU32::new(0) })
+    }
+
+    /// Starts a standby of this server, with temporary files. It follows asynchronously: a commit does not wait for it.
+    pub async fn standby(&self) -> Result<Postgres, Error> {
+        let Files { user, bin, password, options, .. } = &self.files;
+        let home = host::temporary_path(SERVER, user.as_ref(), options.parent.as_deref())?;
+        let directory_guard = Guard::for_directory(&home, user.as_ref()).await?;
+        let options = PostgresOptions { port: None, ..options.clone() };
+        let (user, bin, password, primary) = (user.clone(), bin.clone(), password.clone(), self.port);
+        let files = blocking(move || Files::of_standby(home, user, bin, &password, primary, options)).await?;
+        let (port, guard) = files.launch().await?;
+        directory_guard.keep_files();
+        Ok(Postgres { files, port, guard, databases: AtomicU32::new(0) })
+    }
+
+    /// Fails over to a standby. This server is killed, and the standby, which may be dead, takes over its URL and
+    /// becomes the primary. Everything that the standby had not received is lost.
+    pub async fn fail_over(&mut self, mut standby: Postgres) -> Result<(), Error> {
+        self.kill9().await?;
+        standby.kill9().await?;
+        standby.port = self.port;
+        standby.restart().await?;
+        std::mem::replace(self, standby).stop().await?;
+        self.run_script("select pg_promote();".to_owned()).await
     }
 
     /// A temporary server that all tests of a process share. It stops with the process.
@@ -156,6 +188,11 @@ impl Postgres {
             programs::run("psql", &bin, &arguments, &[("PGPASSWORD", &password)], None).map(drop)
         })
         .await
+    }
+
+    /// The port that the server listens on.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Process id of the server while it runs.
@@ -238,6 +275,26 @@ impl Files {
         let bin = programs::postgres(None)?;
         host::create_private_dir(&home, user.as_ref())?;
         template::copy(&home, &bin, user.as_ref())?;
+        let lock = host::lock(&home)?;
+        Files::open(home, bin, user, options, true, lock)
+    }
+
+    /// The files of a standby of the server on the port `primary`, which runs.
+    fn of_standby(
+        home: PathBuf,
+        user: Option<User>,
+        bin: PathBuf,
+        password: &str,
+        primary: u16,
+        options: PostgresOptions,
+    ) -> Result<Files, Error> {
+        host::create_private_dir(&home, user.as_ref())?;
+        host::write_private(&home.join("password"), password, user.as_ref())?;
+        let (data, port) = (home.join("data"), primary.to_string());
+        let mut arguments = vec!["-h", "127.0.0.1", "-p", &port, "-U", template::USER, "-w"];
+        arguments.extend(["--write-recovery-conf", "--checkpoint", "fast", "--no-sync", "--pgdata"]);
+        arguments.push(template::text(&data)?);
+        programs::run("pg_basebackup", &bin, &arguments, &[("PGPASSWORD", password)], user.as_ref())?;
         let lock = host::lock(&home)?;
         Files::open(home, bin, user, options, true, lock)
     }
@@ -346,10 +403,12 @@ impl Files {
         )
     }
 
-    /// Waits until the server's lock file says that it accepts connections.
+    /// Waits until the server's lock file says that it accepts connections, if only for reading as a standby does.
     async fn ready(&self) {
         let file = self.home.join("data/postmaster.pid");
-        let is_ready = |lines: &str| lines.lines().nth(7).is_some_and(|status| status.trim() == "ready");
+        let is_ready = |lines: &str| {
+            lines.lines().nth(7).is_some_and(|status| matches!(status.trim(), "ready" | "standby"))
+        };
         while !fs::read_to_string(&file).is_ok_and(|lines| is_ready(&lines)) {
             sleep(POLL_EVERY).await;
         }

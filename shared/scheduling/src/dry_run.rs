@@ -45,7 +45,7 @@ pub fn dry_run(
     let is_changed = existing.as_ref().is_none_or(|existing| existing.spec != *spec);
     let mut tried = state.clone();
     if is_changed {
-        let stamp = Stamp { index: state.index().next(), at: state.at() };
+        let stamp = Stamp { index: state.index().next(), at: state.at(), request_id: None };
         let job = Change::Job(Arc::new(registered(existing.as_deref(), spec, now)));
         tried.apply_change(&job, stamp).expect("a job change applies to every state");
         tried.advance(stamp);

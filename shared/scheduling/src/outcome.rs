@@ -176,7 +176,12 @@ fn empty_proposal(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
 pub(crate) fn empty_plan(attempt: &Attempt<'_>) -> Plan {
     let job = attempt.state.job(&attempt.eval.job);
     let all_at_once = job.is_some_and(|job| job.spec.all_at_once);
-    Plan { all_at_once, ..Plan::new(attempt.eval, job.map(|job| job.version_key()), attempt.state.index()) }
+    let snapshot_request = attempt.state.last_request();
+    Plan {
+        snapshot_request,
+        all_at_once,
+        ..Plan::new(attempt.eval, job.map(|job| job.version_key()), attempt.state.index())
+    }
 }
 
 fn failed(attempt: &Attempt<'_>, description: impl Into<Text>) -> Evaluation {

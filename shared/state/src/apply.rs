@@ -49,6 +49,7 @@ impl State {
     pub fn advance(&mut self, stamp: Stamp) {
         self.index = stamp.index;
         self.at = self.at.max(stamp.at);
+        self.last_request = stamp.request_id;
     }
 
     /// Stores complete objects that were loaded from a database, each with its own indexes. The state and all tables are
@@ -63,7 +64,7 @@ impl State {
     pub fn load(&mut self, set: &ChangeSet) -> Result<(), Inconsistent> {
         let stamp = Stamp::from(set);
         set.changes.iter().try_for_each(|change| self.store(change, stamp))?;
-        self.advance(Stamp { index: self.index.max(stamp.index), ..stamp });
+        self.advance(Stamp { index: self.index.max(stamp.index), request_id: None, ..stamp });
         let index = self.index;
         Table::ALL.into_iter().for_each(|table| self.touch(table, index));
         Ok(())

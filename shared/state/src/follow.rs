@@ -7,14 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use model::change::{Change, ChangeSet};
-use tokio::sync::broadcast::{self, error::TryRecvError};
 
+use crate::follow_queue::{FollowQueue, Next, Subscription};
 use crate::tables::{Snapshot, State};
-
-/// Number of steps that a follower may lag behind before it gets a [`FollowEvent::Reset`]. At 250 commits a second this is
-/// four seconds. Each queued step keeps the part of its state in memory that the next state does not share. A reset is
-/// expensive if the state is large, so a short lag must not cause one.
-const LAG_MAX: usize = 1024;
 
 /// Change sets that were committed or received together, with the states before the first and after the last of them. The
 /// states in between are not stored; [`Self::one_by_one`] recomputes them.
@@ -96,13 +91,12 @@ pub(crate) struct Newest {
     state: ArcSwap<State>,
     /// Held while a new state is computed, so that no two writers start from the same state, and while a follower starts.
     write_lock: Mutex<()>,
-    followers: broadcast::Sender<FollowEvent>,
+    followers: Arc<FollowQueue<FollowEvent>>,
 }
 
 impl Newest {
     pub(crate) fn new(state: State) -> Self {
-        let followers = broadcast::Sender::new(LAG_MAX);
-        Self { state: ArcSwap::from_pointee(state), write_lock: Mutex::new(()), followers }
+        Self { state: ArcSwap::from_pointee(state), write_lock: Mutex::new(()), followers: Arc::default() }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -133,13 +127,13 @@ impl WriteGuard<'_> {
 
     /// Whether there are followers. No follower starts while the guard is held.
     pub(crate) fn is_followed(&self) -> bool {
-        self.newest.followers.receiver_count() > 0
+        self.newest.followers.is_followed()
     }
 
-    /// Sends an event to all followers. The caller has already stored the state that the event contains.
-    pub(crate) fn send(&self, event: FollowEvent) {
-        // Fails only if there are no followers.
-        let _ = self.newest.followers.send(event);
+    /// Sends an event to all followers. The caller has already stored the state that the event contains. The encoded change
+    /// sets of the event have `bytes` bytes.
+    pub(crate) fn send(&self, event: FollowEvent, bytes: usize) {
+        self.newest.followers.send(event, bytes);
     }
 }
 
@@ -148,7 +142,7 @@ impl WriteGuard<'_> {
 pub struct Follower {
     newest: Arc<Newest>,
     /// `None` before the first event.
-    events: Option<broadcast::Receiver<FollowEvent>>,
+    events: Option<Subscription<FollowEvent>>,
 }
 
 impl Follower {
@@ -159,8 +153,8 @@ impl Follower {
     /// Waits for the next event. The stream never ends; a follower that lags too far behind gets a [`FollowEvent::Reset`].
     /// Cancelling the future loses no event.
     pub async fn next(&mut self) -> FollowEvent {
-        if let Some(events) = &mut self.events
-            && let Ok(event) = events.recv().await
+        if let Some(events) = &self.events
+            && let Some(event) = events.next().await
         {
             return event;
         }
@@ -171,13 +165,11 @@ impl Follower {
     pub async fn next_merged(&mut self) -> FollowEvent {
         let FollowEvent::Step(first) = self.next().await else { return self.restart() };
         let mut later = Vec::new();
-        while let Some(events) = &mut self.events {
-            match events.try_recv() {
-                Ok(FollowEvent::Step(step)) => later.push(step),
-                Err(TryRecvError::Empty) => break,
-                Ok(FollowEvent::Reset(_)) | Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
-                    return self.restart();
-                }
+        while let Some(events) = &self.events {
+            match events.next_now() {
+                Next::Event(FollowEvent::Step(step)) => later.push(step),
+                Next::Nothing => break,
+                Next::Event(FollowEvent::Reset(_)) | Next::Lagged => return self.restart(),
             }
         }
         FollowEvent::Step(first.merge(&later))

@@ -12,6 +12,7 @@ pub mod btree;
 pub mod chunked;
 mod error;
 mod follow;
+mod follow_queue;
 mod jobs;
 pub mod layered;
 mod names;

@@ -43,6 +43,15 @@ impl Replica {
     /// If a change set does not match the state. The replica is then unchanged. Unless the error is
     /// [`Inconsistent::Gap`], where only change sets are missing, the caller should load the state again.
     pub fn apply(&self, sets: Vec<Arc<ChangeSet>>) -> Result<(), Inconsistent> {
+        self.apply_sized(sets, 0)
+    }
+
+    /// The same for change sets whose encodings have `bytes` bytes together. What waits for slow followers is bounded in
+    /// bytes as well as in number.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn apply_sized(&self, sets: Vec<Arc<ChangeSet>>, bytes: usize) -> Result<(), Inconsistent> {
         let guard = self.newest.write();
         let before = guard.snapshot();
         let sets = newer(sets, &before);
@@ -50,18 +59,23 @@ impl Replica {
         for set in &sets {
             after.apply(set)?;
         }
-        self.publish(&guard, before, sets, Arc::new(after));
+        self.publish(&guard, before, sets, Arc::new(after), bytes);
         Ok(())
     }
 
     /// Replaces the state by `after`, which the caller has computed from this replica's state by applying `sets`. The plan
     /// applier adopts its overlay after a commit, so that no change set is applied twice. Change sets that the replica has
-    /// already are skipped.
+    /// already are skipped. `bytes` is as for [`Self::apply_sized`].
     ///
     /// # Errors
     /// If the indexes of the change sets do not lead from the replica's index to the index of `after` without gaps. The
     /// replica is then unchanged.
-    pub fn adopt(&self, sets: Vec<Arc<ChangeSet>>, after: Snapshot) -> Result<(), Inconsistent> {
+    pub fn adopt(
+        &self,
+        sets: Vec<Arc<ChangeSet>>,
+        after: Snapshot,
+        bytes: usize,
+    ) -> Result<(), Inconsistent> {
         let guard = self.newest.write();
         let before = guard.snapshot();
         let sets = newer(sets, &before);
@@ -76,7 +90,7 @@ impl Replica {
         if after.index() != last {
             return Err(Inconsistent::Gap { state: last, found: after.index() });
         }
-        self.publish(&guard, before, sets, after);
+        self.publish(&guard, before, sets, after, bytes);
         Ok(())
     }
 
@@ -127,10 +141,17 @@ impl Replica {
         guard.store(Arc::clone(&state));
         self.watches.wake_until(state.index());
         self.watches.wake_all();
-        guard.send(FollowEvent::Reset(state));
+        guard.send(FollowEvent::Reset(state), 0);
     }
 
-    fn publish(&self, guard: &WriteGuard<'_>, before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) {
+    fn publish(
+        &self,
+        guard: &WriteGuard<'_>,
+        before: Snapshot,
+        sets: Vec<Arc<ChangeSet>>,
+        after: Snapshot,
+        bytes: usize,
+    ) {
         if sets.is_empty() {
             return;
         }
@@ -140,7 +161,7 @@ impl Replica {
             sets.iter().for_each(|set| self.watches.wake(set, &before, &after));
         }
         if guard.is_followed() {
-            guard.send(FollowEvent::Step(Step::new(before, sets, after)));
+            guard.send(FollowEvent::Step(Step::new(before, sets, after)), bytes);
         }
     }
 }

@@ -8,7 +8,9 @@ use model::cluster::{Lease, SchedulerConfig, Singleton};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::{Job, JobSubmission};
-use model::{DeploymentId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Table, Text, Timestamp};
+use model::{
+    DeploymentId, EvalId, HistoryId, Index, JobKey, JobVersionKey, RequestId, Table, Text, Timestamp,
+};
 
 use crate::allocs::AllocTable;
 use crate::btree::BTree;
@@ -46,6 +48,7 @@ pub struct State {
     pub(crate) scope: Scope,
     pub(crate) index: Index,
     pub(crate) at: Timestamp,
+    pub(crate) last_request: Option<RequestId>,
     pub(crate) table_indexes: [Index; Table::ALL.len()],
     pub(crate) jobs: JobTable,
     pub(crate) allocs: AllocTable,
@@ -90,6 +93,7 @@ impl State {
             allocs,
             index: Default::default(),
             at: Default::default(),
+            last_request: Default::default(),
             table_indexes: Default::default(),
             nodes: Default::default(),
             evals: Default::default(),
@@ -125,6 +129,16 @@ impl State {
     /// The cluster time of that change set.
     pub fn at(&self) -> Timestamp {
         self.at
+    }
+
+    /// The request that the last change set carries out; `None` if the state was loaded without it.
+    pub fn last_request(&self) -> Option<RequestId> {
+        self.last_request
+    }
+
+    /// Sets the request that the last change set carries out, after the state was loaded.
+    pub fn set_last_request(&mut self, request: Option<RequestId>) {
+        self.last_request = request;
     }
 
     /// The last index at which a table changed.

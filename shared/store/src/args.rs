@@ -25,6 +25,10 @@ pub struct Args {
     /// How long to wait at startup for the database and for the schema that this program needs, in seconds.
     #[arg(long, env = "DROVER_DATABASE_WAIT_SECS", default_value_t = 60)]
     pub database_wait_secs: u32,
+    /// Use a PostgreSQL that loses acknowledged writes when its host crashes, because `fsync` or `full_page_writes` is off.
+    /// The plan applier refuses it otherwise.
+    #[arg(long, env = "DROVER_ALLOW_UNSAFE_DATABASE")]
+    pub allow_unsafe_database: bool,
     /// How long the plan applier's lease lasts without renewal, in milliseconds.
     #[arg(long, env = "DROVER_APPLIER_LEASE_MS", default_value_t = 3_000)]
     pub applier_lease_ms: u32,

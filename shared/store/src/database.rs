@@ -28,6 +28,7 @@ const READING: Limits = Limits {
     lock: Duration::from_secs(10),
     idle_in_transaction: Duration::from_secs(10),
     timeout: Duration::from_secs(40),
+    durable: false,
     // A generic plan that was made when a partition of the log was empty reads the whole partition for one page.
     settings: &[("plan_cache_mode", "force_custom_plan")],
 };
@@ -105,18 +106,22 @@ impl Database {
         Ok(tail)
     }
 
-    /// Reads the requests that were committed at or after `since`, as far as the log goes back. Each comes with its index
-    /// and time; the oldest comes first.
+    /// Reads the newest `max` requests that were committed at or after `since`, as far as the log goes back. Each comes with
+    /// its index and time; the oldest comes first.
     ///
     /// # Errors
     /// If the database fails.
     pub async fn requests_since(
         &self,
         since: Timestamp,
+        max: usize,
     ) -> Result<Vec<(RequestId, Index, Timestamp)>, Error> {
         let action = "read the log's requests";
         fail_point!("take-over.caught-up");
-        self.connections.run(action, move |connection| log::requests_since(connection, since).boxed()).await
+        let work = self
+            .connections
+            .run(action, move |connection| log::requests_since(connection, since, max).boxed());
+        work.await
     }
 
     /// Reads the head.

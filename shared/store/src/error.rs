@@ -33,6 +33,25 @@ pub enum Error {
         #[source]
         source: Option<sqlx::Error>,
     },
+    /// The server reported a success with a warning, for instance because an administrator cancelled the wait for a
+    /// synchronous standby: the statement has taken effect, but perhaps on this server only. Otherwise as
+    /// [`Error::Unknown`].
+    #[error("unknown outcome of an attempt to {action}: the database server warns: {warning}")]
+    InDoubt {
+        /// What was attempted.
+        action: &'static str,
+        /// The server's warning.
+        warning: String,
+    },
+    /// The server loses acknowledged writes when its host crashes.
+    #[error(
+        "the database server loses acknowledged writes when its host crashes: set {off} to on in postgresql.conf, or accept \
+         that by --allow-unsafe-database"
+    )]
+    Unsafe {
+        /// The settings that are off.
+        off: String,
+    },
     /// The head is not at the index that the commit was to follow.
     #[error("the head is at index {found}, expected {expected}")]
     Moved {
@@ -47,14 +66,21 @@ pub enum Error {
         /// The index that the commit was to follow.
         after: Index,
     },
-    /// The log is behind what this process has seen: acknowledged writes were lost. Nothing is read or written until an
+    /// The log is behind what this process, or another one, has seen: acknowledged writes were lost. Nothing is read or written until an
     /// operator accepts the database ([`Writer::accept`](crate::Writer::accept)).
     #[error("{}; {}", went_back(*seen, *found), HOW_TO_GO_ON)]
     WentBack {
-        /// The highest index that this process has seen.
+        /// The highest index that was seen.
         seen: Index,
         /// The index of the head now.
         found: Index,
+    },
+    /// The log has another change set than this process has seen: it went back, and went on differently. Nothing is read or
+    /// written until an operator accepts the database ([`Writer::accept`](crate::Writer::accept)).
+    #[error("{}; {}", diverged(*index), HOW_TO_GO_ON)]
+    Diverged {
+        /// The index of the change set.
+        index: Index,
     },
     /// The database was moved to another server, for instance by a restore, and may lack acknowledged writes. Nothing is
     /// read or written until an operator accepts the database ([`Writer::accept`](crate::Writer::accept)).
@@ -174,6 +200,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the statement may or may not have taken effect.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. } | Self::InDoubt { .. })
+    }
+
     /// Whether nothing may be read or written until an operator accepts the database.
     pub fn needs_acceptance(&self) -> bool {
         self.reason_to_refuse().is_some()
@@ -184,6 +215,8 @@ impl Error {
     pub fn reason_to_refuse(&self) -> Option<String> {
         if let Self::WentBack { seen, found } = self {
             Some(went_back(*seen, *found))
+        } else if let Self::Diverged { index } = self {
+            Some(diverged(*index))
         } else if let Self::OtherSystem { remembered, found } = self {
             Some(other_system(*remembered, *found))
         } else if let Self::Refusing { reason } = self {
@@ -226,6 +259,12 @@ impl Error {
 
 fn went_back(seen: Index, found: Index) -> String {
     format!("the database went back from index {seen} to {found}: acknowledged writes are lost")
+}
+
+fn diverged(index: Index) -> String {
+    format!(
+        "the database has another change set at index {index} than was seen before: acknowledged writes are lost"
+    )
 }
 
 fn other_system(remembered: i64, found: i64) -> String {
@@ -311,6 +350,7 @@ mod tests {
     fn a_refused_database_is_refused_with_what_to_do() {
         let errors = [
             Error::WentBack { seen: Index(616), found: Index(611) },
+            Error::Diverged { index: Index(616) },
             Error::OtherSystem { remembered: 5, found: 6 },
             Error::Refusing { reason: "the database went back".to_owned() },
         ];

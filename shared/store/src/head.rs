@@ -13,8 +13,8 @@ use crate::error::{Error, commit, database};
 /// The outcome of an attempt to become the active applier.
 #[derive(Debug)]
 pub enum TakeOutcome {
-    /// The attempt succeeded. This is the head with the new epoch; it includes the last commit of the previous applier.
-    Active(Head),
+    /// The attempt succeeded. The head has the new epoch; it includes the last commit of the previous applier.
+    Active(Confirmed),
     /// The lease of another applier has not ended.
     Held {
         /// The process that holds the lease.
@@ -22,6 +22,15 @@ pub enum TakeOutcome {
         /// How long the lease lasts unless it is renewed.
         remaining: Duration,
     },
+}
+
+/// The head of the active applier, at a time of the database's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirmed {
+    /// The head.
+    pub head: Head,
+    /// The time by the database's clock when the head was read. It is read with the head, at no further cost.
+    pub now: Timestamp,
 }
 
 /// The last known position of the head's row in its table: its `ctid`. An open transaction, or a long dump, keeps all later
@@ -56,13 +65,24 @@ struct Row {
     history: Uuid,
 }
 
-/// The columns of a [`Head`], the position of the row, and whether the lease has not expired.
-struct Confirmed {
+/// The columns of a [`Confirmed`].
+struct ConfirmedRow {
     index: i64,
     at_ns: i64,
     applier_epoch: i64,
     applier_id: Uuid,
     history: Uuid,
+    now_ns: i64,
+}
+
+/// The same, the position of the row, and whether the lease has not expired.
+struct CheckedRow {
+    index: i64,
+    at_ns: i64,
+    applier_epoch: i64,
+    applier_id: Uuid,
+    history: Uuid,
+    now_ns: i64,
     location: String,
     lives: bool,
 }
@@ -75,7 +95,16 @@ impl From<Row> for Head {
             at: Timestamp(row.at_ns),
             epoch: Epoch(row.applier_epoch.cast_unsigned()),
             applier: ProcessId(row.applier_id),
+            began: None,
         }
+    }
+}
+
+impl From<ConfirmedRow> for Confirmed {
+    fn from(row: ConfirmedRow) -> Self {
+        let ConfirmedRow { index, at_ns, applier_epoch, applier_id, history, now_ns } = row;
+        let head = Row { index, at_ns, applier_epoch, applier_id, history }.into();
+        Self { head, now: Timestamp(now_ns) }
     }
 }
 
@@ -104,11 +133,12 @@ pub(crate) async fn take_lease(
     force: bool,
 ) -> Result<TakeOutcome, Error> {
     let taken = sqlx::query_as!(
-        Row,
+        ConfirmedRow,
         "update head set applier_epoch = applier_epoch + 1, applier_id = $1,
             lease_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
         where ($3 or applier_id = $1 or lease_until <= clock_timestamp()) and refuses_writes is null
-        returning index, at_ns, applier_epoch, applier_id, history",
+        returning index, at_ns, applier_epoch, applier_id, history,
+            (extract(epoch from clock_timestamp()) * 1000000000)::bigint as \"now_ns!\"",
         process.0,
         millis(lease),
         force,
@@ -134,17 +164,18 @@ pub(crate) async fn renew(
     connection: &mut PgConnection,
     epoch: Epoch,
     lease: Duration,
-) -> Result<Head, Error> {
+) -> Result<Confirmed, Error> {
     let renewed = sqlx::query_as!(
-        Row,
+        ConfirmedRow,
         "update head set lease_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
         where applier_epoch = $1
-        returning index, at_ns, applier_epoch, applier_id, history",
+        returning index, at_ns, applier_epoch, applier_id, history,
+            (extract(epoch from clock_timestamp()) * 1000000000)::bigint as \"now_ns!\"",
         epoch.0.cast_signed(),
         millis(lease),
     );
     let row = renewed.fetch_optional(connection).await.map_err(commit("renew the applier's lease"))?;
-    row.map(Head::from).ok_or(Error::Deposed { epoch })
+    row.map(Confirmed::from).ok_or(Error::Deposed { epoch })
 }
 
 /// Raises the fence: commits that were sent with an older fence have no effect if the server executes them later. The
@@ -161,14 +192,15 @@ pub(crate) async fn confirm(
     connection: &mut PgConnection,
     epoch: Epoch,
     location: &Location,
-) -> Result<(Head, bool), Error> {
+) -> Result<(Confirmed, bool), Error> {
     // One statement in two forms: with a row position to look at, and without.
     macro_rules! confirm {
         ($at:literal $(, $location:expr)?) => {
             sqlx::query_as!(
-                Confirmed,
-                "select index, at_ns, applier_epoch, applier_id, history, ctid::text as \"location!\",
-                    lease_until > clock_timestamp() as \"lives!\"
+                CheckedRow,
+                "select index, at_ns, applier_epoch, applier_id, history,
+                    (extract(epoch from clock_timestamp()) * 1000000000)::bigint as \"now_ns!\",
+                    ctid::text as \"location!\", lease_until > clock_timestamp() as \"lives!\"
                 from head where " + $at + "applier_epoch = $1",
                 epoch.0.cast_signed(),
                 $($location,)?
@@ -182,18 +214,25 @@ pub(crate) async fn confirm(
     if found.is_none() {
         found = confirm!("").fetch_optional(connection).await.map_err(database(action))?;
     }
-    let Confirmed { index, at_ns, applier_epoch, applier_id, history, location: ctid, lives } =
+    let CheckedRow { index, at_ns, applier_epoch, applier_id, history, now_ns, location: ctid, lives } =
         found.ok_or(Error::Deposed { epoch })?;
     location.set(ctid);
-    Ok((Row { index, at_ns, applier_epoch, applier_id, history }.into(), lives))
+    let row = ConfirmedRow { index, at_ns, applier_epoch, applier_id, history, now_ns };
+    Ok((row.into(), lives))
 }
 
-/// Marks the database so that every applier refuses it until an operator accepts it, and deposes the current applier.
-pub(crate) async fn mark_refused(connection: &mut PgConnection, reason: &str) -> Result<(), Error> {
+/// Marks the database so that every applier refuses it until an operator accepts it, and deposes the current applier. With
+/// `history`, does so only if the database still has it: an operator may have accepted the database meanwhile.
+pub(crate) async fn mark_refused(
+    connection: &mut PgConnection,
+    reason: &str,
+    history: Option<HistoryId>,
+) -> Result<(), Error> {
     sqlx::query!(
         "update head set refuses_writes = $1, applier_epoch = applier_epoch + 1, lease_until = '-infinity'
-        where refuses_writes is null",
+        where refuses_writes is null and history = coalesce($2, history)",
         reason,
+        history.map(|history| history.0),
     )
     .execute(connection)
     .await

@@ -28,6 +28,7 @@ mod args;
 mod atomic_epoch;
 mod certificates;
 mod database;
+mod durability;
 mod error;
 mod head;
 mod load;
@@ -44,6 +45,7 @@ mod server;
 mod tables;
 mod touched;
 mod trimming;
+mod warnings;
 mod writer;
 
 /// The row `head`: the last index of the log, and which applier may write.
@@ -52,7 +54,7 @@ pub use wire::feed::Head;
 pub use args::Args;
 pub use database::Database;
 pub use error::Error;
-pub use head::TakeOutcome;
+pub use head::{Confirmed, TakeOutcome};
 pub use load::Loaded;
 pub use log::Tail;
 pub use projector::Projector;

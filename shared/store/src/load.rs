@@ -36,27 +36,41 @@ pub(crate) async fn load(connection: &mut PgConnection, scope: Scope) -> Result<
     fail_point!("load.begun");
     let mut loading = Loading::new(State::new(head.history, scope), projected);
     tables::load(&mut transaction, &mut loading).await?;
-    let mut state = loading.finish()?;
+    loading.end_tables().await?;
     fail_point!("load.tables");
-    let complete = catch_up(&mut transaction, &mut state, head.index).await?;
+    let is_complete = catch_up(&mut transaction, &mut loading, projected.index, head.index).await?;
+    let last_request = log::request_at(&mut transaction, head.index).await?;
+    // The state may still be under construction. The transaction has read everything that it needs.
     transaction.commit().await.map_err(database("end a load"))?;
-    Ok(complete.then_some(Loaded { state, head, projected: projected.index }))
+    if !is_complete {
+        return Ok(None);
+    }
+    let mut state = loading.finish().await?;
+    state.set_last_request(last_request);
+    Ok(Some(Loaded { state, head, projected: projected.index }))
 }
 
-/// Applies the log up to `head`. Returns whether the log was complete.
-async fn catch_up(transaction: &mut PgConnection, state: &mut State, head: Index) -> Result<bool, Error> {
+/// Reads the log after the tables up to `head`. Returns whether the log was complete.
+async fn catch_up(
+    transaction: &mut PgConnection,
+    loading: &mut Loading,
+    tables: Index,
+    head: Index,
+) -> Result<bool, Error> {
     let rows = sqlx::query_scalar!(
         "select bytes from changes where index > $1 and index <= $2 order by index",
-        state.index().0.cast_signed(),
+        tables.0.cast_signed(),
         head.0.cast_signed(),
     );
     let mut rows = rows.fetch(transaction);
+    let mut last = tables;
     while let Some(bytes) = rows.try_next().await.map_err(database("read the log"))? {
         let set = log::decode(&bytes)?;
-        if set.index != state.index().next() {
+        if set.index != last.next() {
             return Ok(false);
         }
-        state.apply(&set)?;
+        last = set.index;
+        loading.apply(set).await?;
     }
-    Ok(state.index() == head)
+    Ok(last == head)
 }

@@ -21,6 +21,9 @@ pub enum Tail {
         rows: Vec<LogRow>,
         /// The head of the same statement.
         head: Head,
+        /// The request of the change set at the index after which was read, if the log still has it. If it is another one
+        /// than that of the reader's last change set, the reader's state belongs to other change sets than the log's.
+        previous: Option<RequestId>,
     },
     /// The log does not go back that far, or has not reached the index: the caller has to load the state again.
     Trimmed,
@@ -39,7 +42,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
 }
 
 /// Moves the head from `from` over `rows`, which follow it, and appends `rows` to the log. This is one statement and one
-/// round trip, with all effects or none. Returns whether it had its effects.
+/// round trip, with all effects or none. Returns the time by the database's clock, or `None` if it had no effects.
 ///
 /// Epoch, index and fence are conditions on the single row that is updated. A statement that waited for another transaction
 /// evaluates them again on the row that the other transaction left. Conditions on any other table would be evaluated on the
@@ -51,7 +54,7 @@ pub(crate) async fn append(
     rows: &[LogRow],
     lease: Duration,
     location: &Location,
-) -> Result<bool, Error> {
+) -> Result<Option<Timestamp>, Error> {
     let last = rows.last().expect("a commit has at least one change set");
     let indexes: Vec<i64> = rows.iter().map(|row| row.index.0.cast_signed()).collect();
     let times: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
@@ -60,7 +63,8 @@ pub(crate) async fn append(
     // One statement in two forms: with a row position to look at, and without.
     macro_rules! append {
         ($at:literal $(, $location:expr)?) => {
-            sqlx::query_scalar!(
+            sqlx::query_as!(
+                Appended,
                 "with moved as (
                     update head set index = $3, at_ns = $4,
                         lease_until = clock_timestamp() + $5::bigint * interval '1 millisecond'
@@ -72,7 +76,9 @@ pub(crate) async fn append(
                     from moved, unnest($6::bigint[], $7::bigint[], $8::uuid[], $9::bytea[])
                         as rows (index, at_ns, request_id, bytes)
                 )
-                select ctid::text as \"location!\" from moved",
+                select ctid::text as \"location!\",
+                    (extract(epoch from clock_timestamp()) * 1000000000)::bigint as \"now_ns!\"
+                from moved",
                 guard.epoch.0.cast_signed(),
                 from.0.cast_signed(),
                 last.index.0.cast_signed(),
@@ -94,10 +100,16 @@ pub(crate) async fn append(
     if moved.is_none() {
         moved = append!("").fetch_optional(connection).await.map_err(commit(action))?;
     }
-    Ok(moved.is_some_and(|ctid| {
+    Ok(moved.map(|Appended { location: ctid, now_ns }| {
         location.set(ctid);
-        true
+        Timestamp(now_ns)
     }))
+}
+
+/// The position of the head's row after change sets were appended, and the time by the database's clock.
+struct Appended {
+    location: String,
+    now_ns: i64,
 }
 
 /// Whether the log has the change sets of these requests after `from`, consecutively and committed by this epoch.
@@ -121,12 +133,13 @@ pub(crate) async fn contains(
     Ok(found.cast_unsigned() == requests.len() as u64)
 }
 
-/// The requests of change sets at or after `since`, with index and time, the oldest first.
+/// The newest `max` requests of change sets at or after `since`, with index and time, the oldest first.
 ///
 /// Reads back from the head, a page at a time: time never decreases along the log, so that no index by time is needed.
 pub(crate) async fn requests_since(
     connection: &mut PgConnection,
     since: Timestamp,
+    max: usize,
 ) -> Result<Vec<(RequestId, Index, Timestamp)>, Error> {
     const PAGE_ROWS: i64 = 10_000;
     let mut requests = Vec::new();
@@ -143,12 +156,23 @@ pub(crate) async fn requests_since(
             recent.map(|row| (RequestId(row.request_id), head::index(row.index), Timestamp(row.at_ns))),
         );
         match page.last() {
-            Some(last) if last.at_ns >= since.0 => before = last.index,
+            Some(last) if last.at_ns >= since.0 && requests.len() < max => before = last.index,
             Some(_) | None => break,
         }
     }
+    requests.truncate(max);
     requests.reverse();
     Ok(requests)
+}
+
+/// The request of the change set at an index, if the log has it.
+pub(crate) async fn request_at(
+    connection: &mut PgConnection,
+    index: Index,
+) -> Result<Option<RequestId>, Error> {
+    let found = sqlx::query_scalar!("select request_id from changes where index = $1", index.0.cast_signed());
+    let found = found.fetch_optional(connection).await.map_err(database("read the log"))?;
+    Ok(found.map(RequestId))
 }
 
 /// Reads change sets after `index`: at most `rows_max`, and after the first only while their total size is at most
@@ -162,6 +186,7 @@ pub(crate) async fn read_after(
     // One statement, so that the head and the log come from one snapshot.
     let found = sqlx::query!(
         r#"select head.index as head_index, head.at_ns as head_at_ns, applier_epoch, applier_id, history,
+            (select request_id from changes where index = $1) as "previous?",
             page.index as "index?", page.at_ns as "at_ns?", page.request_id as "request_id?", page.bytes as "bytes?"
         from head left join lateral (
             select index, at_ns, request_id, bytes
@@ -185,7 +210,9 @@ pub(crate) async fn read_after(
         at: Timestamp(first.head_at_ns),
         epoch: Epoch(first.applier_epoch.cast_unsigned()),
         applier: model::ProcessId(first.applier_id),
+        began: None,
     };
+    let previous = first.previous.map(RequestId);
     let rows: Vec<LogRow> = found
         .into_iter()
         .filter_map(|row| {
@@ -201,5 +228,5 @@ pub(crate) async fn read_after(
     if !is_gapless || index > head.index || (rows.is_empty() && index < head.index) {
         return Ok(Tail::Trimmed);
     }
-    Ok(Tail::Page { rows, head })
+    Ok(Tail::Page { rows, head, previous })
 }

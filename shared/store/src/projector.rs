@@ -24,6 +24,7 @@ const LIMITS: Limits = Limits {
     lock: Duration::from_mins(1),
     idle_in_transaction: Duration::from_secs(10),
     timeout: Duration::from_mins(10),
+    durable: false,
     settings: &[
         // What a crash loses is written again from the log: rows and `projection` are committed together.
         ("synchronous_commit", "off"),

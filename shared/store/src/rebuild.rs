@@ -30,7 +30,7 @@ const ATTEMPTS_MAX: u32 = 16;
 /// Maximum number of differences reported for each table.
 const DIFFERENCES_MAX: u32 = 20;
 
-const COMPARING: Limits = Limits { name: "drover comparison", ..schema::MIGRATING };
+const COMPARING: Limits = Limits { name: "drover comparison", durable: false, ..schema::MIGRATING };
 const BUILDING: Limits = Limits {
     idle_in_transaction: Duration::from_mins(10),
     settings: &[

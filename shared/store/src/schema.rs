@@ -28,6 +28,7 @@ pub(crate) const MIGRATING: Limits = Limits {
     lock: Duration::from_mins(10),
     idle_in_transaction: Duration::from_mins(1),
     timeout: Duration::from_hours(2),
+    durable: true,
     settings: &[],
 };
 

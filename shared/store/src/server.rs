@@ -23,7 +23,9 @@ use wire::feed::Head;
 
 use crate::args::{self, Args};
 use crate::certificates::{self, CertificateFile};
+use crate::durability;
 use crate::error::{self, Error, database};
+use crate::warnings;
 
 /// How many idle connections are kept. More are opened as needed.
 const IDLE_MAX: usize = 2;
@@ -43,6 +45,8 @@ pub(crate) struct Limits {
     pub(crate) idle_in_transaction: Duration,
     /// How long the caller waits for the work as a whole.
     pub(crate) timeout: Duration,
+    /// Whether commits must be durable when they are answered.
+    pub(crate) durable: bool,
     /// Further settings of the session.
     pub(crate) settings: &'static [(&'static str, &'static str)],
 }
@@ -55,6 +59,8 @@ pub(crate) struct Server {
     /// The files with certificates and keys that connections read.
     certificates: Vec<CertificateFile>,
     wait: Duration,
+    /// Whether a server may be used that loses commits in a crash.
+    allow_unsafe: bool,
     observed: Mutex<Option<Observed>>,
 }
 
@@ -84,8 +90,9 @@ impl Server {
         password_file.as_deref().map(args::password).transpose()?;
         let certificates = certificates::read_by(&args.database_url, options.get_ssl_mode());
         certificates::check(&certificates)?;
+        let (wait, allow_unsafe) = (args.wait(), args.allow_unsafe_database);
         let observed = Mutex::new(None);
-        Ok(Arc::new(Self { options, password_file, certificates, wait: args.wait(), observed }))
+        Ok(Arc::new(Self { options, password_file, certificates, wait, allow_unsafe, observed }))
     }
 
     /// Host, port and name of the database, for messages.
@@ -150,10 +157,14 @@ impl Server {
         if let Some(file) = &self.password_file {
             options = options.password(&args::password(file)?);
         }
-        PgConnection::connect_with(&options).await.map_err(|source| {
+        let mut connection = PgConnection::connect_with(&options).await.map_err(|source| {
             // The driver does not name a file that it cannot read.
             certificates::check(&self.certificates).err().unwrap_or_else(|| error::connection(source))
-        })
+        })?;
+        if limits.durable {
+            durability::require(&mut connection, self.allow_unsafe).await?;
+        }
+        Ok(connection)
     }
 
     /// Records an index that the log has reached in a history.
@@ -170,6 +181,12 @@ impl Server {
         if let Some(observed) = &mut *self.observed.lock().unwrap_or_else(PoisonError::into_inner) {
             observed.index = observed.index.max(index);
         }
+    }
+
+    /// The history of the observed index.
+    pub(crate) fn observed_history(&self) -> Option<HistoryId> {
+        let observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        observed.map(|observed| observed.history)
     }
 
     /// Fails if the server does not have, or may not have, everything that was acknowledged (`docs/architecture/log.md`).
@@ -215,6 +232,18 @@ fn check_not_behind(observed: Option<Observed>, history: HistoryId, index: Index
     }
 }
 
+/// The result of work whose commits must be durable. A success is in doubt if the server warned meanwhile.
+fn in_doubt<T>(action: &'static str, result: Result<T, Error>, warnings: Vec<String>) -> Result<T, Error> {
+    for warning in &warnings {
+        tracing::warn!(action, warning, "the database server warns");
+    }
+    let doubt = warnings.into_iter().find(|warning| warnings::puts_commit_in_doubt(warning));
+    match (result, doubt) {
+        (Ok(_), Some(warning)) => Err(Error::InDoubt { action, warning }),
+        (result, _) => result,
+    }
+}
+
 impl Connections {
     pub(crate) fn new(server: &Arc<Server>, limits: Limits) -> Self {
         Self { server: Arc::clone(server), limits, idle: Arc::default() }
@@ -233,7 +262,13 @@ impl Connections {
         let this = self.clone();
         let task = tokio::spawn(async move {
             let mut connection = this.connection().await?;
-            let result = work(&mut connection).await.map_err(|error| error.of_role(this.server.role()));
+            let result = if this.limits.durable {
+                let (result, warnings) = warnings::collect(work(&mut connection)).await;
+                in_doubt(action, result, warnings)
+            } else {
+                work(&mut connection).await
+            };
+            let result = result.map_err(|error| error.of_role(this.server.role()));
             this.release(connection, &result);
             result
         });

@@ -16,7 +16,7 @@ use wire::feed::Head;
 use crate::args::Args;
 use crate::atomic_epoch::AtomicEpoch;
 use crate::error::{Error, commit, database};
-use crate::head::{self, Location, TakeOutcome};
+use crate::head::{self, Confirmed, Location, TakeOutcome};
 use crate::log::{self, AppendGuard};
 use crate::partitions;
 use crate::projector::Projector;
@@ -65,6 +65,7 @@ impl Writer {
             // Half the lease, so that a stopped applier keeps its locks for less than the lease.
             idle_in_transaction: lease / 2,
             timeout: Duration::from_secs(15),
+            durable: true,
             settings: &[],
         };
         let maintenance = Limits { name: "drover maintenance", lock: Duration::from_millis(50), ..limits };
@@ -97,7 +98,7 @@ impl Writer {
     /// before, or never takes effect.
     ///
     /// # Errors
-    /// After [`Error::Unknown`], call it again.
+    /// After an unknown outcome ([`Error::is_unknown`]), call it again.
     pub async fn take_lease(&self, process: ProcessId, force: bool) -> Result<TakeOutcome, Error> {
         let lease = self.lease;
         let action = "take the applier's lease";
@@ -121,7 +122,7 @@ impl Writer {
             .boxed()
         });
         let (outcome, fence) = work.await?;
-        if let TakeOutcome::Active(head) = &outcome {
+        if let TakeOutcome::Active(Confirmed { head, .. }) = &outcome {
             self.observe(head);
             self.fence.store(fence, Ordering::SeqCst);
             self.epoch.set(head.epoch);
@@ -130,15 +131,15 @@ impl Writer {
     }
 
     /// Appends change sets to the log, the first at the index after `from`, moves the head, and renews the lease. All of
-    /// this happens or nothing. It is durable when the call returns.
+    /// this happens or nothing. It is durable when the call returns. Returns the time by the database's clock.
     ///
     /// # Errors
-    /// After [`Error::Unknown`], call [`Self::resolve_commit`] before anything else. After any other error, nothing was
-    /// written.
+    /// After an unknown outcome ([`Error::is_unknown`]), call [`Self::resolve_commit`] before anything else. After any other
+    /// error, nothing was written.
     ///
     /// # Panics
     /// If there are no change sets, or their indexes are not consecutive.
-    pub async fn commit(&self, from: Index, rows: Vec<LogRow>) -> Result<(), Error> {
+    pub async fn commit(&self, from: Index, rows: Vec<LogRow>) -> Result<Timestamp, Error> {
         assert!(!rows.is_empty(), "a commit has at least one change set");
         let are_consecutive = rows.iter().zip(from.0 + 1..).all(|(row, expected)| row.index.0 == expected);
         assert!(are_consecutive, "change sets of a commit are consecutive after index {from}");
@@ -148,9 +149,9 @@ impl Writer {
         let work = self.connections.run("commit change sets", move |connection| {
             async move {
                 fail_point!("commit.judged");
-                if log::append(connection, guard, from, &rows, lease, &location).await? {
+                if let Some(now) = log::append(connection, guard, from, &rows, lease, &location).await? {
                     fail_point!("commit.done");
-                    return Ok(());
+                    return Ok(now);
                 }
                 let head = head::read(connection).await?;
                 Err(if head.epoch != guard.epoch {
@@ -163,12 +164,12 @@ impl Writer {
             }
             .boxed()
         });
-        work.await?;
+        let now = work.await?;
         self.connections.server().observe_growth(last);
-        Ok(())
+        Ok(now)
     }
 
-    /// Determines the outcome of a commit that ended in [`Error::Unknown`]. Waits until the commit's transaction has ended;
+    /// Determines the outcome of a commit whose outcome is unknown ([`Error::is_unknown`]). Waits until the commit's transaction has ended;
     /// the outcome is final.
     ///
     /// The transaction also writes the head: its own commit proves that what it found is on a synchronous standby as well
@@ -187,7 +188,7 @@ impl Writer {
                 head::lock(&mut transaction).await?;
                 fail_point!("find-out.locked");
                 let committed = log::contains(&mut transaction, epoch, from, &requests).await?;
-                let head = head::renew(&mut transaction, epoch, lease).await?;
+                let Confirmed { head, .. } = head::renew(&mut transaction, epoch, lease).await?;
                 let fence = head::raise_fence(&mut transaction).await?;
                 fail_point!("find-out.renewed");
                 transaction.commit().await.map_err(commit(action))?;
@@ -205,34 +206,34 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Deposed`] if another applier took over. After any other error, call it again.
-    pub async fn renew(&self) -> Result<Head, Error> {
+    pub async fn renew(&self) -> Result<Confirmed, Error> {
         let (epoch, lease) = (self.epoch.get()?, self.lease);
         let action = "renew the applier's lease";
         fail_point!("renew.begin");
         let work =
             self.connections.run(action, move |connection| head::renew(connection, epoch, lease).boxed());
-        let head = work.await?;
+        let confirmed = work.await?;
         fail_point!("renew.done");
-        self.observe(&head);
-        Ok(head)
+        self.observe(&confirmed.head);
+        Ok(confirmed)
     }
 
-    /// Proves that this is still the active applier, by a check that begins after the call. Returns the head.
+    /// Proves that this is still the active applier, by a check that begins after the call.
     ///
     /// # Errors
     /// As [`Self::renew`].
-    pub async fn confirm(&self) -> Result<Head, Error> {
+    pub async fn confirm(&self) -> Result<Confirmed, Error> {
         let (epoch, location) = (self.epoch.get()?, Arc::clone(&self.location));
         let action = "confirm the applier's epoch";
         fail_point!("confirm.begin");
         let work = self.connections.run(action, move |connection| {
             async move { head::confirm(connection, epoch, &location).await }.boxed()
         });
-        let (head, lives) = work.await?;
+        let (confirmed, lives) = work.await?;
         fail_point!("confirm.done");
         // A server that is no longer the primary may not have noticed that. Nobody can renew the lease there, so an
         // unexpired lease proves that no other server has an active applier.
-        if lives { Ok(head) } else { self.renew().await }
+        if lives { Ok(confirmed) } else { self.renew().await }
     }
 
     /// Maintains the log's partitions and returns the size of the log. Call it every second or so; `now` is the cluster's
@@ -261,19 +262,38 @@ impl Writer {
         work.await
     }
 
-    /// Records the head that another applier announced.
-    pub fn observe_head(&self, head: &Head) {
-        self.observe(head);
+    /// Removes the private keys whose ids are not in `kept`, which are those of all public keys at the head of the log. A
+    /// private key remains without a public one if an applier ended before it had committed the public half. Returns how many
+    /// were removed; none if `kept` is empty or another applier has taken over.
+    ///
+    /// # Errors
+    /// If the database fails; call it again.
+    pub async fn remove_other_root_keys(&self, kept: &[RootKeyId]) -> Result<u64, Error> {
+        if kept.is_empty() {
+            return Ok(0);
+        }
+        let (epoch, kept) = (self.epoch.get()?, kept.iter().map(|id| id.0).collect::<Vec<Uuid>>());
+        let work = self.maintenance.run("remove private halves of root keys", move |connection| {
+            async move { secrets::remove_other_root_keys(connection, epoch, &kept).await }.boxed()
+        });
+        work.await
     }
 
-    /// Marks the database as lacking acknowledged writes, for this reason ([`Error::reason_to_refuse`]). Every applier,
-    /// including those that are started later, refuses it until an operator accepts it.
+    /// Records that a history was durable up to an index, as another applier announced or a replica shows.
+    pub fn observe_head(&self, history: HistoryId, index: Index) {
+        self.connections.server().observe(history, index);
+    }
+
+    /// Marks the database as lacking acknowledged writes, for this reason ([`Error::reason_to_refuse`]), unless it has begun
+    /// another history than this process knows of. Every applier, including those that are started later, refuses it until
+    /// an operator accepts it.
     ///
     /// # Errors
     /// If the database fails; call it again.
     pub async fn mark_refused(&self, reason: &str) -> Result<(), Error> {
-        let mut connection = self.connections.server().open(&schema::MIGRATING).await?;
-        head::mark_refused(&mut connection, reason).await
+        let server = self.connections.server();
+        let mut connection = server.open(&schema::MIGRATING).await?;
+        head::mark_refused(&mut connection, reason, server.observed_history()).await
     }
 
     /// Checks whether the database may be written to, possibly after an operator accepted it.

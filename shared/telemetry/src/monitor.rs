@@ -23,6 +23,8 @@ use crate::traces::is_own_crate;
 const WAITING_MAX: usize = 1_024;
 /// Maximum number of bytes of one field; longer values are truncated.
 const FIELD_BYTES_MAX: usize = 4 << 10;
+/// Maximum number of bytes of the message and the fields of a line together; what exceeds it is left out.
+const LINE_BYTES_MAX: usize = 16 << 10;
 /// The most verbose level for libraries. Some libraries would otherwise log the streaming itself.
 const LIBRARY_LEVEL: Level = Level::INFO;
 /// All levels, from the least to the most verbose.
@@ -183,6 +185,7 @@ impl<S> Filter<S> for ListenedLevels {
 struct EventVisitor {
     message: String,
     fields: Vec<(&'static str, String)>,
+    bytes: usize,
 }
 
 impl Visit for EventVisitor {
@@ -192,25 +195,34 @@ impl Visit for EventVisitor {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         const MESSAGE: &str = "message";
-        let mut text = TruncatedText::default();
+        let mut text = TruncatedText::new(FIELD_BYTES_MAX.min(LINE_BYTES_MAX - self.bytes));
         // Fails if the text is too long; the beginning is kept.
         let _ = write!(text, "{value:?}");
+        self.bytes += text.text.len();
         match field.name() {
-            MESSAGE => self.message = text.0,
-            name => self.fields.push((name, text.0)),
+            MESSAGE => self.message = text.text,
+            name => self.fields.push((name, text.text)),
         }
     }
 }
 
-/// A text of at most [`FIELD_BYTES_MAX`] bytes.
-#[derive(Default)]
-struct TruncatedText(String);
+/// A text of limited length.
+struct TruncatedText {
+    text: String,
+    bytes_max: usize,
+}
+
+impl TruncatedText {
+    fn new(bytes_max: usize) -> Self {
+        Self { text: String::new(), bytes_max }
+    }
+}
 
 impl fmt::Write for TruncatedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = FIELD_BYTES_MAX - self.0.len();
+        let room = self.bytes_max - self.text.len();
         let end = text.floor_char_boundary(room);
-        self.0.push_str(&text[..end]);
+        self.text.push_str(&text[..end]);
         if end < text.len() { Err(fmt::Error) } else { Ok(()) }
     }
 }
@@ -276,9 +288,24 @@ mod tests {
 
     #[test]
     fn long_values_are_cut() {
-        let mut text = TruncatedText::default();
+        let mut text = TruncatedText::new(FIELD_BYTES_MAX);
         assert!(write!(text, "{}", "\u{e9}".repeat(FIELD_BYTES_MAX)).is_err());
-        assert_eq!(text.0.len(), FIELD_BYTES_MAX);
+        assert_eq!(text.text.len(), FIELD_BYTES_MAX);
         assert!(write!(text, "x").is_err());
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let subscriber = tracing_subscriber::registry().with(layer());
+        tracing::subscriber::with_default(subscriber, || {
+            let mut listener = listen(Level::INFO);
+            let long = "x".repeat(2 * FIELD_BYTES_MAX);
+            tracing::info!(target: "api", a = long, b = long, c = long, d = long, e = long, f = long, "long");
+            let line = runtime.block_on(next_line(&mut listener));
+            let bytes = line.message.len() + line.fields.iter().map(|(_, value)| value.len()).sum::<usize>();
+            assert_eq!((bytes, line.fields.len()), (LINE_BYTES_MAX, 6));
+        });
     }
 }

@@ -82,6 +82,7 @@ table! {
     };
     Changes => one_way(&[Role::PlanApplier], &Role::SERVICES);
     Head => one_way(&[Role::PlanApplier], &Role::SERVICES);
+    LostWrites => one_way(&LOSS_REPORTERS, &[Role::PlanApplier]);
     Dequeue => request(&[Role::Scheduler], &[Role::EvalBroker]);
     EvalLease => request(&[Role::Scheduler], &[Role::EvalBroker]);
     NodeRegister(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
@@ -108,6 +109,16 @@ const SENDERS: [Role; 7] = [
 
 /// Roles that hold leases.
 const HOLDERS: [Role; 4] = [Role::EvalBroker, Role::NodeTracker, Role::DeploymentWatcher, Role::Servers];
+
+/// Roles that tell the applier about lost writes. An applier that is told so writes nothing before an operator has decided;
+/// a scheduler or an API, of which there may be many, cannot cause that.
+const LOSS_REPORTERS: [Role; 4] =
+    [Role::EvalBroker, Role::PlanApplier, Role::NodeTracker, Role::DeploymentWatcher];
+
+/// Whether processes of this role tell the applier about lost writes.
+pub fn reports_lost_writes(role: Role) -> bool {
+    with_combined_roles(&LOSS_REPORTERS).contains(&role)
+}
 
 /// Placeholder for a node's id in a subject. It is replaced by an id, a wildcard or a template.
 const ANY_NODE: NodeId = NodeId::from_bytes([0; 16]);
@@ -168,6 +179,7 @@ fn subscription(subject: &Subject) -> String {
         | Subject::LeaseHolder(_)
         | Subject::Changes
         | Subject::Head
+        | Subject::LostWrites
         | Subject::Dequeue
         | Subject::EvalLease
         | Subject::NodeRegister(_)
@@ -255,6 +267,15 @@ mod tests {
             let publishers: Vec<_> = publishers.map(|(role, _)| *role).collect();
             assert_eq!(publishers, [Role::PlanApplier, Role::Servers]);
         }
+    }
+
+    #[test]
+    fn lost_writes_are_reported_by_those_who_may() {
+        for role in Role::ALL {
+            let publishes = of(role).publish.contains("feed.lost-writes");
+            assert_eq!(publishes || role == Role::Observer, reports_lost_writes(role), "{role}");
+        }
+        assert!(reports_lost_writes(Role::Servers) && !reports_lost_writes(Role::Scheduler));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::command::{
     Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
     PlanVerdict, ProbeHolder, RenewLease,
 };
-use crate::feed::{Changes, GetHead, Head};
+use crate::feed::{Changes, Committer, GetHead, Head, LostWrites};
 use crate::files::{
     FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile,
     ReadLogs, StatFile,
@@ -157,6 +157,7 @@ fn placements() -> Placements {
 
 pub(crate) fn plan() -> Plan {
     Plan {
+        snapshot_request: Some(REQUEST),
         placements: vec![placements()],
         ..Plan::new(
             &eval(),
@@ -366,10 +367,26 @@ pub fn samples() -> Vec<Sample> {
         round_trip(HolderAlive {}),
         round_trip(Changes {
             history: HISTORY,
+            by: Some(Committer { epoch: EPOCH, applier: PROCESS, began: INDEX }),
+            previous: Some(REQUEST),
             first: INDEX,
             sets: vec![Some(Bytes::from_static(&[1, 2])), None],
         }),
-        round_trip(Head { history: HISTORY, index: INDEX, at: NOW, epoch: EPOCH, applier: PROCESS }),
+        round_trip(Head {
+            history: HISTORY,
+            index: INDEX,
+            at: NOW,
+            epoch: EPOCH,
+            applier: PROCESS,
+            began: Some(INDEX),
+        }),
+        round_trip(LostWrites {
+            history: HISTORY,
+            index: INDEX,
+            epoch: EPOCH,
+            applier: PROCESS,
+            request: Some(REQUEST),
+        }),
         round_trip(GetHead {}),
         round_trip(change_set()),
         round_trip(Register { id: NODE, spec: node_spec() }),

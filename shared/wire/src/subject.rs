@@ -48,6 +48,10 @@ pub enum Subject {
     /// whether it has missed any.
     #[display("feed.head")]
     Head,
+    /// Tells the active applier that its database lacks change sets that a replica has
+    /// ([`LostWrites`](crate::feed::LostWrites)). Repeated as long as that is so.
+    #[display("feed.lost-writes")]
+    LostWrites,
     /// Requests evaluations from the active broker; a long poll.
     #[display("broker.dequeue")]
     Dequeue,
@@ -125,6 +129,7 @@ impl Subject {
             | Self::LeaseHolder(_)
             | Self::Changes
             | Self::Head
+            | Self::LostWrites
             | Self::Dequeue
             | Self::EvalLease
             | Self::NodeRegister(_)
@@ -136,10 +141,11 @@ impl Subject {
     }
 
     /// Whether most of a process's work depends on a subject to which it subscribes, or on which it publishes if
-    /// `is_published`. Metrics describe the work, a request to an agent or for a collection is one feature of many, and a
-    /// response that cannot be sent concerns a single requester.
+    /// `is_published`. Metrics describe the work, a request to an agent or for a collection is one feature of many, lost
+    /// writes are rare, and a response that cannot be sent concerns a single requester.
     pub fn is_essential(subject: &str, is_published: bool) -> bool {
         let is_feature = subject == Self::ForceGarbageCollection.to_string()
+            || subject == Self::LostWrites.to_string()
             || (subject.starts_with("agent.") && !subject.ends_with(".wake"));
         let is_response = is_published && subject.starts_with("inbox.");
         !subject.starts_with("metrics.") && !is_feature && !is_response
@@ -271,6 +277,7 @@ mod tests {
         let process = ProcessId::from_bytes([8; 16]);
         let others = [
             Subject::ForceGarbageCollection,
+            Subject::LostWrites,
             Subject::AgentFiles(NODE),
             Subject::AgentStats(NODE),
             Subject::ProcessMetrics((Role::Api, process)),

@@ -73,6 +73,7 @@ fn head(replica: &Replica) -> Head {
         at: state.at(),
         epoch: Epoch(1),
         applier: ProcessId::from_bytes([4; 16]),
+        began: None,
     }
 }
 

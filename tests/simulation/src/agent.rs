@@ -98,6 +98,10 @@ impl AgentProcess {
             let runs = alloc.desired_status == DesiredStatus::Run;
             match self.disk.allocs.get_mut(&alloc.id) {
                 Some(task) => {
+                    if task.index.history != work.index.history {
+                        // The servers may have lost any of the earlier reports.
+                        task.acknowledged = None;
+                    }
                     task.index = WorkIndex { index: alloc.alloc_modify_index, ..work.index };
                     if !runs && !task.status.is_terminal() {
                         task.status = ClientStatus::Complete;

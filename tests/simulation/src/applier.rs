@@ -1,13 +1,16 @@
-//! A process of the plan applier: [`Applier`] with messages and database around it, as in `plan_applier::actor` and
-//! `standby`.
+//! A process of the plan applier: [`Applier`] with messages and database around it, as in `plan_applier::actor`, `standby`
+//! and `refusing`. It has no replica of its own: whether the database went back, it learns from other processes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use model::{Epoch, Nanos, ProcessId, Timestamp};
+use model::{Epoch, HistoryId, Index, Nanos, ProcessId, Timestamp};
+use plan_applier::cluster_clock::{ClusterClock, Reading};
 use plan_applier::core::{Applier, Completion, Query, Received, Write, WriteOutcome};
 use plan_applier::{Incoming, Reply as ApplierReply, RequestLog};
 use state::State;
-use std::time::Duration;
+use wire::feed::Head;
 
 use crate::disk::Disk;
 use crate::messages::{Address, Body, DbReply, Input, Message, Reply, Statement, Subject, Timer};
@@ -20,37 +23,56 @@ const HEAD_INTERVAL: Nanos = Nanos(330 * Nanos::MILLISECOND.0);
 /// How long a requester waits for its answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Subjects that only the active applier subscribes to.
-const SUBJECTS: [Subject; 4] = [Subject::Command, Subject::Lease, Subject::ReadHead, Subject::Probe];
+const SUBJECTS: [Subject; 5] =
+    [Subject::Command, Subject::Lease, Subject::ReadHead, Subject::Probe, Subject::LostWrites];
 
 /// The applier process.
 pub(crate) struct ApplierProcess {
     id: ProcessId,
     unanswered: u32,
-    taking: Option<u64>,
+    /// The attempt to take the lease, and when it began.
+    taking: Option<(u64, Instant)>,
     probing: Option<u64>,
-    loading: Option<(u64, Epoch)>,
+    loading: Option<(u64, Epoch, ClusterClock)>,
     active: Option<Active>,
+    /// The history of a database that lacks writes, until it is marked.
+    to_mark: Option<HistoryId>,
+    marking: Option<u64>,
 }
 
 struct Active {
     epoch: Epoch,
     applier: Applier<Option<Address>>,
-    writing: Option<u64>,
+    clock: ClusterClock,
+    /// The write in progress, and when it began.
+    writing: Option<(u64, Instant)>,
+    /// Whether to announce the head after the next write, which proves that this is still the applier.
+    is_announcing: bool,
     /// Repeated requests whose answers are being read from the log.
     lookups: BTreeMap<u64, Option<Address>>,
 }
 
 impl ApplierProcess {
     pub(crate) fn new(id: ProcessId) -> Self {
-        Self { id, unanswered: 0, taking: None, probing: None, loading: None, active: None }
+        Self {
+            id,
+            unanswered: 0,
+            taking: None,
+            probing: None,
+            loading: None,
+            active: None,
+            to_mark: None,
+            marking: None,
+        }
     }
 
     fn handle_db_reply(&mut self, call: u64, reply: DbReply, ctx: &mut Ctx<'_>) {
-        if self.taking == Some(call) {
+        if let Some((_, begun)) = self.taking.filter(|(known, _)| *known == call) {
             self.taking = None;
             match reply {
-                DbReply::Taken(head) => {
-                    self.loading = Some((ctx.database(Statement::Load), head.epoch));
+                DbReply::Taken(head, time) => {
+                    let clock = ClusterClock::new(head.at, reading(time, begun, ctx));
+                    self.loading = Some((ctx.database(Statement::Load), head.epoch, clock));
                 }
                 DbReply::Held(by) if by == self.id => self.unanswered = UNANSWERED_PROBES_MAX,
                 DbReply::Held(_) => {
@@ -58,19 +80,23 @@ impl ApplierProcess {
                 }
                 _ => {}
             }
-        } else if let Some((_, epoch)) = self.loading.filter(|(known, _)| *known == call) {
-            self.loading = None;
+        } else if self.marking == Some(call) {
+            self.marking = None;
+            if matches!(reply, DbReply::Done(_)) {
+                self.to_mark = None;
+            }
+        } else if let Some((_, epoch, clock)) = self.loading.take_if(|(known, ..)| *known == call) {
             if let DbReply::Loaded(head, state, requests) = reply
                 && head.epoch == epoch
             {
+                let head = Head { began: Some(head.index), ..head };
                 let request_log = RequestLog::new(Timestamp::UNSET, requests);
                 let applier = Applier::new(head, State::clone(&state), request_log, ctx.monotonic());
-                self.activate(epoch, applier, ctx);
+                self.activate(epoch, applier, clock, ctx);
             }
         } else if let Some(active) = &mut self.active {
-            if active.writing == Some(call) {
-                active.writing = None;
-                self.handle_write_reply(reply, ctx);
+            if let Some((_, begun)) = active.writing.take_if(|(known, _)| *known == call) {
+                self.handle_write_reply(reply, begun, ctx);
             } else if let Some(to) = active.lookups.remove(&call)
                 && let DbReply::Answer(Some(answer)) = reply
             {
@@ -79,23 +105,34 @@ impl ApplierProcess {
         }
     }
 
-    fn activate(&mut self, epoch: Epoch, mut applier: Applier<Option<Address>>, ctx: &mut Ctx<'_>) {
+    fn activate(
+        &mut self,
+        epoch: Epoch,
+        mut applier: Applier<Option<Address>>,
+        mut clock: ClusterClock,
+        ctx: &mut Ctx<'_>,
+    ) {
         let id = ctx.request_id();
-        applier.bootstrap(id, ctx.wall());
-        self.active = Some(Active { epoch, applier, writing: None, lookups: BTreeMap::new() });
+        applier.bootstrap(id, clock.now(ctx.monotonic()));
+        let lookups = BTreeMap::new();
+        self.active = Some(Active { epoch, applier, clock, writing: None, is_announcing: false, lookups });
         SUBJECTS.into_iter().for_each(|subject| ctx.subscribe(subject));
         ctx.timer(Nanos::ZERO, Timer::Heartbeat);
     }
 
-    fn handle_write_reply(&mut self, reply: DbReply, ctx: &mut Ctx<'_>) {
+    fn handle_write_reply(&mut self, reply: DbReply, begun: Instant, ctx: &mut Ctx<'_>) {
         let Some(active) = &mut self.active else { return };
         let outcome = match reply {
-            DbReply::Done => WriteOutcome::Done,
+            DbReply::Done(time) => {
+                drop(active.clock.observe(reading(time, begun, ctx)));
+                WriteOutcome::Done
+            }
             DbReply::Deposed => WriteOutcome::Deposed,
             DbReply::Lost => WriteOutcome::Unknown,
             _ => WriteOutcome::Failed,
         };
-        match active.applier.written(outcome, ctx.monotonic(), ctx.wall()) {
+        let time = active.clock.now(ctx.monotonic());
+        match active.applier.written(outcome, ctx.monotonic(), time) {
             Completion::Durable { rows, answers, .. } => {
                 for row in &rows {
                     let durable = ctx.world.database.set(row.index).map(|set| set.request_id);
@@ -106,13 +143,24 @@ impl ApplierProcess {
                         return;
                     }
                 }
-                if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
-                    ctx.publish(Subject::Changes, Body::Changes(first.index.0..=last.index.0));
+                let head = active.applier.head(time);
+                if let Some(first) = rows.first() {
+                    let mut run = ctx.world.database.after(Index(first.index.0 - 1));
+                    run.sets.truncate(rows.len());
+                    ctx.publish(Subject::Changes, Body::Changes(head.committer(), Arc::new(run)));
                 }
+                let is_announcing = std::mem::take(&mut active.is_announcing);
                 send_replies(answers, ctx);
+                if is_announcing {
+                    ctx.publish(Subject::Head, Body::Head(head));
+                }
             }
             Completion::Failed(answers) => send_replies(answers, ctx),
             Completion::Deposed => self.retire(ctx),
+            Completion::Lacks(lost) => {
+                self.to_mark = Some(lost.history);
+                self.retire(ctx);
+            }
         }
     }
 
@@ -137,13 +185,17 @@ impl ApplierProcess {
                     Received::Rejected(to, reply) => ctx.answer(to, Reply::Applier(reply)),
                 }
             }
-            Body::Renew(renew) => active.applier.ask(Query::Renew(renew), from, until),
+            Body::Renew(renew) => {
+                let rejected = active.applier.ask(Query::Renew(renew), from, until);
+                send_replies(rejected, ctx);
+            }
             Body::ReadHead if planted_bugs::is_planted(planted_bugs::Bug::ReadsFromMemory) => {
-                let head = active.applier.head(ctx.wall());
+                let head = active.applier.head(active.clock.now(ctx.monotonic()));
                 ctx.answer(from, Reply::Applier(ApplierReply::Head(head)));
             }
-            Body::ReadHead => active.applier.ask(Query::Head, from, until),
+            Body::ReadHead => send_replies(active.applier.ask(Query::Head, from, until), ctx),
             Body::Probe => ctx.answer(from, Reply::Probed),
+            Body::LostWrites(lost) => active.applier.report_loss(lost),
             _ => {}
         }
     }
@@ -151,7 +203,8 @@ impl ApplierProcess {
     /// Judges the next commands and starts the next write. Called after every input.
     fn advance(&mut self, ctx: &mut Ctx<'_>) {
         let Some(active) = &mut self.active else { return };
-        active.applier.judge(ctx.monotonic(), ctx.wall());
+        let time = active.clock.now(ctx.monotonic());
+        active.applier.judge(ctx.monotonic(), time);
         let epoch = active.epoch;
         if let Some(write) = active.applier.next_write(ctx.monotonic()) {
             let statement = match write {
@@ -160,7 +213,7 @@ impl ApplierProcess {
                 Write::Renew => Statement::Renew(epoch),
                 Write::Confirm => Statement::Confirm(epoch),
             };
-            active.writing = Some(ctx.database(statement));
+            active.writing = Some((ctx.database(statement), ctx.monotonic()));
         } else if let Some(at) = active.applier.poll_timeout() {
             let wait = at.saturating_duration_since(ctx.monotonic());
             ctx.timer(Nanos(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX)), Timer::Task(0));
@@ -168,7 +221,12 @@ impl ApplierProcess {
     }
 }
 
-fn send_replies(replies: Vec<(Option<Address>, ApplierReply)>, ctx: &mut Ctx<'_>) {
+/// A reading of the database's clock by a statement that began at `begun`.
+fn reading(time: Timestamp, begun: Instant, ctx: &Ctx<'_>) -> Reading {
+    Reading { time, begun, ended: ctx.monotonic(), wall: ctx.wall() }
+}
+
+fn send_replies(replies: impl IntoIterator<Item = (Option<Address>, ApplierReply)>, ctx: &mut Ctx<'_>) {
     for (to, reply) in replies {
         ctx.answer(to, Reply::Applier(reply));
     }
@@ -180,16 +238,20 @@ impl Process for ApplierProcess {
             Input::Start => ctx.timer(Nanos::ZERO, Timer::Poll),
             Input::Timer(Timer::Poll) => {
                 ctx.timer(TAKE_OVER_INTERVAL, Timer::Poll);
-                if self.active.is_none() && self.taking.is_none() && self.loading.is_none() {
+                if let Some(history) = self.to_mark {
+                    if self.marking.is_none() {
+                        self.marking = Some(ctx.database(Statement::Mark(history)));
+                    }
+                } else if self.active.is_none() && self.taking.is_none() && self.loading.is_none() {
                     let force = self.unanswered >= UNANSWERED_PROBES_MAX;
-                    self.taking = Some(ctx.database(Statement::TakeOver { process: self.id, force }));
+                    let taking = ctx.database(Statement::TakeOver { process: self.id, force });
+                    self.taking = Some((taking, ctx.monotonic()));
                 }
             }
             Input::Timer(Timer::Heartbeat) => {
                 if let Some(active) = &mut self.active {
                     active.applier.renew();
-                    let head = active.applier.head(ctx.wall());
-                    ctx.publish(Subject::Head, Body::Head(head));
+                    active.is_announcing = true;
                     ctx.timer(HEAD_INTERVAL, Timer::Heartbeat);
                 }
             }

@@ -1,11 +1,14 @@
 //! A process of the evaluation broker: [`Broker`] with messages around it, as in `eval_broker::actor`.
 
+use std::sync::Arc;
+
 use eval_broker::Settings;
 use eval_broker::core::Broker;
 use eval_broker::waiters::{Waiter, Waiters};
 use model::cluster::Singleton;
 use model::job::JobType;
 use model::{Nanos, ProcessId, RequestId};
+use state::State;
 use wire::command::Command;
 
 use crate::commands::Commands;
@@ -44,7 +47,7 @@ struct Active {
 impl BrokerProcess {
     pub(crate) fn new(id: ProcessId) -> Self {
         Self {
-            replica: Replica::new(),
+            replica: Replica::new(true),
             lease: Lease::new(Singleton::EvalBroker, id),
             commands: Commands::new(),
             active: None,
@@ -57,15 +60,21 @@ impl BrokerProcess {
             Update::Loaded => ctx.timer(Nanos::ZERO, Timer::Lease),
             Update::Step(step) => {
                 if let Some(active) = &mut self.active {
-                    drop(active.broker.step(&step, ctx.wall()));
+                    drop(active.broker.step(&step, self.replica.cluster_now(ctx)));
+                }
+            }
+            Update::Reset => {
+                if let (Some(active), Some(state)) = (&mut self.active, self.replica.state()) {
+                    active.broker =
+                        Broker::restore(SETTINGS, Arc::clone(state), self.replica.cluster_now(ctx));
                 }
             }
         }
     }
 
     fn activate(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
-        let broker = Broker::restore(SETTINGS, state, ctx.wall());
+        let Some(state) = self.replica.state().cloned() else { return };
+        let broker = Broker::restore(SETTINGS, state, self.replica.cluster_now(ctx));
         self.active = Some(Active { broker, waiters: Waiters::default(), number: ctx.number() });
         SUBJECTS.into_iter().for_each(|subject| ctx.subscribe(subject));
     }
@@ -84,6 +93,7 @@ impl BrokerProcess {
     }
 
     fn handle_message(&mut self, Message { from, body }: Message, ctx: &mut Ctx<'_>) {
+        let now = self.replica.cluster_now(ctx);
         let Some(active) = &mut self.active else { return };
         match body {
             Body::Dequeue(dequeue) => {
@@ -91,13 +101,13 @@ impl BrokerProcess {
                 active.waiters.add(Waiter {
                     kinds: dequeue.kinds,
                     max: dequeue.max.into(),
-                    deadline: ctx.wall() + wait,
+                    deadline: now + wait,
                     reply: from,
                 });
             }
             Body::EvalLease(request) => {
                 let (id, token) = (request.eval_id, request.token);
-                let held = active.broker.apply_lease_action(id, token, request.action, ctx.wall());
+                let held = active.broker.apply_lease_action(id, token, request.action, now);
                 ctx.answer(from, Reply::EvalLease(held));
             }
             _ => {}
@@ -105,8 +115,8 @@ impl BrokerProcess {
     }
 
     fn advance(&mut self, ctx: &mut Ctx<'_>) {
+        let now = self.replica.cluster_now(ctx);
         let (Some(active), Some(epoch)) = (&mut self.active, self.lease.epoch()) else { return };
-        let now = ctx.wall();
         if active.broker.poll_timeout().is_some_and(|due| due <= now) {
             active.broker.handle_timeout(now);
         }
@@ -142,7 +152,7 @@ impl Process for BrokerProcess {
             }
             Input::Timer(Timer::Poll) => ctx.timer(Nanos(100 * Nanos::MILLISECOND.0), Timer::Poll),
             Input::Timer(Timer::Lease) => {
-                let action = self.lease.poll(ctx);
+                let action = self.lease.poll(self.replica.has_lost(), ctx);
                 self.act_on_lease(action, ctx);
             }
             Input::Timer(Timer::Resend(id)) => self.commands.resend(id, ctx),
@@ -161,7 +171,7 @@ impl Process for BrokerProcess {
                     }
                     Some((Purpose::TakeLease, _)) => {}
                     Some((Purpose::Write(number), result)) => {
-                        let now = ctx.wall();
+                        let now = self.replica.cluster_now(ctx);
                         if let Some(active) = self.active.as_mut().filter(|active| active.number == number) {
                             match result {
                                 Ok(done) => active.broker.written(done.index),
@@ -182,5 +192,9 @@ impl Process for BrokerProcess {
 
     fn into_disk(self: Box<Self>) -> Disk {
         Disk::default()
+    }
+
+    fn replica(&self) -> Option<&Arc<State>> {
+        self.replica.state()
     }
 }

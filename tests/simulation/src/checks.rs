@@ -5,9 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::alloc::{ClientStatus, DesiredStatus};
 use model::change::ChangeSet;
 use model::cluster::Singleton;
-use model::{AllocId, Epoch, Index, NodeId, RequestId};
+use model::{AllocId, Epoch, Index, Nanos, NodeId, RequestId, Timestamp};
 use state::{State, View};
 use wire::command::{Command, Done};
+
+/// How far the cluster's time may be ahead of the true time: longer than a statement takes.
+const AHEAD_MAX: Nanos = Nanos::from_secs(3);
+/// How far the time of a change set may be behind when it is committed. A process may have been stopped in between, and its
+/// writes may have failed.
+const BEHIND_MAX: Nanos = Nanos::from_secs(60);
 
 /// Observations that later checks need.
 #[derive(Debug, Default)]
@@ -80,6 +86,25 @@ impl Checks {
     /// Records which tasks run on a node, according to its agent.
     pub(crate) fn set_running(&mut self, node: NodeId, tasks: impl Iterator<Item = (AllocId, ClientStatus)>) {
         self.running.insert(node, tasks.collect());
+    }
+
+    /// Forgets what a restored database lacks. It has change sets up to `index`.
+    pub(crate) fn restored(&mut self, index: Index, lost: &[RequestId]) {
+        self.acknowledged = self.acknowledged.min(index);
+        self.reads.clear();
+        self.committed.retain(|id| !lost.contains(id));
+    }
+
+    /// Checks the time of a change set that is committed at `now`, the true time.
+    pub(crate) fn check_time(&mut self, set: &ChangeSet, now: Timestamp) {
+        let ahead = set.at - now;
+        if ahead > AHEAD_MAX || ahead.0 < -BEHIND_MAX.0 {
+            self.record_violation(format!(
+                "index {} has a time that is {} s ahead of the true one",
+                set.index,
+                ahead.0 / Nanos::SECOND.0
+            ));
+        }
     }
 
     /// Checks a change set that was committed.

@@ -65,8 +65,11 @@ impl<P> Commands<P> {
         let reason = match reply {
             Reply::Applier(ApplierReply::Answer(Answer::Done(done))) => {
                 let sent = self.in_flight.remove(&id)?;
-                let committed = ctx.world.database.set(done.index);
-                ctx.world.checks.command_acknowledged(id, done, committed.map(|set| &**set));
+                let database = &ctx.world.database;
+                if !database.has_lost(done.index, id) {
+                    let committed = database.set(done.index).map(|set| &**set);
+                    ctx.world.checks.command_acknowledged(id, done, committed);
+                }
                 return Some((sent.purpose, Ok(done.clone())));
             }
             Reply::Applier(ApplierReply::Refuse(refusal)) => {

@@ -1,6 +1,6 @@
 //! One history: the processes, the faults that hit them, and the check that the cluster settles in the end.
 
-use model::{Nanos, NodeId, ProcessId};
+use model::{HistoryId, Index, Nanos, NodeId, ProcessId};
 use rand::RngExt as _;
 
 use crate::agent::AgentProcess;
@@ -19,8 +19,23 @@ const FAULT_PERIOD: Nanos = Nanos::from_secs(20);
 const SETTLE_TIMEOUT: Nanos = Nanos::from_secs(120);
 /// How often the simulation checks whether the cluster has settled.
 const CHECK_INTERVAL: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
-/// The largest offset of a clock.
+/// The largest offset of a clock at the beginning.
 const SKEW_MAX: i64 = 400 * Nanos::MILLISECOND.0;
+/// By how much a clock jumps, forward or back.
+const JUMPS: [Nanos; 4] = [
+    Nanos::from_secs(15),
+    Nanos::from_secs(10 * 60),
+    Nanos::from_secs(5 * 60 * 60),
+    Nanos::from_secs(40 * 24 * 60 * 60),
+];
+/// How many change sets a restored database lacks at most.
+const LOST_SETS_MAX: u64 = 40;
+/// How many it has at least.
+const KEPT_SETS_MIN: u64 = 5;
+/// The share of histories in which the database is restored.
+const RESTORED_SHARE: f64 = 0.25;
+/// How long an operator takes to accept a database.
+const ACCEPTED_AFTER: Nanos = Nanos::from_secs(2);
 /// The processes. A process's index here is its [`Pid`].
 const KINDS: [Kind; 12] = [
     Kind::Applier,
@@ -56,6 +71,10 @@ pub struct Report {
     pub commits: u64,
     /// Number of events.
     pub steps: u64,
+    /// How often a process stalled between a decision and what it sent.
+    pub stalls: u64,
+    /// How often a clock jumped.
+    pub jumps: u64,
     /// How long the cluster took to settle after the last fault.
     pub settled_after: Nanos,
 }
@@ -77,10 +96,10 @@ pub fn play(seed: u64) -> Report {
             break;
         }
         let now = history.world.now;
+        history.accept_database();
         if history.is_settling && now.0 - last_check.0 >= CHECK_INTERVAL.0 {
             last_check = now;
-            let state = history.world.database.state(history.world.database.index());
-            match history.world.checks.why_not_settled(state) {
+            match history.why_not_settled() {
                 None => break,
                 Some(reason) if now.0 > FAULT_PERIOD.0 + SETTLE_TIMEOUT.0 => {
                     history.world.checks.record_violation(format!("the cluster does not settle: {reason}"));
@@ -94,6 +113,8 @@ pub fn play(seed: u64) -> Report {
         violation: history.world.checks.violation().map(str::to_owned),
         commits: history.world.database.index().0,
         steps,
+        stalls: history.world.counts.stalls,
+        jumps: history.world.counts.jumps,
         settled_after: Nanos((history.world.now.0 - FAULT_PERIOD.0).max(0)),
     }
 }
@@ -109,6 +130,13 @@ struct History {
     cut_until: Vec<Nanos>,
     /// When a dead or stopped process is started or resumed, if it is.
     down_until: Vec<Option<Nanos>>,
+    /// When the database is restored, if it is still to be.
+    restored_at: Option<Nanos>,
+    /// A process that has seen what the restored database lacks. Without any, nobody can know. It is not killed before the
+    /// database is accepted.
+    informed: Option<Pid>,
+    /// When an operator accepts the database.
+    accepted_at: Option<Nanos>,
 }
 
 impl History {
@@ -119,6 +147,8 @@ impl History {
             world.add(skew);
         }
         world.faults = random_faults(&mut world);
+        let is_restored = world.chance(RESTORED_SHARE);
+        let restored_at = is_restored.then(|| world.between((4_000_000_000, 16_000_000_000)));
         let mut history = Self {
             disks: KINDS.iter().map(|_| Disk::default()).collect(),
             cut_until: vec![Nanos::ZERO; KINDS.len()],
@@ -126,6 +156,9 @@ impl History {
             world,
             next_fault: Nanos::from_secs(1),
             is_settling: false,
+            restored_at,
+            informed: None,
+            accepted_at: None,
         };
         for pid in 0..KINDS.len() {
             history.start(pid);
@@ -162,8 +195,7 @@ impl History {
                 self.down_until[pid] = None;
                 match self.world.slots[pid].run_state {
                     RunState::Dead => self.start(pid),
-                    RunState::Stopped => self.world.resume(pid),
-                    RunState::Running => {}
+                    RunState::Stopped | RunState::Running => self.world.resume(pid),
                 }
             }
             if self.cut_until[pid] <= now {
@@ -173,11 +205,14 @@ impl History {
         if now >= FAULT_PERIOD {
             return self.stop_faults();
         }
+        if self.restored_at.is_some_and(|at| at <= now) {
+            self.restore_database();
+        }
         let pid = self.world.rng.random_range(0..KINDS.len());
         let length = self.world.between((50_000_000, 5_000_000_000));
         if KINDS[pid] != Kind::Client && self.down_until[pid].is_none() {
-            match self.world.rng.random_range(0..10) {
-                0..3 => {
+            match self.world.rng.random_range(0..11) {
+                0..3 if self.informed != Some(pid) => {
                     self.disks[pid] = self.world.kill(pid).unwrap_or_default();
                     self.down_until[pid] = Some(now + length);
                 }
@@ -190,11 +225,71 @@ impl History {
                     self.cut_until[pid] = now + length;
                 }
                 7 => self.world.faults = random_faults(&mut self.world),
+                8..10 => {
+                    self.world.stall(pid);
+                    self.down_until[pid] = Some(now + length);
+                }
+                10 => {
+                    let jump = JUMPS[self.world.rng.random_range(0..JUMPS.len())];
+                    let sign = if self.world.chance(0.5) { 1 } else { -1 };
+                    self.world.jump(pid, Nanos(sign * jump.0));
+                }
                 _ => {}
             }
         }
         let pause = self.world.between((20_000_000, 800_000_000));
         self.next_fault = (now + pause).min(FAULT_PERIOD);
+    }
+
+    /// Restores the database while no applier runs. At least one other process has seen what it lacks then.
+    fn restore_database(&mut self) {
+        let head = self.world.database.index();
+        if head.0 <= KEPT_SETS_MIN {
+            return;
+        }
+        self.restored_at = None;
+        let lost = self.world.rng.random_range(1..=LOST_SETS_MAX.min(head.0 - KEPT_SETS_MIN));
+        let index = Index(head.0 - lost);
+        let is_informed = |pid: &Pid| {
+            matches!(KINDS[*pid], Kind::Broker | Kind::Tracker)
+                && self.world.replica(*pid).is_some_and(|state| state.index() > index)
+        };
+        let Some(informed) = (0..KINDS.len()).find(is_informed) else { return };
+        self.informed = Some(informed);
+        let length = self.world.between((50_000_000, 5_000_000_000));
+        for pid in (0..KINDS.len()).filter(|pid| KINDS[*pid] == Kind::Applier) {
+            drop(self.world.kill(pid));
+            self.down_until[pid] = Some(self.world.now + length);
+        }
+        self.world.restore_database(index);
+    }
+
+    /// An operator accepts a marked database after a while.
+    fn accept_database(&mut self) {
+        if !self.world.database.is_marked() {
+            return;
+        }
+        let now = self.world.now;
+        let at = *self.accepted_at.get_or_insert(now + ACCEPTED_AFTER);
+        if now >= at {
+            self.accepted_at = None;
+            self.informed = None;
+            let [number, ..] = self.world.database.history().0.into_bytes();
+            self.world.database.accept(HistoryId::from_bytes([number + 1; 16]));
+        }
+    }
+
+    /// Why the cluster has not reached its desired state, or `None` if it has.
+    fn why_not_settled(&self) -> Option<String> {
+        let World { database, checks, .. } = &self.world;
+        let is_foreign = |pid: &Pid| self.world.replica(*pid).is_some_and(|state| !database.contains(state));
+        if let Some(pid) = (0..KINDS.len()).find(is_foreign) {
+            return Some(format!(
+                "the {:?} {pid} has change sets that the database does not have",
+                KINDS[pid]
+            ));
+        }
+        checks.why_not_settled(database.state(database.index()))
     }
 
     /// Ends all faults. By chance, one node is killed for good.

@@ -43,10 +43,17 @@ impl Lease {
         self.held.map(|held| held.epoch)
     }
 
-    /// Renews the lease, or asks for it. Called when the timer fires.
-    pub(crate) fn poll(&mut self, ctx: &mut Ctx<'_>) -> LeaseAction {
+    /// Renews the lease, or asks for it. Called when the timer fires. If the database lacks what the process has seen, a lease
+    /// is given up, and none is taken.
+    pub(crate) fn poll(&mut self, has_lost: bool, ctx: &mut Ctx<'_>) -> LeaseAction {
+        if has_lost && self.held.is_some() {
+            return self.lose(ctx);
+        }
         let Some(held) = self.held else {
             ctx.timer(LEASE_TIMEOUT, Timer::Lease);
+            if has_lost {
+                return LeaseAction::Nothing;
+            }
             if std::mem::replace(&mut self.is_taking, true) {
                 return LeaseAction::Nothing;
             }

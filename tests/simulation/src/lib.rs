@@ -1,7 +1,7 @@
 //! A simulation of a whole cluster: the real cores of the plan applier, the broker, the workers and the node-tracker
 //! run on a simulated network, database and clock (`docs/architecture/testing.md`). One seed determines one history. In a history messages
-//! are lost, duplicated, delayed and reordered; processes are killed, stopped and resumed; clocks differ; and the
-//! outcome of a commit can be unknown.
+//! are lost, duplicated, delayed and reordered; processes are killed, stopped and resumed, also between a decision and what
+//! they send because of it; clocks differ and jump; and the outcome of a commit can be unknown.
 //!
 //! [`play`] plays one history and reports the first violation of an invariant. [`world`] holds time, the network and
 //! the processes in general; [`history`] injects the faults; [`checks`] holds the invariants. The other modules are the

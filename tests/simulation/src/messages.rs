@@ -1,17 +1,17 @@
 //! The messages between processes, and the statements for the database. Their contents are those of the real system;
 //! only the encoding is left out.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use model::{Epoch, Index, NodeId, ProcessId, RequestId, Timestamp};
+use model::change::ChangeSet;
+use model::{Epoch, HistoryId, Index, NodeId, ProcessId, RequestId, Timestamp};
 use plan_applier::Reply as ApplierReply;
 use state::State;
 use wire::LogRow;
 use wire::Refusal;
 use wire::broker::{Delivery, Dequeue, EvalLeaseRequest};
 use wire::command::{Answer, Command, RenewLease};
-use wire::feed::Head;
+use wire::feed::{Committer, Head, LostWrites};
 use wire::node::{GetWork, Heartbeat, NodeResponse, Register, Report, Work, WorkIndex};
 
 /// Index of a process among all processes.
@@ -32,6 +32,7 @@ pub(crate) enum Subject {
     Node,
     Changes,
     Head,
+    LostWrites,
     Wake(NodeId),
 }
 
@@ -48,10 +49,22 @@ pub(crate) enum Body {
     Heartbeat(Heartbeat),
     GetWork(GetWork),
     Report(Report),
-    /// Indexes of committed change sets. Their contents are read from the database.
-    Changes(RangeInclusive<u64>),
+    Changes(Option<Committer>, Arc<Run>),
     Head(Head),
+    LostWrites(LostWrites),
     Wake(WorkIndex),
+}
+
+/// Consecutive change sets of the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) history: HistoryId,
+    /// The request of the change set before them; `None` if they are the first ones.
+    pub(crate) previous: Option<RequestId>,
+    /// Index of the first one.
+    pub(crate) first: Index,
+    /// The change sets, each with the state after it.
+    pub(crate) sets: Vec<(Arc<ChangeSet>, Arc<State>)>,
 }
 
 /// The reply to a request.
@@ -106,8 +119,10 @@ pub(crate) enum Statement {
     Confirm(Epoch),
     /// Reads the state at the head, and the ids of the committed requests.
     Load,
-    /// Reads the head of the log.
-    ReadHead,
+    /// Reads the change sets after an index.
+    ReadAfter(Index),
+    /// Marks the database as one that lacks writes, unless it has another history by now.
+    Mark(HistoryId),
     /// Reads the answer to the request that was committed at an index.
     AnswerAt(Index),
 }
@@ -115,13 +130,20 @@ pub(crate) enum Statement {
 /// The reply of the database.
 #[derive(Debug, Clone)]
 pub(crate) enum DbReply {
-    Taken(Head),
+    /// The lease was taken, at this time of the database's clock.
+    Taken(Head, Timestamp),
     Held(ProcessId),
-    Done,
+    /// It succeeded, at this time of the database's clock.
+    Done(Timestamp),
     Deposed,
+    /// Nothing is written before an operator accepts the database.
+    Refusing,
     NotCommitted,
     Loaded(Head, Arc<State>, Vec<(RequestId, Index, Timestamp)>),
-    Head(Head),
+    /// The change sets after an index, and the head.
+    Run(Head, Arc<Run>),
+    /// The log has not reached the index.
+    NotReached,
     Answer(Option<Answer>),
     /// The statement was not carried out.
     Failed,

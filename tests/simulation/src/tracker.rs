@@ -56,7 +56,7 @@ enum Purpose {
 impl TrackerProcess {
     pub(crate) fn new(id: ProcessId) -> Self {
         Self {
-            replica: Replica::new(),
+            replica: Replica::new(true),
             lease: Lease::new(Singleton::NodeTracker, id),
             commands: Commands::new(),
             heartbeats: Heartbeats::new(SETTINGS),
@@ -67,8 +67,8 @@ impl TrackerProcess {
     }
 
     fn activate(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
-        self.heartbeats.take_over(nodes_with_heartbeats(&state), ctx.wall());
+        let Some(state) = self.replica.state().cloned() else { return };
+        self.heartbeats.take_over(nodes_with_heartbeats(&state), ctx.steady());
         self.is_active = true;
         self.announced.clear();
         ctx.subscribe(Subject::Node);
@@ -91,12 +91,13 @@ impl TrackerProcess {
         match update {
             Update::Nothing => return,
             Update::Loaded => {
-                if let Some(state) = self.replica.state(ctx.world) {
-                    self.heartbeats.restore(nodes_with_heartbeats(state), ctx.wall());
+                if let Some(state) = self.replica.state() {
+                    self.heartbeats.restore(nodes_with_heartbeats(state), ctx.steady());
                 }
                 ctx.timer(Nanos::ZERO, Timer::Lease);
             }
             Update::Step(step) => self.step(&step, ctx),
+            Update::Reset => self.reset(ctx),
         }
         let Some(index) = self.replica.index() else { return };
         let (ready, waiting) =
@@ -106,8 +107,21 @@ impl TrackerProcess {
         ready.into_iter().for_each(|(_, to, node)| self.answer_node(to, node, ctx));
     }
 
+    /// Begins again with the state of another history. Indexes of the earlier one mean nothing.
+    fn reset(&mut self, ctx: &mut Ctx<'_>) {
+        self.waiting.clear();
+        self.announced.clear();
+        let Some(state) = self.replica.state().cloned() else { return };
+        self.heartbeats.restore(nodes_with_heartbeats(&state), ctx.steady());
+        if self.is_active && !planted_bugs::is_planted(planted_bugs::Bug::LosesWakes) {
+            for node in state.nodes() {
+                ctx.publish(Subject::Wake(node.id()), Body::Wake(work_index(&state, node)));
+            }
+        }
+    }
+
     fn step(&mut self, step: &Step, ctx: &mut Ctx<'_>) {
-        let now = ctx.wall();
+        let now = ctx.steady();
         let mut ids = Vec::new();
         let mut registered = Vec::new();
         for change in step.changes() {
@@ -140,12 +154,12 @@ impl TrackerProcess {
     }
 
     fn handle_message(&mut self, Message { from, body }: Message, ctx: &mut Ctx<'_>) {
-        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
+        let Some(state) = self.replica.state().cloned() else { return };
         let (Some(epoch), true) = (self.lease.epoch(), self.is_active) else {
             if let Body::Heartbeat(Heartbeat { id, boot, .. }) = body
                 && state.node(id).is_some_and(|node| node.spec().boot == boot)
             {
-                self.heartbeats.record_standby_heartbeat(id, ctx.wall());
+                self.heartbeats.record_standby_heartbeat(id, ctx.steady());
             }
             return;
         };
@@ -192,7 +206,7 @@ impl TrackerProcess {
 
     /// Answers a node with its status and the time of its next heartbeat.
     fn answer_node(&mut self, to: Address, id: NodeId, ctx: &mut Ctx<'_>) {
-        let Some(state): Option<Arc<State>> = self.replica.state(ctx.world).cloned() else { return };
+        let Some(state): Option<Arc<State>> = self.replica.state().cloned() else { return };
         if !self.is_active {
             return;
         }
@@ -201,7 +215,7 @@ impl TrackerProcess {
             let ttl = match server.status {
                 NodeStatus::Down => Nanos::SECOND,
                 NodeStatus::Initializing | NodeStatus::Ready | NodeStatus::Disconnected => {
-                    self.heartbeats.beat(id, ctx.wall(), 0.5)
+                    self.heartbeats.beat(id, ctx.steady(), 0.5)
                 }
             };
             let missed = server.last_missed_heartbeat_index;
@@ -219,10 +233,10 @@ impl TrackerProcess {
     }
 
     fn advance(&mut self, ctx: &mut Ctx<'_>) {
-        // The simulated bus has no connection on which heartbeats could be delayed, so the second argument is zero.
-        self.heartbeats.check_clock(ctx.wall(), Nanos::ZERO);
+        // The simulated bus has no connection on which heartbeats could be delayed, so the last argument is zero.
+        self.heartbeats.check_clock(ctx.steady(), ctx.wall(), Nanos::ZERO);
         let (Some(epoch), true) = (self.lease.epoch(), self.is_active) else { return };
-        let missed = self.heartbeats.handle_timeout(ctx.wall(), 100);
+        let missed = self.heartbeats.handle_timeout(ctx.steady(), 100);
         if !missed.is_empty() {
             let command = UpdateNodes { epoch, sign: NodeLiveness::Missed, nodes: missed.clone() };
             self.commands.send(Command::UpdateNodes(command), Purpose::Missed(missed), COMMAND_TIMEOUT, ctx);
@@ -262,8 +276,8 @@ impl TrackerProcess {
                 ctx.answer(to, Reply::ReportAccepted(answer));
             }
             Purpose::Missed(nodes) => {
-                let now = ctx.wall();
-                let state = self.replica.state(ctx.world).cloned();
+                let now = ctx.steady();
+                let state = self.replica.state().cloned();
                 match (result, state) {
                     (Ok(_), Some(state)) => {
                         let alive = nodes.iter().filter(|id| expects_heartbeats(&state, **id));
@@ -306,7 +320,7 @@ impl Process for TrackerProcess {
             }
             Input::Timer(Timer::Poll) => ctx.timer(Nanos(250 * Nanos::MILLISECOND.0), Timer::Poll),
             Input::Timer(Timer::Lease) => {
-                let action = self.lease.poll(ctx);
+                let action = self.lease.poll(self.replica.has_lost(), ctx);
                 self.act_on_lease(action, ctx);
             }
             Input::Timer(Timer::Resend(id)) => self.commands.resend(id, ctx),
@@ -333,5 +347,9 @@ impl Process for TrackerProcess {
 
     fn into_disk(self: Box<Self>) -> Disk {
         Disk::default()
+    }
+
+    fn replica(&self) -> Option<&Arc<State>> {
+        self.replica.state()
     }
 }

@@ -2,12 +2,14 @@
 //! `scheduler::worker`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::eval::Evaluation;
 use model::job::JobType;
 use model::{Index, Nanos};
 use scheduler::attempt::{Attempts, End, Next, ReturnReason};
 use scheduling::{Attempt, Proposal, schedule};
+use state::State;
 use wire::broker::{Delivery, Dequeue, EvalLeaseAction, EvalLeaseRequest, SCHEDULER_VERSION};
 use wire::command::{Command, SubmitPlan};
 
@@ -52,7 +54,7 @@ enum Phase {
 impl WorkerProcess {
     pub(crate) fn new() -> Self {
         Self {
-            replica: Replica::new(),
+            replica: Replica::new(false),
             commands: Commands::new(),
             polling: None,
             tasks: BTreeMap::new(),
@@ -61,8 +63,11 @@ impl WorkerProcess {
     }
 
     fn poll(&mut self, ctx: &mut Ctx<'_>) {
-        if self.polling.is_some() || self.tasks.len() >= TASKS_MAX || self.replica.index().is_none() {
+        if self.polling.is_some() || self.tasks.len() >= TASKS_MAX || !self.replica.is_ready() {
             return;
+        }
+        if self.replica.has_lost() {
+            return ctx.timer(RETRY, Timer::Poll);
         }
         let dequeue = Dequeue {
             kinds: JobType::ALL.to_vec(),
@@ -103,7 +108,7 @@ impl WorkerProcess {
     fn try_schedule(&mut self, number: u64, ctx: &mut Ctx<'_>) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
         let Phase::Waiting { at_least, attempts_without_progress, until } = task.phase else { return };
-        let Some(state) = self.replica.state(ctx.world).cloned() else { return };
+        let Some(state) = self.replica.state().cloned() else { return };
         if state.index() < at_least {
             if ctx.world.now >= until {
                 self.end(number, &End::Returned(ReturnReason::Behind(at_least)), ctx);
@@ -114,7 +119,7 @@ impl WorkerProcess {
             return self.end(number, &End::Finished, ctx);
         };
         let eval: Evaluation = Evaluation::clone(eval);
-        let now = ctx.wall().max(state.at()).max(eval.wait_until);
+        let now = self.replica.cluster_now(ctx).max(state.at()).max(eval.wait_until);
         // The simulation has no deployment watcher.
         let attempt = Attempt {
             state: &state,
@@ -225,5 +230,9 @@ impl Process for WorkerProcess {
 
     fn into_disk(self: Box<Self>) -> Disk {
         Disk::default()
+    }
+
+    fn replica(&self) -> Option<&Arc<State>> {
+        self.replica.state()
     }
 }

@@ -2,11 +2,13 @@
 //! database. One seed determines one history.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::{Nanos, RequestId, Timestamp};
+use model::{Index, Nanos, RequestId, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use state::State;
 
 use crate::checks::Checks;
 use crate::database::Database;
@@ -27,13 +29,18 @@ pub(crate) trait Process {
 
     /// Returns the part of the process that outlives it on disk.
     fn into_disk(self: Box<Self>) -> Disk;
+
+    /// The state of the process's replica, if it has one.
+    fn replica(&self) -> Option<&Arc<State>> {
+        None
+    }
 }
 
 /// Whether a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunState {
     Running,
-    /// Stopped as by SIGSTOP: inputs wait until it is resumed.
+    /// Stopped as by SIGSTOP: inputs wait until it is resumed, and so does what it was about to send.
     Stopped,
     Dead,
 }
@@ -60,10 +67,30 @@ pub(crate) struct Slot {
     pub(crate) incarnation: u32,
     process: Option<Box<dyn Process>>,
     /// Offset of the process's wall clock.
-    skew: Nanos,
+    pub(crate) skew: Nanos,
     /// Whether the process is cut off from the network.
     pub(crate) is_cut: bool,
+    /// Whether the process is stopped when it has handled its next input, before it sends anything.
+    is_to_stall: bool,
     waiting: Vec<Input>,
+    /// What a process that stalled was about to send.
+    held: Vec<Outgoing>,
+}
+
+/// What a process sends to NATS or to the database.
+enum Outgoing {
+    Subscribe(Subject),
+    Unsubscribe(Subject),
+    Message(Subject, Message),
+    Answer(Address, Reply),
+    Statement(Address, Statement),
+}
+
+/// How often processes stalled and clocks jumped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FaultCounts {
+    pub(crate) stalls: u64,
+    pub(crate) jumps: u64,
 }
 
 enum Event {
@@ -76,6 +103,7 @@ pub(crate) struct World {
     pub(crate) now: Nanos,
     pub(crate) rng: StdRng,
     pub(crate) faults: Faults,
+    pub(crate) counts: FaultCounts,
     pub(crate) database: Database,
     pub(crate) checks: Checks,
     pub(crate) slots: Vec<Slot>,
@@ -98,6 +126,7 @@ impl World {
             now: Nanos::ZERO,
             rng: StdRng::seed_from_u64(seed),
             faults: Faults::NONE,
+            counts: FaultCounts::default(),
             database: Database::new(),
             checks: Checks::default(),
             slots: Vec::new(),
@@ -116,7 +145,9 @@ impl World {
             process: None,
             skew,
             is_cut: false,
+            is_to_stall: false,
             waiting: Vec::new(),
+            held: Vec::new(),
         });
         self.slots.len() - 1
     }
@@ -135,7 +166,9 @@ impl World {
     pub(crate) fn kill(&mut self, pid: Pid) -> Option<Disk> {
         let slot = &mut self.slots[pid];
         slot.run_state = RunState::Dead;
+        slot.is_to_stall = false;
         slot.waiting.clear();
+        slot.held.clear();
         self.subscriptions.retain(|(_, other)| *other != pid);
         slot.process.take().map(Process::into_disk)
     }
@@ -146,16 +179,54 @@ impl World {
         }
     }
 
+    /// Stops a process while it handles its next input: it has decided, and sends nothing before it is resumed.
+    pub(crate) fn stall(&mut self, pid: Pid) {
+        let slot = &mut self.slots[pid];
+        slot.is_to_stall = slot.run_state == RunState::Running;
+    }
+
+    /// Lets the wall clock of a process's host jump.
+    pub(crate) fn jump(&mut self, pid: Pid, to: Nanos) {
+        self.slots[pid].skew = to;
+        self.counts.jumps += 1;
+    }
+
+    /// Resumes a process that was stopped or stalled, or was to stall.
     pub(crate) fn resume(&mut self, pid: Pid) {
         let slot = &mut self.slots[pid];
+        slot.is_to_stall = false;
         if slot.run_state != RunState::Stopped {
             return;
         }
         slot.run_state = RunState::Running;
         let incarnation = slot.incarnation;
-        for input in std::mem::take(&mut slot.waiting) {
+        let (mut waiting, held) = (std::mem::take(&mut slot.waiting), std::mem::take(&mut slot.held));
+        held.into_iter().for_each(|outgoing| self.transmit(pid, outgoing));
+        // The process may act on its timers before it reads what arrived meanwhile.
+        if self.chance(0.5) {
+            waiting.sort_by_key(|input| !matches!(input, Input::Timer(_)));
+        }
+        for input in waiting {
             self.enqueue(Nanos::ZERO, Event::Input { pid, incarnation, input });
         }
+    }
+
+    /// The replica of a process that runs.
+    pub(crate) fn replica(&self, pid: Pid) -> Option<&Arc<State>> {
+        let slot = &self.slots[pid];
+        let process = slot.process.as_ref().filter(|_| slot.run_state == RunState::Running);
+        process.and_then(|process| process.replica())
+    }
+
+    /// Replaces the database with an earlier copy of itself. All connections to it end.
+    pub(crate) fn restore_database(&mut self, index: Index) {
+        let lost = self.database.restore(index);
+        self.checks.restored(index, &lost);
+        self.events.retain(|_, event| match event {
+            Event::Statement { .. } => false,
+            Event::Input { input: Input::DbReply(_, reply), .. } => matches!(reply, DbReply::Lost),
+            Event::Input { .. } => true,
+        });
     }
 
     /// Returns true with the probability `share`.
@@ -198,6 +269,10 @@ impl World {
             RunState::Stopped => slot.waiting.push(input),
             RunState::Running => {
                 let Some(mut process) = slot.process.take() else { return };
+                if std::mem::take(&mut slot.is_to_stall) {
+                    slot.run_state = RunState::Stopped;
+                    self.counts.stalls += 1;
+                }
                 process.handle(input, &mut Ctx { world: self, pid });
                 self.slots[pid].process = Some(process);
             }
@@ -237,6 +312,47 @@ impl World {
         self.between(range)
     }
 
+    /// Sends what a process has to send.
+    fn transmit(&mut self, pid: Pid, outgoing: Outgoing) {
+        match outgoing {
+            Outgoing::Subscribe(subject) => {
+                self.subscriptions.insert((subject, pid));
+            }
+            Outgoing::Unsubscribe(subject) => {
+                self.subscriptions.remove(&(subject, pid));
+            }
+            Outgoing::Message(subject, message) => self.deliver(pid, subject, &message),
+            Outgoing::Answer(Address { pid: to, incarnation, call }, reply) => {
+                self.send(pid, to, incarnation, Input::Reply(call, reply));
+            }
+            Outgoing::Statement(from, statement) => {
+                let share = self.faults.database_lost;
+                if !self.chance(share) {
+                    let delay = self.network_delay();
+                    self.enqueue(delay, Event::Statement { from, statement });
+                }
+            }
+        }
+    }
+
+    /// Sends the message to every subscriber. A requester is told if there is none.
+    fn deliver(&mut self, pid: Pid, subject: Subject, message: &Message) {
+        let all = self.subscriptions.range((subject, 0)..=(subject, Pid::MAX));
+        let all: Vec<Pid> = all.map(|(_, pid)| *pid).filter(|other| *other != pid).collect();
+        for to in &all {
+            let incarnation = self.slots[*to].incarnation;
+            self.send(pid, *to, incarnation, Input::Message(message.clone()));
+        }
+        if let Some(Address { incarnation, call, .. }) = message.from
+            && all.is_empty()
+            && !self.slots[pid].is_cut
+        {
+            let delay = self.network_delay();
+            let input = Input::Reply(call, Reply::NoResponders);
+            self.enqueue(delay, Event::Input { pid, incarnation, input });
+        }
+    }
+
     /// Sends an input over the network, which may lose, delay or duplicate it.
     fn send(&mut self, from: Pid, to: Pid, incarnation: u32, input: Input) {
         let Faults { lost, duplicated, .. } = self.faults;
@@ -256,6 +372,11 @@ impl Ctx<'_> {
     /// The process's wall clock.
     pub(crate) fn wall(&self) -> Timestamp {
         self.world.wall() + self.world.slots[self.pid].skew
+    }
+
+    /// The process's steady clock, which is never set.
+    pub(crate) fn steady(&self) -> Timestamp {
+        self.world.wall()
     }
 
     /// The process's monotonic clock.
@@ -288,62 +409,57 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn subscribe(&mut self, subject: Subject) {
-        self.world.subscriptions.insert((subject, self.pid));
+        self.send(Outgoing::Subscribe(subject));
     }
 
     pub(crate) fn unsubscribe(&mut self, subject: Subject) {
-        self.world.subscriptions.remove(&(subject, self.pid));
+        self.send(Outgoing::Unsubscribe(subject));
     }
 
     /// Sends a request to the subscribers. The reply arrives as [`Input::Reply`] with the returned number.
     pub(crate) fn request(&mut self, subject: Subject, body: Body, within: Nanos) -> u64 {
-        let call = self.number();
-        let (pid, incarnation) = (self.pid, self.world.slots[self.pid].incarnation);
-        let reply = |reply| Event::Input { pid, incarnation, input: Input::Reply(call, reply) };
-        self.world.enqueue(within, reply(Reply::TimedOut));
-        let has_subscribers =
-            self.deliver(subject, Message { from: Some(Address { pid, incarnation, call }), body });
-        if !has_subscribers && !self.world.slots[pid].is_cut {
-            let delay = self.world.network_delay();
-            self.world.enqueue(delay, reply(Reply::NoResponders));
-        }
+        let from = self.address();
+        let Address { pid, incarnation, call } = from;
+        let timed_out = Event::Input { pid, incarnation, input: Input::Reply(call, Reply::TimedOut) };
+        self.world.enqueue(within, timed_out);
+        self.send(Outgoing::Message(subject, Message { from: Some(from), body }));
         call
     }
 
     pub(crate) fn publish(&mut self, subject: Subject, body: Body) {
-        self.deliver(subject, Message { from: None, body });
-    }
-
-    /// Sends the message to every subscriber. Returns whether there is one.
-    fn deliver(&mut self, subject: Subject, message: Message) -> bool {
-        let all = self.world.subscriptions.range((subject, 0)..=(subject, Pid::MAX));
-        let all: Vec<Pid> = all.map(|(_, pid)| *pid).filter(|pid| *pid != self.pid).collect();
-        for to in &all {
-            let incarnation = self.world.slots[*to].incarnation;
-            self.world.send(self.pid, *to, incarnation, Input::Message(message.clone()));
-        }
-        !all.is_empty()
+        self.send(Outgoing::Message(subject, Message { from: None, body }));
     }
 
     pub(crate) fn answer(&mut self, to: Option<Address>, reply: Reply) {
-        if let Some(Address { pid, incarnation, call }) = to {
-            self.world.send(self.pid, pid, incarnation, Input::Reply(call, reply));
+        if let Some(to) = to {
+            self.send(Outgoing::Answer(to, reply));
         }
     }
 
     /// Sends a statement to the database. The reply arrives as [`Input::DbReply`] with the returned number; it is
     /// [`DbReply::Lost`] if none arrives in time.
     pub(crate) fn database(&mut self, statement: Statement) -> u64 {
-        let call = self.number();
-        let (pid, incarnation) = (self.pid, self.world.slots[self.pid].incarnation);
+        let from = self.address();
+        let Address { pid, incarnation, call } = from;
         let lost = Event::Input { pid, incarnation, input: Input::DbReply(call, DbReply::Lost) };
         self.world.enqueue(DATABASE_TIMEOUT, lost);
-        let share = self.world.faults.database_lost;
-        if !self.world.chance(share) {
-            let delay = self.world.network_delay();
-            self.world
-                .enqueue(delay, Event::Statement { from: Address { pid, incarnation, call }, statement });
-        }
+        self.send(Outgoing::Statement(from, statement));
         call
+    }
+
+    /// The address for the reply to a new call of this process.
+    fn address(&mut self) -> Address {
+        let call = self.number();
+        Address { pid: self.pid, incarnation: self.world.slots[self.pid].incarnation, call }
+    }
+
+    /// Sends something, or holds it if the process has stalled.
+    fn send(&mut self, outgoing: Outgoing) {
+        let slot = &mut self.world.slots[self.pid];
+        if slot.run_state == RunState::Stopped {
+            slot.held.push(outgoing);
+        } else {
+            self.world.transmit(self.pid, outgoing);
+        }
     }
 }

@@ -69,10 +69,12 @@ fn every_history_holds() {
     let reports = reports.into_inner().expect("no thread panics while it holds the lock");
     let sum = |of: fn(&Report) -> u64| reports.iter().map(|(_, report)| of(report)).sum::<u64>();
     println!(
-        "{} histories, {} commits, {} steps, settled after at most {}, in {:.1} s",
+        "{} histories, {} commits, {} steps, {} stalls, {} jumps of clocks, settled after at most {}, in {:.1} s",
         reports.len(),
         sum(|report| report.commits),
         sum(|report| report.steps),
+        sum(|report| report.stalls),
+        sum(|report| report.jumps),
         reports.iter().map(|(_, report)| report.settled_after).max().unwrap_or_default(),
         begun.elapsed().as_secs_f64(),
     );

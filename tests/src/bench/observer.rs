@@ -131,7 +131,7 @@ impl Observer {
         while target.is_none_or(|target| self.index < target) {
             match database.changes_after(self.index, PAGE_BYTES).await {
                 Ok(Tail::Page { rows, .. }) if rows.is_empty() => return,
-                Ok(Tail::Page { rows, head }) => {
+                Ok(Tail::Page { rows, head, .. }) => {
                     target = target.or(Some(head.index));
                     rows.iter().for_each(|LogRow { bytes, .. }| self.apply(bytes));
                 }

@@ -67,6 +67,8 @@ pub const EXEMPTIONS: &[Exemption] = &[
         nodes: false,
         members: &["plans/updates", "plans/stops", "update/annotations", "update/next_eval", "creates"],
     },
+    // An allocation shares its name with a canary rather than with another allocation.
+    Exemption { rule: "R-7.63", nodes: false, members: &["plans/placements"] },
     // Each rescheduled allocation is placed once.
     Exemption {
         rule: "R-7.74",

@@ -51,7 +51,7 @@ impl History {
                     continue;
                 }
             };
-            let Tail::Page { rows, head } = tail else {
+            let Tail::Page { rows, head, .. } = tail else {
                 panic!("the log has a gap after index {}", self.state.index())
             };
             if rows.is_empty() {

@@ -3,12 +3,17 @@
 
 pub mod api;
 pub mod certificates;
+pub mod host_clock;
 pub mod invariants;
 pub mod jobs;
 pub mod mounts;
+pub mod network;
 pub mod otlp;
+pub mod placement;
 pub mod processes;
 pub mod raw_nats;
+pub mod small_disk;
+pub mod steady;
 pub mod waterfall;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +28,7 @@ use bus::Bus;
 use clap::Parser as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use private_servers::{Nats, NatsOptions, Postgres};
+use private_servers::{Nats, NatsOptions, Postgres, PostgresOptions};
 use serde_json::Value;
 use store::Database;
 use store::roles::{self, Passwords, script};
@@ -31,6 +36,8 @@ use tempfile::TempDir;
 use wire::Role;
 
 use self::api::{Api, array, text};
+use self::network::Link;
+use self::placement::Placement;
 
 /// How long a condition may take to become true before the test fails.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -62,6 +69,8 @@ pub struct Cluster {
     binary: PathBuf,
     environment: Vec<(String, String)>,
     processes: BTreeMap<String, Child>,
+    /// What processes have of their own, by their names.
+    placements: BTreeMap<String, Placement>,
     dir: TempDir,
 }
 
@@ -94,8 +103,24 @@ impl Cluster {
         names: &[&str],
         nats: NatsOptions,
     ) -> Self {
-        let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary_with(nats));
-        let mut cluster = Self {
+        let postgres = PostgresOptions { survives_power_loss: false, ..PostgresOptions::default() };
+        let mut cluster = Self::without_processes(binary, environment, postgres, nats).await;
+        cluster.start_all(names).await;
+        cluster
+    }
+
+    /// Starts the servers of a cluster.
+    ///
+    /// # Panics
+    /// If they do not start.
+    pub async fn without_processes(
+        binary: &str,
+        environment: &[(&str, String)],
+        postgres: PostgresOptions,
+        nats: NatsOptions,
+    ) -> Self {
+        let (postgres, nats) = tokio::join!(Postgres::temporary_with(postgres), Nats::temporary_with(nats));
+        let cluster = Self {
             api: Api::new(free_address()),
             further_apis: BTreeMap::new(),
             postgres: postgres.expect("PostgreSQL starts"),
@@ -106,21 +131,57 @@ impl Cluster {
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect(),
             processes: BTreeMap::new(),
+            placements: BTreeMap::new(),
             dir: tempfile::tempdir().expect("a temporary directory can be created"),
         };
         cluster.make_roles().await;
-        names.iter().for_each(|name| cluster.spawn(name));
+        cluster
+    }
+
+    /// Starts processes, and waits until all nodes are ready.
+    ///
+    /// # Panics
+    /// If that does not happen in time.
+    pub async fn start_all(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.spawn(name));
         let agents = names.iter().filter(|name| service_of(name) == AGENT).count();
         if names.iter().any(|name| service_of(name) == "api") {
-            cluster
-                .wait_until("all nodes are ready", async |cluster| {
-                    let nodes = cluster.api.try_get("/v1/nodes").await.ok()?;
-                    let is_ready = |node: &&Value| text(node, "Status") == "ready";
-                    (array(&nodes).iter().filter(is_ready).count() == agents).then_some(())
-                })
-                .await;
+            self.wait_until("all nodes are ready", async |cluster| {
+                let nodes = cluster.api.try_get("/v1/nodes").await.ok()?;
+                let is_ready = |node: &&Value| text(node, "Status") == "ready";
+                (array(&nodes).iter().filter(is_ready).count() == agents).then_some(())
+            })
+            .await;
         }
-        cluster
+    }
+
+    /// Gives a process something of its own. It must not run yet.
+    ///
+    /// # Panics
+    /// If the network's relays cannot listen, or the process runs.
+    pub async fn place(&mut self, name: &str, mut placement: Placement) {
+        assert!(!self.processes.contains_key(name), "{name} is already running");
+        if let Some(network) = &mut placement.network {
+            let ports = [(Link::Nats, port_of(&self.nats.url())), (Link::Database, self.postgres.port())];
+            for (link, port) in ports {
+                network.relay(link, port).await.expect("the relay can listen");
+            }
+            let api = Api::new(format!("{}:{}", network.far(Link::Clients), free_port()));
+            if name == "api" {
+                self.api = api;
+            } else if service_of(name) == "api" {
+                self.further_apis.insert(name.to_owned(), api);
+            }
+        }
+        self.placements.insert(name.to_owned(), placement);
+    }
+
+    /// What a process has of its own. Another binary takes effect when the process is started again.
+    ///
+    /// # Panics
+    /// If it was not placed.
+    pub fn placement(&mut self, name: &str) -> &mut Placement {
+        self.placements.get_mut(name).unwrap_or_else(|| panic!("{name} has nothing of its own"))
     }
 
     /// Creates the database's roles, and a file with the password of each.
@@ -139,11 +200,13 @@ impl Cluster {
     }
 
     /// Environment variables of a process that uses the database with the rights of a role.
-    pub fn login(&self, role: roles::Role) -> [(&'static str, String); 2] {
+    pub fn login(&self, role: roles::Role) -> [(&'static str, String); 3] {
         let file = self.password_file(role);
         [
             ("DROVER_DATABASE_URL", self.postgres.url_as(role.name())),
             ("DROVER_DATABASE_PASSWORD_FILE", file.display().to_string()),
+            // The server does not flush what it writes.
+            ("DROVER_ALLOW_UNSAFE_DATABASE", "true".to_owned()),
         ]
     }
 
@@ -162,11 +225,14 @@ impl Cluster {
     /// If the program does not exist.
     pub fn spawn_with(&mut self, name: &str, environment: &[(&str, String)]) {
         let service = service_of(name);
-        let mut command = Command::new(&self.binary);
+        let shared = Placement::default();
+        let placement = self.placements.get(name).unwrap_or(&shared);
+        let mut command = placement.command(&self.binary);
         command.arg(service).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
-        command.env("DROVER_NATS_URL", self.nats.url());
+        command.env("DROVER_NATS_URL", placement.url(Link::Nats, self.nats.url()));
         if let Some(role) = roles::Role::of_service(service) {
-            command.envs(self.login(role));
+            let login = self.login(role).into_iter();
+            command.envs(login.map(|(name, value)| (name, placement.url(Link::Database, value))));
         }
         let has_identity = environment.iter().any(|(variable, _)| *variable == "DROVER_NATS_CREDENTIALS");
         command.envs(identity(&self.nats, name).filter(|_| !has_identity));
@@ -179,7 +245,9 @@ impl Cluster {
                 command.args(["--http-addr", api.host()]);
             }
             AGENT => {
-                command.arg("--agent-data-dir").arg(self.path(name)).args(["--node-name", name]);
+                let disk = placement.disk.as_ref().map(|disk| disk.path().join(name));
+                let data = disk.unwrap_or_else(|| self.path(name));
+                command.arg("--agent-data-dir").arg(data).args(["--node-name", name]);
                 command.args(["--raw-exec", "--mock-driver", "--first-heartbeat-within-ms", "1"]);
             }
             _ => {}
@@ -226,6 +294,7 @@ impl Cluster {
         let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} is not running"));
         child.kill().expect("a child process can be killed");
         child.wait().expect("a child process can be waited for");
+        host_clock::forget(&child);
     }
 
     /// Sends SIGTERM to a process, and waits until it exits. Returns its status, and how long it took.
@@ -281,6 +350,11 @@ impl Cluster {
     pub fn pid(&self, name: &str) -> Pid {
         let child = self.processes.get(name).unwrap_or_else(|| panic!("{name} is not running"));
         Pid::from_raw(child.id().cast_signed())
+    }
+
+    /// The names and ids of the processes that run, or have exited by themselves.
+    pub fn process_ids(&self) -> Vec<(String, u32)> {
+        self.processes.iter().map(|(name, child)| (name.clone(), child.id())).collect()
     }
 
     /// All APIs of the cluster.
@@ -433,6 +507,7 @@ impl Drop for Cluster {
             // A process that has already exited cannot be killed.
             let _ = child.kill();
             let _ = child.wait();
+            host_clock::forget(child);
         }
         // Tasks outlive their agent by design. The tasks of a test must end with it.
         processes::kill_processes_of(self.dir.path());
@@ -532,6 +607,12 @@ fn service_of(name: &str) -> &str {
 /// A free address of this machine, for a server that may be stopped and started again.
 pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())
+}
+
+/// The port in the URL of a server.
+fn port_of(url: &str) -> u16 {
+    let port = url.rsplit(':').next().and_then(|port| port.parse().ok());
+    port.expect("the URL of a private server ends with its port")
 }
 
 fn free_port() -> u16 {

@@ -1,9 +1,21 @@
-//! Reads processes from `/proc`.
+//! Reads processes from `/proc`, and runs programs to their end.
 
 use std::path::Path;
+use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+/// Runs a program that prints nothing of interest unless it fails.
+pub(super) fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| format!("cannot run {program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let error = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program} {}: {}", arguments.join(" "), error.trim()))
+}
 
 /// Processes whose command line or environment contains a directory's path.
 pub fn processes_of(dir: &Path) -> Vec<Pid> {

@@ -6,11 +6,15 @@
 #![allow(clippy::print_stdout, reason = "long tests print their progress")]
 
 mod deposed;
+mod failover;
+mod faults;
 mod kills;
+mod kinds;
+mod means;
 mod outages;
-mod steady;
 mod stream;
 mod witness;
+mod world;
 
 /// The binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");

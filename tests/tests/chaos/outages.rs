@@ -8,10 +8,10 @@ use reqwest::Method;
 use serde_json::Value;
 use telemetry::clock;
 use tests::harness::invariants::{self, History};
+use tests::harness::steady::SteadyTasks;
 use tests::harness::{Cluster, jobs};
 
 use crate::BINARY;
-use crate::steady::SteadyTasks;
 
 const PROCESSES: [&str; 8] = [
     "plan-applier",

@@ -27,6 +27,8 @@ const COUNT_MAX: usize = 3;
 pub(crate) const MEMORY_MB_MAX: u32 = 80;
 /// The most memory that all jobs together take, in MB.
 pub(crate) const ALL_MEMORY_MB: u32 = WRITERS as u32 * JOBS as u32 * COUNT_MAX as u32 * MEMORY_MB_MAX;
+/// The shortest time after which a failed task may be started elsewhere.
+const RESCHEDULED_AFTER_NANOS: i64 = 5_000_000_000;
 /// One of this many writes is followed by a read that verifies it.
 const READ_BACK: u32 = 3;
 
@@ -270,6 +272,10 @@ impl Shape {
         let mut job = jobs::mock_service(id, self.count);
         // A rollout may fail when tasks and nodes fail, but every acknowledged change must take effect.
         job["Job"]["TaskGroups"][0]["Update"] = json!({ "MaxParallel": 0 });
+        // A task that cannot be started on a full disk is soon started elsewhere.
+        job["Job"]["TaskGroups"][0]["RestartPolicy"] = json!({ "Attempts": 0, "Mode": "fail" });
+        job["Job"]["TaskGroups"][0]["ReschedulePolicy"] =
+            json!({ "Delay": RESCHEDULED_AFTER_NANOS, "DelayFunction": "constant", "Unlimited": true });
         let task = &mut job["Job"]["TaskGroups"][0]["Tasks"][0];
         task["Env"] = json!({ "MARK": self.mark.to_string() });
         task["Resources"]["MemoryMB"] = self.memory_mb.into();

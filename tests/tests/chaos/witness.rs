@@ -11,7 +11,7 @@ use bus::{Bus, Request, Requests};
 use model::job::{JobSpec, Task, TaskGroup};
 use model::{Epoch, Index, JobKey, RequestId};
 use state::{Replica, Scope, State};
-use store::Database;
+use store::{Database, Loaded};
 use tests::harness::{Cluster, pause};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -201,8 +201,9 @@ async fn capture_messages(
 struct HeadOnlyLog(Database);
 
 impl Log for HeadOnlyLog {
-    async fn load(&self) -> Result<State, LogError> {
-        Ok(self.0.load(Scope::ALL).await?.state)
+    async fn load(&self) -> Result<(State, Head), LogError> {
+        let Loaded { state, head, .. } = self.0.load(Scope::ALL).await?;
+        Ok((state, head))
     }
 
     async fn after(&self, _: Index) -> Result<LogPage, LogError> {

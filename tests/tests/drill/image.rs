@@ -129,7 +129,11 @@ async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
     let options = NatsOptions { access: NatsAccess::Password, ..NatsOptions::default() };
     let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary_with(options));
     let (postgres, nats) = (postgres.expect("PostgreSQL starts"), nats.expect("nats-server starts"));
-    let environment = [("DROVER_DATABASE_URL", postgres.url()), ("DROVER_NATS_URL", nats.url())];
+    let environment = [
+        ("DROVER_DATABASE_URL", postgres.url()),
+        ("DROVER_ALLOW_UNSAFE_DATABASE", "true".to_owned()),
+        ("DROVER_NATS_URL", nats.url()),
+    ];
     for service in services {
         start(engine, image, service, &environment);
         let status =

@@ -17,6 +17,14 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 /// Longer than the test takes, so that the test fails if a standby waits for a lease to expire.
 const LEASE_MS: &str = "300000";
 
+/// A list whose filter takes as long as its limit of steps allows: quantifiers over the attributes of nodes, inside each
+/// other.
+fn slow_list() -> String {
+    let quantifiers: String =
+        ('a'..='l').map(|name| format!("any%20Attributes%20as%20{name}%20%7B%20")).collect();
+    format!("/v1/nodes?filter={quantifiers}a%20==%20none{}", "%20%7D".repeat(12))
+}
+
 /// Registers jobs one after another and ignores the answers, until it is dropped.
 fn load(api: &Api) -> JoinSet<()> {
     let mut clients = JoinSet::new();
@@ -57,14 +65,16 @@ async fn an_api_answers_its_clients_and_ends() {
 
     let _load = load(&cluster.api);
     let host = cluster.api.host().to_owned();
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: it\r\n\r\n");
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut query = send_part(&host, &get("/v1/nodes?index=1000000000&wait=10m"));
     let mut events = send_part(&host, &get("/v1/event/stream?topic=Deployment"));
     let mut logs = send_part(&host, &get(&log));
     let mut monitor = send_part(&host, &get("/v1/agent/monitor?log_level=info"));
     let mut idle = send_part(&host, &get("/v1/status/leader"));
-    let mut upload = send_part(&host, "PUT /v1/jobs HTTP/1.1\r\nHost: it\r\nContent-Length: 100000\r\n\r\n{");
+    let mut upload =
+        send_part(&host, "PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{");
     let mut half_open = send_part(&host, "GET /v1/jo");
+    let mut lists = [(); 8].map(|()| send_part(&host, &get(&slow_list())));
     // Each stream has begun when its first byte has arrived.
     let mut first = [0; 1];
     for stream in [&mut events, &mut logs, &mut monitor, &mut idle] {
@@ -101,6 +111,7 @@ async fn an_api_answers_its_clients_and_ends() {
     read_rest(&mut upload);
     read_rest(&mut half_open);
     read_rest(&mut idle);
+    lists.iter_mut().for_each(|list| drop(read_rest(list)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -66,7 +66,7 @@ fn steps_are_in_order_from_any_source() {
 
     let mut overlay = State::clone(&replica.snapshot());
     sets([4, 5]).iter().for_each(|set| overlay.apply(set).unwrap());
-    replica.adopt(sets([3, 4, 5]), overlay.into()).unwrap();
+    replica.adopt(sets([3, 4, 5]), overlay.into(), 0).unwrap();
     replica.apply(sets([4, 5, 6])).unwrap();
     assert_eq!(received(&mut follower), ["3 to 5", "5 to 6"]);
 }
@@ -137,6 +137,19 @@ fn a_slow_follower_is_reset_and_a_quick_one_is_not() {
     let last = [format!("{TOO_MANY} to {}", TOO_MANY + 1)];
     assert_eq!(received(&mut slow), last);
     assert_eq!(received(&mut quick), last);
+}
+
+#[test]
+fn a_follower_that_is_behind_by_too_many_bytes_begins_anew() {
+    const HUGE: usize = 1 << 30;
+    let replica = Replica::new(State::default());
+    let mut follower = replica.follow();
+    assert_eq!(received(&mut follower), ["reset 0"]);
+    replica.apply_sized(sets([1]), HUGE).unwrap();
+    assert_eq!(received(&mut follower), ["0 to 1"], "a step may have any size");
+    replica.apply_sized(sets([2]), HUGE).unwrap();
+    replica.apply(sets([3])).unwrap();
+    assert_eq!(received(&mut follower), ["reset 3"]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Writer {
             if self.ids.number().is_multiple_of(2) {
                 let mut overlay = State::clone(&replica.snapshot());
                 sets.iter().for_each(|set| overlay.apply(set).expect(VALID));
-                replica.adopt(sets, overlay.into()).expect(VALID);
+                replica.adopt(sets, overlay.into(), 0).expect(VALID);
             } else {
                 replica.apply(sets).expect(VALID);
             }

@@ -284,7 +284,7 @@ fn an_adopted_overlay_wakes_as_its_change_sets_would() {
     let set = scene.next(vec![Change::AllocsDeleted([one.alloc].into_iter().collect())]);
     let mut overlay = State::clone(&scene.replica.snapshot());
     overlay.apply(&set).unwrap();
-    scene.replica.adopt(vec![Arc::new(set)], overlay.into()).unwrap();
+    scene.replica.adopt(vec![Arc::new(set)], overlay.into(), 0).unwrap();
     assert_eq!(watches.each_mut().map(is_woken), [true, false]);
 }
 

@@ -20,7 +20,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("nats-auth", &[&["wire"], MODEL_AND_BELOW]),
     ("private-servers", &[&["dir-lock", "nats-auth", "wire"], MODEL_AND_BELOW]),
     ("telemetry", &[WIRE_STATE_AND_BELOW]),
-    ("bus", &[WIRE_STATE_AND_BELOW, &["nats-auth", "telemetry", "private-servers"]]),
+    ("bus", &[WIRE_STATE_AND_BELOW, &["planted-bugs", "nats-auth", "telemetry", "private-servers"]]),
     // `model` measures regular expressions, and tests canonicalise parsed jobs, as in the recorded answers.
     ("jobspec", &[MODEL_AND_BELOW]),
     ("hcl1", &[]),

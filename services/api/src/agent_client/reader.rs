@@ -12,7 +12,8 @@ use wire::files::{
 };
 
 use super::AllocAgent;
-use crate::http::{BodyStream, Error, Framing, StreamItem};
+use crate::Api;
+use crate::http::{BodyStream, Error, Framing, Permit, PermitKind, StreamItem};
 
 /// Maximum size of one piece, in bytes (http-api §13.1).
 const CHUNK_BYTES_MAX: u32 = 64 << 10;
@@ -55,29 +56,31 @@ pub(crate) struct StreamReader {
     failures: u32,
     has_started: bool,
     is_finished: bool,
+    _permit: Permit,
 }
 
 impl StreamReader {
     /// Starts a stream. The first piece is read before this returns, so that an error becomes an error response.
     ///
     /// # Errors
-    /// If the agent refuses or does not answer.
+    /// If the agent refuses or does not answer, or there are too many streams.
     pub(crate) async fn start(
+        api: &Api,
         agent: AllocAgent,
         source: Source,
         follow: bool,
         framing: Framing,
-        stop: CancellationToken,
     ) -> Result<BodyStream, Error> {
         let mut reader = Self {
             agent,
             source,
             follow,
             framing,
-            stop,
+            stop: api.stop.clone(),
             failures: 0,
             has_started: false,
             is_finished: false,
+            _permit: api.permits.take(PermitKind::FileStream)?,
         };
         let first = reader.request(Duration::ZERO).await.map_err(|error| reader.agent.agent_error(&error))?;
         let first = Some(reader.accept(first)).filter(|_| !reader.is_finished);

@@ -24,6 +24,7 @@ use wire::{Role, Subject};
 
 use self::agent_poller::AgentPoller;
 use self::cluster::{ClusterMetrics, Line, TooManyProcesses};
+use crate::http::{Background, Error, Work};
 
 /// Time for which metrics computed from the state are reused.
 const COMPUTED_TTL: Duration = Duration::from_secs(5);
@@ -129,27 +130,36 @@ impl Metrics {
     }
 
     /// All series of the cluster, by name and labels.
-    pub(crate) async fn lines(&self, replica: &Replica, has_leader: bool) -> Vec<Line> {
-        let computed = self.computed(replica).await;
+    ///
+    /// # Errors
+    /// If this server has no thread to compute them.
+    pub(crate) async fn lines(
+        &self,
+        background: &Background,
+        replica: &Replica,
+        has_leader: bool,
+    ) -> Result<Vec<Line>, Error> {
+        let computed = self.computed(background, replica).await?;
         let agent_series = self.agent_poller.series();
-        self.cluster().lines(computed.iter().chain(agent_series.iter()), has_leader)
+        Ok(self.cluster().lines(computed.iter().chain(agent_series.iter()), has_leader))
     }
 
-    async fn computed(&self, replica: &Replica) -> Arc<Vec<Series>> {
+    async fn computed(&self, background: &Background, replica: &Replica) -> Result<Arc<Vec<Series>>, Error> {
         // A caller that arrives during the computation waits for the lock and gets the same result.
         let mut computed = self.computed.lock().await;
         if let Some(computed) = &*computed
             && computed.at.elapsed() < COMPUTED_TTL
         {
-            return Arc::clone(&computed.series);
+            return Ok(Arc::clone(&computed.series));
         }
         let (snapshot, published) = (replica.snapshot(), self.published);
         let started = clock::monotonic();
-        let computing = tokio::task::spawn_blocking(move || computed::series(&snapshot, published));
-        let series = Arc::new(computing.await.expect("a panic in the blocking task aborts the process"));
+        // The computation goes on if its caller leaves, so the next caller waits for it.
+        let series = background.run(Work::Metrics, move || computed::series(&snapshot, published)).await?;
+        let series = Arc::new(series);
         API_METRICS_COMPUTE.record(started.elapsed().as_secs_f64());
         *computed = Some(Computed { at: clock::monotonic(), series: Arc::clone(&series) });
-        series
+        Ok(series)
     }
 
     fn cluster(&self) -> std::sync::MutexGuard<'_, ClusterMetrics> {

@@ -1,9 +1,11 @@
 //! The event stream (http-api §26): changed objects, by topic.
 //!
-//! `topics` parses and matches the topics of a request. `shape` makes events of a change set, but only those that match.
-//! `recent` keeps the newest change sets for streams that begin at an earlier index. Each stream follows the replica
-//! independently. A stream ends if it is too slow or if its replica was reloaded; the client then connects again.
+//! `recent` keeps the newest change sets, from which all streams read. `topics` parses and matches the topics of a request.
+//! `shape` makes the event of a changed object, and `line` writes the events of a change set, piece by piece. So a stream
+//! keeps the change set that it is sending, and nothing else. A stream ends with a last word if its client is too slow or if
+//! the replica was reloaded; the client then connects again.
 
+mod line;
 mod recent;
 mod shape;
 mod topics;
@@ -11,83 +13,92 @@ mod topics;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix_web::web::Bytes;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use model::Index;
-use serde::Serialize;
-use state::{FollowEvent, Follower, SingleSet};
+use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::Api;
-use crate::http::BodyStream;
+use crate::http::{BodyStream, Error, Permit, PermitKind};
 
+use self::line::Line;
 pub(crate) use self::recent::RecentChanges;
-use self::shape::Event;
+use self::recent::{Lost, Reader};
 pub(crate) use self::topics::Topics;
 
 /// Interval of heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-
-/// Events of one index.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Events {
-    index: Index,
-    events: Vec<Event>,
-}
+/// A line without events.
+const EMPTY: &[u8] = b"{}\n";
 
 /// A stream of events: from an index on if it is set, as far back as [`RecentChanges`] reaches, otherwise from now on.
-pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> BodyStream {
-    let mut follower = api.replica.follow();
-    let mut begin = b"{}\n".to_vec();
-    if let FollowEvent::Reset(now) = follower.next().await
-        && from.is_set()
-    {
-        for one in api.recent_changes.between(from, now.index()).await {
-            begin.extend(line(&one, &topics).unwrap_or_default());
-        }
-    }
-    let next_heartbeat = Instant::now() + HEARTBEAT;
-    let event_stream =
-        EventStream { follower, pending: VecDeque::new(), topics, next_heartbeat, stop: api.stop.clone() };
-    let begin = stream::iter([Ok(Bytes::from(begin))]);
+///
+/// # Errors
+/// If there are too many streams.
+pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> Result<BodyStream, Error> {
+    let permit = api.permits.take(PermitKind::EventStream)?;
+    let now = api.replica.snapshot().index();
+    let reader = api.recent_changes.reader(from, now).await;
+    let event_stream = EventStream {
+        reader,
+        line: None,
+        topics,
+        next_heartbeat: Instant::now() + HEARTBEAT,
+        stop: api.stop.clone(),
+        has_ended: false,
+        _permit: permit,
+    };
+    let begin = stream::iter([Ok(Bytes::from_static(EMPTY))]);
     let more = stream::unfold(event_stream, |mut event_stream| async move {
         let piece = event_stream.next().await?;
-        Some((Ok(Bytes::from(piece)), event_stream))
+        Some((Ok(piece), event_stream))
     });
-    Box::pin(futures::StreamExt::chain(begin, more))
+    Ok(Box::pin(begin.chain(more)))
 }
 
 struct EventStream {
-    follower: Follower,
-    /// Received change sets whose events are not sent yet.
-    pending: VecDeque<SingleSet>,
+    reader: Reader,
+    /// The line that is being sent.
+    line: Option<Line>,
     topics: Topics,
     next_heartbeat: Instant,
     stop: CancellationToken,
+    has_ended: bool,
+    _permit: Permit,
 }
 
 impl EventStream {
-    /// The next line; `None` at the end of the stream.
-    async fn next(&mut self) -> Option<Vec<u8>> {
+    /// The next line or piece of a line; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Bytes> {
         loop {
-            while let Some(one) = self.pending.pop_front() {
-                if let Some(line) = line(&one, &self.topics) {
-                    return Some(line);
+            if let Some(line) = &mut self.line {
+                // Other requests of the thread run between two pieces.
+                tokio::task::yield_now().await;
+                match line.next_piece(&self.topics) {
+                    Some(piece) if piece.is_empty() => {}
+                    Some(piece) => return Some(piece.into()),
+                    None => self.line = None,
                 }
+                continue;
+            }
+            if self.has_ended {
+                return None;
             }
             tokio::select! {
-                followed = self.follower.next() => match followed {
-                    FollowEvent::Reset(_) => return None,
-                    FollowEvent::Step(step) => self.pending.extend(step.one_by_one().iter().cloned()),
+                changed = self.reader.next() => match changed {
+                    Ok(changed) => self.line = Some(Line::new(changed)),
+                    Err(lost) => {
+                        self.has_ended = true;
+                        return Some(last_word(lost));
+                    }
                 },
                 () = sleep_until(self.next_heartbeat) => {
                     self.next_heartbeat += HEARTBEAT;
-                    return Some(b"{}\n".to_vec());
+                    return Some(Bytes::from_static(EMPTY));
                 }
                 () = self.stop.cancelled() => return None,
             }
@@ -95,14 +106,13 @@ impl EventStream {
     }
 }
 
-/// The matching events of a change set as a line of JSON; `None` if there are none.
-fn line(one: &SingleSet, topics: &Topics) -> Option<Vec<u8>> {
-    let events = shape::events(one, topics);
-    if events.is_empty() {
-        return None;
-    }
-    let events = Events { index: one.set.index, events };
-    let mut line = serde_json::to_vec(&events).expect("plain data always serializes to JSON");
-    line.push(b'\n');
-    Some(line)
+/// The last line of a stream that cannot go on. Clients that do not know it take it for a heartbeat.
+fn last_word(lost: Lost) -> Bytes {
+    let error = match lost {
+        Lost::Behind => {
+            "the stream ends: its client was too slow, and the next events are not kept any more; connect again"
+        }
+        Lost::Reloaded => "the stream ends: this server has loaded its state again; connect again",
+    };
+    format!("{}\n", json!({ "Error": error })).into()
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use model::change::{
-    AllocChange, Cause, Concern, DeploymentChange, EvalChange, JobChange, NodeChange, SmallChange,
+    AllocChange, Cause, ChangeSet, Concern, DeploymentChange, EvalChange, JobChange, NodeChange, SmallChange,
 };
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 use serde::Serialize;
@@ -34,21 +34,67 @@ pub(super) struct Event {
     pub(super) namespace: String,
     pub(super) filter_keys: Option<Vec<String>>,
     pub(super) index: Index,
-    pub(super) payload: Value,
+    pub(super) payload: Payload,
 }
 
-/// The events of a change set that match `topics`, in the order of the changes, one for each object.
-pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
-    let kind = kind(step.set.cause);
-    let mut builder = EventBuilder { step, topics, events: Vec::new(), added: BTreeSet::new() };
-    for change in &step.set.changes {
+/// The whole object of an event.
+#[derive(Debug, Serialize)]
+#[serde(untagged, rename_all_fields = "PascalCase")]
+pub(super) enum Payload {
+    Job {
+        job: Box<api_types::Job>,
+        deleted: bool,
+    },
+    Evaluation {
+        evaluation: Box<api_types::Evaluation>,
+    },
+    Deployment {
+        deployment: Box<api_types::Deployment>,
+    },
+    Allocation {
+        allocation: Box<api_types::Allocation>,
+        timeout: bool,
+        timeout_reason: &'static str,
+    },
+    Node {
+        node: Box<api_types::Node>,
+    },
+    /// A small object under the name of its topic.
+    Small(Value),
+}
+
+/// An object that a change set changed, and the type of its event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ChangedObject {
+    kind: &'static str,
+    object: ObjectKey,
+    /// Position, in the set, of the first change of the object.
+    change: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum ObjectKey {
+    Job(JobKey),
+    Eval(EvalId),
+    Deployment(DeploymentId),
+    Node(NodeId),
+    Alloc(AllocId),
+    Small { topic: &'static str, name: String },
+}
+
+/// The objects that a change set changed, in the order of the changes, each once.
+pub(super) fn changed_objects(set: &ChangeSet) -> Vec<ChangedObject> {
+    let kind = kind(set.cause);
+    let mut changed = ChangedObjects::default();
+    for (position, change) in set.changes.iter().enumerate() {
+        changed.change = position;
         match change.concern() {
-            Concern::Jobs(change) => builder.job_change(kind, change),
-            Concern::Evals(change) => builder.eval_change(kind, change),
-            Concern::Deployments(change) => builder.deployment_change(kind, change),
-            Concern::Nodes(change) => builder.node_change(kind, change),
-            Concern::Allocs(change) => builder.alloc_change(kind, change),
-            Concern::Small(change) => builder.small_change(kind, change),
+            Concern::Jobs(change) => changed.job_change(kind, change),
+            Concern::Evals(change) => changed.eval_change(kind, change),
+            Concern::Deployments(change) => changed.deployment_change(kind, change),
+            Concern::Nodes(change) => changed.node_change(kind, change),
+            Concern::Allocs(change) => changed.alloc_change(kind, change),
+            Concern::Small(change) => changed.small_change(kind, change),
             // There are no events for job sources and for internal objects.
             Concern::JobSubmissions(_)
             | Concern::JobSummaries(_)
@@ -57,7 +103,7 @@ pub(super) fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
             | Concern::Unblocked(_) => {}
         }
     }
-    builder.events
+    changed.list
 }
 
 /// Event type of a kind of write.
@@ -71,29 +117,21 @@ fn kind(cause: Cause) -> &'static str {
     }
 }
 
-struct EventBuilder<'a> {
-    step: &'a SingleSet,
-    topics: &'a Topics,
-    events: Vec<Event>,
-    added: BTreeSet<(&'static str, String)>,
+#[derive(Default)]
+struct ChangedObjects {
+    list: Vec<ChangedObject>,
+    known: BTreeSet<ObjectKey>,
+    /// Position of the change that is looked at.
+    change: usize,
 }
 
-impl EventBuilder<'_> {
-    /// Adds an event with the result of `payload`, if the event matches and the object has none yet.
-    fn add(
-        &mut self,
-        (topic, kind): (&'static str, &'static str),
-        key: String,
-        namespace: &str,
-        filter_keys: Option<Vec<String>>,
-        payload: impl FnOnce() -> Value,
-    ) {
-        let is_wanted = self.topics.wants(topic, &key, filter_keys.as_deref().unwrap_or_default(), namespace);
-        if !is_wanted || !self.added.insert((topic, key.clone())) {
-            return;
+impl ChangedObjects {
+    fn add(&mut self, kind: &'static str, objects: impl IntoIterator<Item = ObjectKey>) {
+        for object in objects {
+            if self.known.insert(object.clone()) {
+                self.list.push(ChangedObject { kind, object, change: self.change });
+            }
         }
-        let (namespace, index) = (namespace.to_owned(), self.step.set.index);
-        self.events.push(Event { topic, kind, key, namespace, filter_keys, index, payload: payload() });
     }
 
     // There are no events for deleted garbage.
@@ -142,101 +180,145 @@ impl EventBuilder<'_> {
     }
 
     fn job(&mut self, kind: &'static str, key: &JobKey) {
-        let (before, after) = (self.step.before.job(key), self.step.after.job(key));
-        let Some(job) = after.or(before).cloned() else { return };
-        let is_deleted = after.is_none();
-        self.add(
-            (JOB, kind),
-            key.id.to_string(),
-            &key.namespace,
-            None,
-            || json!({ "Job": job.to_api(), "Deleted": is_deleted }),
-        );
+        self.add(kind, [ObjectKey::Job(key.clone())]);
     }
 
     fn evals(&mut self, kind: &'static str, ids: impl IntoIterator<Item = EvalId>) {
-        if !self.topics.has(EVALUATION) {
-            return;
-        }
-        for id in ids {
-            let Some(eval) = self.step.after.eval(id).cloned() else { continue };
-            let filter_keys = filter_keys_of(&eval.job, eval.deployment_id);
-            self.add(
-                (EVALUATION, kind),
-                id.to_string(),
-                &eval.job.namespace,
-                Some(filter_keys),
-                || json!({ "Evaluation": eval.to_api() }),
-            );
-        }
+        self.add(kind, ids.into_iter().map(ObjectKey::Eval));
     }
 
     fn deployments(&mut self, kind: &'static str, ids: impl IntoIterator<Item = DeploymentId>) {
-        for id in ids {
-            let Some(deployment) = self.step.after.deployment(id).cloned() else { continue };
-            let job = &deployment.job.job;
-            let filter_keys = Some(vec![job.id.to_string()]);
-            self.add(
-                (DEPLOYMENT, kind),
-                id.to_string(),
-                &job.namespace,
-                filter_keys,
-                || json!({ "Deployment": deployment.to_api() }),
-            );
-        }
-    }
-
-    fn allocs(&mut self, kind: &'static str, ids: impl IntoIterator<Item = AllocId>) {
-        if !self.topics.has(ALLOCATION) {
-            return;
-        }
-        let after = std::sync::Arc::clone(&self.step.after);
-        for id in ids {
-            let Some(alloc) = after.alloc(id) else { continue };
-            let job = alloc.job_key();
-            let filter_keys = Some(filter_keys_of(job, alloc.deployment_id()));
-            self.add((ALLOCATION, kind), id.to_string(), &job.namespace, filter_keys, || {
-                let alloc = api_types::Allocation { job: None, ..shapes::alloc(alloc) };
-                json!({ "Allocation": alloc, "Timeout": false, "TimeoutReason": "" })
-            });
-        }
+        self.add(kind, ids.into_iter().map(ObjectKey::Deployment));
     }
 
     fn nodes(&mut self, kind: &'static str, ids: impl IntoIterator<Item = NodeId>) {
-        if !self.topics.has(NODE) {
-            return;
-        }
-        let step = self.step;
-        for id in ids {
-            let Some(node) = step.after.node(id).or_else(|| step.before.node(id)) else { continue };
-            self.add((NODE, kind), id.to_string(), "", None, || json!({ "Node": node.node().to_api() }));
-        }
+        self.add(kind, ids.into_iter().map(ObjectKey::Node));
     }
 
+    fn allocs(&mut self, kind: &'static str, ids: impl IntoIterator<Item = AllocId>) {
+        self.add(kind, ids.into_iter().map(ObjectKey::Alloc));
+    }
+
+    // Only kinds of small objects with a topic have events.
     fn small_object<T: Stored>(&mut self, kind: &'static str, key: &T::Key) {
         let Some(topic) = T::TOPIC else { return };
-        let step = self.step;
-        let (before, after) = (step.before.small_object::<T, _>(key), step.after.small_object::<T, _>(key));
-        let Some(object) = after.or(before) else { return };
-        let name = T::search_text(key).into_owned();
-        self.add((topic, kind), name, "", None, || json!({ topic: object.shape() }));
+        self.add(kind, [ObjectKey::Small { topic, name: T::search_text(key).into_owned() }]);
     }
 }
 
-/// Makes the events of a change of a small object, for every kind.
+impl ObjectKey {
+    fn topic(&self) -> &'static str {
+        match self {
+            Self::Job(_) => JOB,
+            Self::Eval(_) => EVALUATION,
+            Self::Deployment(_) => DEPLOYMENT,
+            Self::Node(_) => NODE,
+            Self::Alloc(_) => ALLOCATION,
+            Self::Small { topic, .. } => topic,
+        }
+    }
+}
+
+/// The event of an object that a change set changed; `None` if it does not match, or there is no such object.
+pub(super) fn event(step: &SingleSet, topics: &Topics, changed: &ChangedObject) -> Option<Event> {
+    let (kind, object) = (changed.kind, &changed.object);
+    let topic = object.topic();
+    if !topics.has(topic) {
+        return None;
+    }
+    let builder = EventBuilder { topics, topic, kind, index: step.set.index };
+    let (before, after) = (&step.before, &step.after);
+    match object {
+        ObjectKey::Job(key) => {
+            let now = after.job(key);
+            let (job, deleted) = (now.or_else(|| before.job(key))?, now.is_none());
+            let payload = || Payload::Job { job: job.to_api().into(), deleted };
+            builder.event(key.id.to_string(), &key.namespace, None, payload)
+        }
+        ObjectKey::Eval(id) => {
+            let eval = after.eval(*id)?;
+            let filter_keys = filter_keys_of(&eval.job, eval.deployment_id);
+            let payload = || Payload::Evaluation { evaluation: eval.to_api().into() };
+            builder.event(id.to_string(), &eval.job.namespace, Some(filter_keys), payload)
+        }
+        ObjectKey::Deployment(id) => {
+            let deployment = after.deployment(*id)?;
+            let job = &deployment.job.job;
+            let payload = || Payload::Deployment { deployment: deployment.to_api().into() };
+            builder.event(id.to_string(), &job.namespace, Some(vec![job.id.to_string()]), payload)
+        }
+        ObjectKey::Node(id) => {
+            let node = after.node(*id).or_else(|| before.node(*id))?;
+            let payload = || Payload::Node { node: node.node().to_api().into() };
+            builder.event(id.to_string(), "", None, payload)
+        }
+        ObjectKey::Alloc(id) => {
+            let alloc = after.alloc(*id)?;
+            let filter_keys = filter_keys_of(alloc.job_key(), alloc.deployment_id());
+            let payload = || {
+                let allocation = api_types::Allocation { job: None, ..shapes::alloc(alloc) };
+                Payload::Allocation { allocation: allocation.into(), timeout: false, timeout_reason: "" }
+            };
+            builder.event(id.to_string(), &alloc.job_key().namespace, Some(filter_keys), payload)
+        }
+        ObjectKey::Small { name, .. } => {
+            let Concern::Small(change) = step.set.changes.get(changed.change)?.concern() else { return None };
+            let shape = changed_shape(step, change)?;
+            builder.event(name.clone(), "", None, || Payload::Small(json!({ topic: shape })))
+        }
+    }
+}
+
+struct EventBuilder<'a> {
+    topics: &'a Topics,
+    topic: &'static str,
+    kind: &'static str,
+    index: Index,
+}
+
+impl EventBuilder<'_> {
+    /// The event with the result of `payload`, if it matches.
+    fn event(
+        self,
+        key: String,
+        namespace: &str,
+        filter_keys: Option<Vec<String>>,
+        payload: impl FnOnce() -> Payload,
+    ) -> Option<Event> {
+        let Self { topics, topic, kind, index } = self;
+        let is_wanted = topics.wants(topic, &key, filter_keys.as_deref().unwrap_or_default(), namespace);
+        let namespace = namespace.to_owned();
+        is_wanted.then(|| Event { topic, kind, key, namespace, filter_keys, index, payload: payload() })
+    }
+}
+
+/// Follows the changes of small objects, of every kind alike.
 macro_rules! small_changes {
     ($( $one:ident, $all:ident: $small:ident { $put:ident, $deleted:ident } of $object:ty; )+) => {
-        impl EventBuilder<'_> {
+        impl ChangedObjects {
             fn small_change(&mut self, kind: &'static str, change: SmallChange<'_>) {
                 match change {
                     $( SmallChange::$small(write) => self.small_object::<$object>(kind, write.key()), )+
                 }
             }
         }
+
+        /// Makes the JSON object of the changed small object; `None` if there is no such object.
+        fn changed_shape(step: &SingleSet, change: SmallChange<'_>) -> Option<Value> {
+            match change {
+                $( SmallChange::$small(write) => shape_of::<$object>(step, write.key()), )+
+            }
+        }
     };
 }
 
 model::for_each_small_object!(small_changes);
+
+fn shape_of<T: Stored>(step: &SingleSet, key: &T::Key) -> Option<Value> {
+    let (before, after) = (&step.before, &step.after);
+    let object = after.small_object::<T, _>(key).or_else(|| before.small_object::<T, _>(key))?;
+    Some(json!(object.shape()))
+}
 
 /// Additional keys by which a topic finds events of an evaluation or allocation: the job id and the deployment id.
 fn filter_keys_of(job: &JobKey, deployment: Option<DeploymentId>) -> Vec<String> {

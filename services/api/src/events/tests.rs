@@ -6,10 +6,12 @@ use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Namespace, NodePool};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
-use model::{EvalId, Index, JobKey};
+use model::{EvalId, Index, JobKey, RequestId};
 use state::SingleSet;
 
-use super::shape::events;
+use super::line::Line;
+use super::recent::Changed;
+use super::shape::{Event, changed_objects, event};
 use super::topics::Topics;
 use crate::http::Query;
 use crate::testing;
@@ -40,6 +42,15 @@ fn registered() -> SingleSet {
     })
 }
 
+/// The events of a change set that match.
+fn events(step: &SingleSet, topics: &Topics) -> Vec<Event> {
+    changed_objects(&step.set).iter().filter_map(|object| event(step, topics, object)).collect()
+}
+
+fn payload(event: &Event) -> serde_json::Value {
+    serde_json::to_value(&event.payload).unwrap()
+}
+
 fn described(step: &SingleSet, query: &str) -> Vec<String> {
     let events = events(step, &topics(query));
     events.iter().map(|event| format!("{} {} {}", event.topic, event.kind, event.key)).collect()
@@ -63,7 +74,7 @@ fn a_write_names_all_its_events() {
     assert_eq!(described(&step, "namespace=*"), all);
     let found = events(&step, &topics("topic=Evaluation"));
     assert_eq!(found[0].filter_keys.as_deref(), Some(&["web".to_owned(), String::new()][..]));
-    assert_eq!(found[0].payload["Evaluation"]["JobID"], "web");
+    assert_eq!(payload(&found[0])["Evaluation"]["JobID"], "web");
 }
 
 #[test]
@@ -74,7 +85,7 @@ fn a_small_object_has_events_if_its_kind_has_a_topic() {
         vec![Change::NodePool(Box::new(pool)), Change::Namespace(Box::new(namespace))]
     });
     assert_eq!(described(&step, ""), ["NodePool NodePoolUpserted gpu"]);
-    assert_eq!(events(&step, &topics(""))[0].payload["NodePool"]["Name"], "gpu");
+    assert_eq!(payload(&events(&step, &topics(""))[0])["NodePool"]["Name"], "gpu");
 }
 
 #[test]
@@ -82,8 +93,53 @@ fn what_is_gone_is_shown_as_it_was() {
     let step = step(Cause::JobDeregistered, |key| vec![Change::JobDeleted(key.clone())]);
     let found = events(&step, &topics(""));
     assert_eq!((found.len(), found[0].kind), (1, "JobDeregistered"));
-    assert_eq!(found[0].payload["Deleted"], true);
-    assert_eq!(found[0].payload["Job"]["ID"], "web");
+    assert_eq!(payload(&found[0])["Deleted"], true);
+    assert_eq!(payload(&found[0])["Job"]["ID"], "web");
+}
+
+/// A change set with so many evaluations of the job `web`.
+fn many_evals(count: u32) -> SingleSet {
+    step(Cause::JobRegistered, |key| {
+        let eval = |number: u32| {
+            let id = EvalId::derived(RequestId::from_bytes([7; 16]), number);
+            let eval = Evaluation::new(id, key.clone(), JobType::Service, 50, EvalTrigger::JobRegister);
+            Change::Eval(Arc::new(eval))
+        };
+        (0..count).map(eval).collect()
+    })
+}
+
+/// The pieces of the line of a change set.
+fn pieces(step: &SingleSet, query: &str) -> Vec<Vec<u8>> {
+    let changed = Changed { one: step.clone(), objects: changed_objects(&step.set).into() };
+    let (mut line, topics) = (Line::new(changed), topics(query));
+    std::iter::from_fn(|| line.next_piece(&topics)).collect()
+}
+
+#[test]
+fn a_long_line_is_written_in_short_pieces() {
+    const EVALS: u32 = 3_000;
+    let pieces = pieces(&many_evals(EVALS), "");
+    assert!(pieces.len() > 10 && pieces.iter().all(|piece| piece.len() < 80 << 10));
+    let text = String::from_utf8(pieces.concat()).unwrap();
+    assert_eq!((text.lines().count(), text.ends_with("]}\n")), (1, true));
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["Index"], 3);
+    assert_eq!(line["Events"].as_array().unwrap().len(), EVALS as usize);
+    assert_eq!(line["Events"][7]["Type"], "JobRegistered");
+}
+
+#[test]
+fn without_a_matching_event_there_is_no_line() {
+    let pieces = pieces(&many_evals(2_000), "topic=Evaluation:other");
+    assert!(pieces.len() > 3 && pieces.concat().is_empty(), "other requests run in between");
+}
+
+#[test]
+fn a_request_has_a_thousand_topics_at_most() {
+    let read = |count| Topics::read(&Query::parse("", &"topic=Job&".repeat(count)));
+    assert!(read(1_000).is_ok());
+    assert_eq!(read(1_001).unwrap_err().status, 400);
 }
 
 #[test]

@@ -1,14 +1,19 @@
 //! The topics of an event stream (http-api §26.1).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::http::{Error, Namespace, Query};
 
 /// Matches any topic or key.
 const ANY: &str = "*";
+/// Maximum number of topics of a request.
+const TOPICS_MAX: usize = 1_000;
 
 /// Topics and keys of a stream. A request without topics gets all events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Topics {
-    wanted: Vec<(String, String)>,
+    /// The keys that are wanted of each topic.
+    wanted: BTreeMap<String, BTreeSet<String>>,
     namespace: Namespace,
 }
 
@@ -16,27 +21,29 @@ impl Topics {
     /// Parses the topics of a request.
     ///
     /// # Errors
-    /// If a topic has more than one key.
+    /// If a topic has more than one key, or there are too many topics.
     pub(crate) fn read(query: &Query) -> Result<Self, Error> {
-        let mut wanted = Vec::new();
-        for text in query.all("topic") {
+        let invalid = |problem: String| Error::bad_request(format!("Invalid topic query: {problem}"));
+        let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (position, text) in query.all("topic").enumerate() {
+            if position == TOPICS_MAX {
+                return Err(invalid(format!("more than {TOPICS_MAX} topics")));
+            }
             let (topic, key) = text.split_once(':').unwrap_or((text, ANY));
             if key.contains(':') {
-                return Err(Error::bad_request(format!(
-                    "Invalid topic query: Invalid key value pair for topic, topic: {text}"
-                )));
+                return Err(invalid(format!("Invalid key value pair for topic, topic: {text}")));
             }
-            wanted.push((topic.to_owned(), key.to_owned()));
+            wanted.entry(topic.to_owned()).or_default().insert(key.to_owned());
         }
         if wanted.is_empty() {
-            wanted.push((ANY.to_owned(), ANY.to_owned()));
+            wanted.entry(ANY.to_owned()).or_default().insert(ANY.to_owned());
         }
         Ok(Self { wanted, namespace: query.namespace() })
     }
 
     /// Whether events of a topic can match.
     pub(super) fn has(&self, topic: &str) -> bool {
-        self.wanted.iter().any(|(wanted, _)| wanted == ANY || wanted == topic)
+        self.wanted.contains_key(ANY) || self.wanted.contains_key(topic)
     }
 
     /// Whether an event matches. An event without a namespace matches in every namespace.
@@ -44,8 +51,10 @@ impl Topics {
         if !namespace.is_empty() && !self.namespace.holds(namespace) {
             return false;
         }
-        let is_key =
-            |wanted: &str| wanted == ANY || wanted == key || filter_keys.iter().any(|key| key == wanted);
-        self.wanted.iter().any(|(wanted, key)| (wanted == ANY || wanted == topic) && is_key(key))
+        let mut wanted_keys = [topic, ANY].into_iter().filter_map(|topic| self.wanted.get(topic));
+        wanted_keys.any(|keys| {
+            let has = |key: &str| keys.contains(key);
+            has(ANY) || has(key) || filter_keys.iter().any(|key| has(key))
+        })
     }
 }

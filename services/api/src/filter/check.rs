@@ -1,22 +1,24 @@
 //! Type-checks a parsed filter expression: resolves selectors and bound names, checks that values fit the type of their
-//! selector, and compiles regular expressions. Evaluation cannot fail after that.
+//! selector, and compiles regular expressions. After that, evaluation can fail at its limits only.
 
-use regex::Regex;
 use serde::de::DeserializeOwned;
 
-use super::eval::{Filter, Literal, Node, Root, Selector, Test};
+use super::eval::{Literal, Node, Pattern, Root, Selector, Test};
 use super::parse::{Bind, Expr, Operator};
 use super::shape::{Kind, Step, kind_of};
 use super::{Problem, REGEX_BYTES_MAX, REGEXES_MAX};
 use crate::regexp;
 
-/// Makes a filter for objects that the API shows as `T`.
+/// Upper bounds of the sizes that are distinguished below the maximum, in bytes.
+const REGEX_SIZES: [usize; 2] = [16 << 10, 64 << 10];
+
+/// Makes a filter for objects that the API shows as `T`, and returns its root.
 ///
 /// # Errors
 /// If a selector does not exist in `T`, or an operator or value does not fit the selector's type.
-pub(super) fn check<T: DeserializeOwned>(expr: &Expr) -> Result<Filter, Problem> {
+pub(super) fn check<T: DeserializeOwned>(expr: &Expr) -> Result<Node, Problem> {
     let mut checker = Checker { kind_of: kind_of::<T>, scope: Vec::new(), regexes: 0 };
-    checker.node(expr).map(Filter)
+    checker.node(expr)
 }
 
 type KindOf = fn(&[Step]) -> Result<(Kind, Vec<bool>), super::shape::InvalidStep>;
@@ -126,7 +128,7 @@ impl Checker {
             }
             (Operator::Contains(_), Kind::Number | Kind::Bool | Kind::Struct) => return wrong("look into"),
             (Operator::Contains(text), _) => Test::Contains(Literal::new(text)),
-            (Operator::Matches(text), Kind::Text | Kind::Any) => Test::Matches(self.regex(text)?),
+            (Operator::Matches(text), Kind::Text | Kind::Any) => Test::Matches(self.pattern(text)?),
             (Operator::Matches(_), _) => return wrong("match a regular expression with"),
             (Operator::IsEmpty, Kind::Number | Kind::Bool) => return wrong("tell the emptiness of"),
             (Operator::IsEmpty, _) => Test::IsEmpty,
@@ -134,14 +136,17 @@ impl Checker {
         })
     }
 
-    fn regex(&mut self, text: &str) -> Result<Regex, Problem> {
+    fn pattern(&mut self, text: &str) -> Result<Pattern, Problem> {
         let problem = |what: String| Problem::Syntax { offset: 0, what };
         self.regexes += 1;
         if self.regexes > REGEXES_MAX {
             return Err(problem(format!("more than {REGEXES_MAX} regular expressions")));
         }
-        regexp::compile(text, REGEX_BYTES_MAX)
-            .map_err(|error| problem(format!("failed to compile regular expression {text:?}: {error}")))
+        let regex = regexp::compile(text, REGEX_BYTES_MAX)
+            .map_err(|error| problem(format!("failed to compile regular expression {text:?}: {error}")))?;
+        let fits = |bytes: &usize| regexp::compile(text, *bytes).is_ok();
+        let bytes = REGEX_SIZES.into_iter().find(fits).unwrap_or(REGEX_BYTES_MAX);
+        Ok(Pattern { regex, bytes })
     }
 }
 

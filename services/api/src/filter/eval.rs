@@ -2,16 +2,22 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::time::Instant;
 
 use regex::Regex;
 use serde_json::Value;
 
-use super::Object;
 use super::shape::Kind;
+use super::steps::{Budget, LimitExceeded, Steps, check_text};
+use super::{FilterLimits, Object};
 
-/// A filter that was checked against the type of its objects.
-#[derive(Debug, Clone)]
-pub(crate) struct Filter(pub(super) Node);
+/// A filter that was checked against the type of its objects. It belongs to one request, for which its steps are counted.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    root: Node,
+    budget: Budget,
+    now: fn() -> Instant,
+}
 
 #[derive(Debug, Clone)]
 pub(super) enum Node {
@@ -43,9 +49,17 @@ pub(super) enum Root {
 pub(super) enum Test {
     Equals(Literal),
     Contains(Literal),
-    Matches(Regex),
+    Matches(Pattern),
     IsEmpty,
     IsNil,
+}
+
+/// A compiled regular expression.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    pub(super) regex: Regex,
+    /// Its size at most, in bytes.
+    pub(super) bytes: usize,
 }
 
 /// A literal as text, and as a number if it parses as one.
@@ -132,10 +146,33 @@ impl Resolved<'_> {
 }
 
 impl Filter {
+    pub(super) fn new(root: Node, limits: FilterLimits) -> Self {
+        let FilterLimits { steps_max, now } = limits;
+        Self { root, budget: Budget::new(steps_max), now }
+    }
+
     /// Whether an object matches the filter.
-    pub(crate) fn matches(&self, object: &dyn Object) -> bool {
-        let lazy = LazyObject { object, whole: OnceCell::new() };
-        evaluate(&self.0, &lazy, &mut Vec::new())
+    ///
+    /// # Errors
+    /// If the filter has taken too many steps on this object and those before it, or a text is too long for a regular
+    /// expression.
+    pub(crate) fn matches(&self, object: &dyn Object) -> Result<bool, LimitExceeded> {
+        let (lazy, steps) = (LazyObject { object, whole: OnceCell::new() }, self.budget.take());
+        let evaluation = Evaluation { lazy: &lazy, steps: &steps, now: self.now };
+        let result = evaluation.evaluate(&self.root, &mut Vec::new());
+        self.budget.put_back(&steps);
+        result
+    }
+
+    /// Gives the filter all its steps again, for the next evaluation of the same request.
+    pub(crate) fn renew_steps(&self) {
+        self.budget.renew();
+    }
+
+    /// Steps that it may still take.
+    #[cfg(test)]
+    pub(super) fn steps_left(&self) -> u64 {
+        self.budget.left()
     }
 }
 
@@ -147,36 +184,113 @@ enum Scoped<'a> {
     Value(&'a Value),
 }
 
-fn evaluate<'a>(node: &Node, lazy: &'a LazyObject<'a>, scope: &mut Vec<Scoped<'a>>) -> bool {
-    match node {
-        Node::Or(alternatives) => alternatives.iter().any(|alternative| evaluate(alternative, lazy, scope)),
-        Node::And(parts) => parts.iter().all(|part| evaluate(part, lazy, scope)),
-        Node::Not(inner) => !evaluate(inner, lazy, scope),
-        Node::Match { selector, test, is_negated } => match resolve(selector, lazy, scope) {
-            Resolved::Unreachable => matches!((test, is_negated), (Test::IsNil, false)),
-            // A missing value is empty, and not equal to anything.
-            Resolved::MissingKey => matches!(test, Test::IsEmpty | Test::IsNil) != *is_negated,
-            resolved @ (Resolved::Text(_) | Resolved::Json(_) | Resolved::Number(_) | Resolved::Zero) => {
-                test.matches(&resolved, selector.kind) != *is_negated
-            }
-        },
-        Node::Each { all, selector, body } => {
-            let Resolved::Json(value) = resolve(selector, lazy, scope) else { return *all };
-            let mut check = |key: Scoped<'a>, value: &'a Value| {
-                scope.extend([key, Scoped::Value(value)]);
-                let is_true = evaluate(body, lazy, scope);
-                scope.truncate(scope.len() - 2);
-                is_true != *all
-            };
-            let is_decided = match value {
-                Value::Array(items) => {
-                    items.iter().enumerate().any(|(at, item)| check(Scoped::Number(at), item))
+/// Evaluation on one object.
+#[derive(Clone, Copy)]
+struct Evaluation<'a> {
+    lazy: &'a LazyObject<'a>,
+    steps: &'a Steps,
+    now: fn() -> Instant,
+}
+
+impl<'a> Evaluation<'a> {
+    fn evaluate(self, node: &Node, scope: &mut Vec<Scoped<'a>>) -> Result<bool, LimitExceeded> {
+        self.steps.take(1)?;
+        match node {
+            Node::Or(alternatives) => {
+                for alternative in alternatives {
+                    if self.evaluate(alternative, scope)? {
+                        return Ok(true);
+                    }
                 }
-                Value::Object(entries) => entries.iter().any(|(key, value)| check(Scoped::Key(key), value)),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-            };
-            is_decided != *all
+                Ok(false)
+            }
+            Node::And(parts) => {
+                for part in parts {
+                    if !self.evaluate(part, scope)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Node::Not(inner) => Ok(!self.evaluate(inner, scope)?),
+            Node::Match { selector, test, is_negated } => match self.resolve(selector, scope)? {
+                Resolved::Unreachable => Ok(matches!((test, is_negated), (Test::IsNil, false))),
+                // A missing value is empty, and not equal to anything.
+                Resolved::MissingKey => Ok(matches!(test, Test::IsEmpty | Test::IsNil) != *is_negated),
+                resolved @ (Resolved::Text(_) | Resolved::Json(_) | Resolved::Number(_) | Resolved::Zero) => {
+                    Ok(self.test(test, &resolved, selector.kind)? != *is_negated)
+                }
+            },
+            Node::Each { all, selector, body } => {
+                let Resolved::Json(value) = self.resolve(selector, scope)? else { return Ok(*all) };
+                self.each(value, *all, body, scope)
+            }
         }
+    }
+
+    /// Whether the body of a quantifier holds for all elements or entries of a value, or for any of them.
+    fn each(
+        self,
+        value: &'a Value,
+        all: bool,
+        body: &Node,
+        scope: &mut Vec<Scoped<'a>>,
+    ) -> Result<bool, LimitExceeded> {
+        match value {
+            Value::Array(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    if self.body([Scoped::Number(at), Scoped::Value(item)], body, scope)? != all {
+                        return Ok(!all);
+                    }
+                }
+            }
+            Value::Object(entries) => {
+                for (key, entry) in entries {
+                    if self.body([Scoped::Key(key), Scoped::Value(entry)], body, scope)? != all {
+                        return Ok(!all);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        Ok(all)
+    }
+
+    /// Evaluates the body of a quantifier with the values that it binds.
+    fn body(
+        self,
+        bound: [Scoped<'a>; 2],
+        body: &Node,
+        scope: &mut Vec<Scoped<'a>>,
+    ) -> Result<bool, LimitExceeded> {
+        scope.extend(bound);
+        let result = self.evaluate(body, scope);
+        scope.truncate(scope.len() - 2);
+        result
+    }
+
+    fn resolve(self, selector: &Selector, scope: &[Scoped<'a>]) -> Result<Resolved<'a>, LimitExceeded> {
+        self.steps.take(selector.steps.len())?;
+        Ok(resolve(selector, self.lazy, scope))
+    }
+
+    fn test(self, test: &Test, resolved: &Resolved<'_>, kind: Kind) -> Result<bool, LimitExceeded> {
+        let text = resolved.text().unwrap_or_default();
+        match test {
+            Test::Contains(_) => match resolved.json() {
+                Some(Value::Array(items)) => self.steps.take(items.len())?,
+                _ => self.steps.take_search(text)?,
+            },
+            Test::Matches(pattern) => {
+                check_text(pattern.bytes, text)?;
+                let began = (self.now)();
+                let is_match = test.matches(resolved, kind);
+                self.steps.take_time((self.now)().saturating_duration_since(began))?;
+                return Ok(is_match);
+            }
+            Test::Equals(_) | Test::IsEmpty | Test::IsNil => {}
+        }
+        Ok(test.matches(resolved, kind))
     }
 }
 
@@ -230,7 +344,7 @@ impl Test {
                 Some(Value::Object(entries)) => entries.contains_key(&literal.text),
                 _ => resolved.text().is_some_and(|text| text.contains(&literal.text)),
             },
-            Self::Matches(regex) => resolved.text().is_some_and(|text| regex.is_match(text)),
+            Self::Matches(pattern) => resolved.text().is_some_and(|text| pattern.regex.is_match(text)),
             Self::IsEmpty => match resolved.json() {
                 Some(Value::Array(items)) => items.is_empty(),
                 Some(Value::Object(entries)) => entries.is_empty(),

@@ -1,20 +1,22 @@
 //! Filter expressions for lists (http-api §7). Pure: an expression is text, and the result is a decision for each object.
 //!
 //! `parse` reads the text into a tree. `shape` finds the type of a selector, so that a wrong selector is reported before
-//! any object is evaluated. `check` combines the two into a filter, and `eval` evaluates it. A filter first requests a
-//! field from the object directly. Only if the object does not provide the field is it serialized as JSON. `objects` lists
-//! the types that can be filtered.
+//! any object is evaluated. `check` combines the two into a filter, and `eval` evaluates it, within the limits of `steps`. A
+//! filter first requests a field from the object directly. Only if the object does not provide the field is it serialized
+//! as JSON. `objects` lists the types that can be filtered.
 
 mod check;
 mod eval;
 mod objects;
 mod parse;
 mod shape;
+mod steps;
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 
@@ -22,6 +24,7 @@ use crate::http::Error;
 
 pub(crate) use eval::Filter;
 pub(crate) use objects::matches_filter;
+pub(crate) use steps::{FILTER_STEPS_MAX, LimitExceeded};
 
 /// Maximum length of an expression, in bytes.
 const BYTES_MAX: usize = 16 << 10;
@@ -47,24 +50,42 @@ pub(crate) enum Problem {
     Selector(String),
 }
 
+/// How much the evaluation of a filter may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FilterLimits {
+    /// Maximum number of steps on all objects of a request.
+    pub(crate) steps_max: u64,
+    /// Clock by which the time of regular expressions is measured.
+    pub(crate) now: fn() -> Instant,
+}
+
 /// Parses and checks an expression for objects that the API shows as `T`; `None` if it is empty.
 ///
 /// # Errors
 /// If the expression is malformed or does not fit `T`.
-pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<Option<Filter>, Problem> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str, limits: FilterLimits) -> Result<Option<Filter>, Problem> {
     if text.is_empty() {
         return Ok(None);
     }
-    check::check::<T>(&parse::parse(text)?).map(Some)
+    let root = check::check::<T>(&parse::parse(text)?)?;
+    Ok(Some(Filter::new(root, limits)))
 }
+
+const RESULT_PAGE: &str = "failed to read result page";
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         let step = match problem {
             Problem::Syntax { .. } => "failed to create result paginator: failed to read filter expression",
-            Problem::Selector(_) => "failed to read result page",
+            Problem::Selector(_) => RESULT_PAGE,
         };
         Self::bad_request(format!("{step}: {problem}"))
+    }
+}
+
+impl From<LimitExceeded> for Error {
+    fn from(limit: LimitExceeded) -> Self {
+        Self::bad_request(format!("{RESULT_PAGE}: {limit}"))
     }
 }
 

@@ -13,12 +13,15 @@ use serde::Serialize;
 use serde_json::Value;
 use state::AllocRef;
 
-use super::{Filter, Object};
+use super::{Filter, LimitExceeded, Object};
 use crate::shapes;
 
 /// Whether an object matches a filter. Without a filter every object does.
-pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> bool {
-    filter.is_none_or(|filter| filter.matches(object))
+///
+/// # Errors
+/// If the filter exceeds its limits.
+pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> Result<bool, LimitExceeded> {
+    filter.map_or(Ok(true), |filter| filter.matches(object))
 }
 
 fn json(api: &impl Serialize) -> Value {

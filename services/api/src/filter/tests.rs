@@ -4,10 +4,13 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use api_types::{Evaluation, Job, Node};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use telemetry::clock;
 
 use super::parse::{Bind, Expr, Operator, parse};
-use super::{Object, Problem, read};
+use super::steps::FILTER_STEPS_MAX;
+use super::{Filter, FilterLimits, LimitExceeded, Object, Problem};
 
 struct TestObject {
     json: Value,
@@ -38,9 +41,16 @@ fn job() -> TestObject {
     TestObject { json, is_serialized: Cell::new(false) }
 }
 
+/// Few enough steps for a test to take all of them.
+const STEPS_MAX: u64 = 100_000;
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<Option<Filter>, Problem> {
+    super::read::<T>(text, FilterLimits { steps_max: STEPS_MAX, now: clock::monotonic })
+}
+
 fn wants(text: &str) -> bool {
     let filter = read::<Job>(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
-    filter.unwrap().matches(&job())
+    filter.unwrap().matches(&job()).unwrap()
 }
 
 fn problem(text: &str) -> Problem {
@@ -143,16 +153,16 @@ fn quantifiers() {
 fn an_object_is_written_out_only_if_need_be() {
     let filter = read::<Job>(r#"ID == "web/a" or Priority == 70"#).unwrap().unwrap();
     let object = job();
-    assert!(filter.matches(&object));
+    assert_eq!(filter.matches(&object), Ok(true));
     assert!(!object.is_serialized.get());
     let filter = read::<Job>("ID == other or Priority == 70").unwrap().unwrap();
-    assert!(filter.matches(&object) && object.is_serialized.get());
+    assert!(filter.matches(&object) == Ok(true) && object.is_serialized.get());
 }
 
 #[test]
 fn fields_of_objects_that_leave_out_what_is_empty() {
     let eval = TestObject { json: json!({"ID": "x"}), is_serialized: Cell::new(false) };
-    let wants = |text: &str| read::<Evaluation>(text).unwrap().unwrap().matches(&eval);
+    let wants = |text: &str| read::<Evaluation>(text).unwrap().unwrap().matches(&eval).unwrap();
     assert!(wants(r#"DeploymentID == """#) && wants("Priority == 0") && wants("NodeID is empty"));
     assert!(
         read::<Node>(r#"Attributes["kernel.name"] == linux and Drivers.raw_exec.Healthy == true"#).is_ok()
@@ -227,6 +237,55 @@ fn it_is_bounded() {
     assert!(syntax(&format!("\"/{}\" == x", "a/".repeat(20))));
     let long = vec!["Name contains \"abcdefghij\""; 500].join(" or ");
     assert!(read::<Job>(&long).is_ok(), "the web interface sends expressions of this length");
+}
+
+/// A node with so many attributes.
+fn node(attributes: usize) -> TestObject {
+    let attributes: serde_json::Map<String, Value> =
+        (0..attributes).map(|number| (format!("attribute.{number}"), json!("value"))).collect();
+    TestObject { json: json!({"ID": "x", "Attributes": attributes}), is_serialized: Cell::new(false) }
+}
+
+/// Quantifiers over the attributes of a node, inside each other. No attribute ever satisfies the innermost.
+fn nested(depth: usize) -> String {
+    let quantifiers: String = (0..depth).map(|number| format!("any Attributes as k{number} {{ ")).collect();
+    format!("{quantifiers}k0 == none{}", " }".repeat(depth))
+}
+
+#[test]
+fn nested_quantifiers_end_at_a_limit_of_steps() {
+    let (filter, node) = (read::<Node>(&nested(12)).unwrap().unwrap(), node(22));
+    let exceeded = LimitExceeded::Steps { max: STEPS_MAX };
+    assert_eq!(filter.matches(&node), Err(exceeded));
+    assert_eq!(filter.matches(&node), Err(exceeded), "the limit is for all objects together");
+    filter.renew_steps();
+    assert!(filter.steps_left() == STEPS_MAX && filter.matches(&node) == Err(exceeded));
+    assert!(exceeded.to_string().contains("more than 100000 steps"), "{exceeded}");
+    let filter = read::<Node>(&nested(2)).unwrap().unwrap();
+    assert_eq!(filter.matches(&node), Ok(false));
+}
+
+#[test]
+fn a_long_expression_is_affordable_on_a_hundred_thousand_objects() {
+    let long = vec!["Name contains \"abcdefghij\""; 500].join(" or ");
+    let filter = read::<Job>(&long).unwrap().unwrap();
+    assert_eq!(filter.matches(&job()), Ok(false));
+    let taken = STEPS_MAX - filter.steps_left();
+    assert!(taken > 500 && taken * 100_000 <= FILTER_STEPS_MAX, "{taken} steps");
+}
+
+#[test]
+fn a_slow_regular_expression_is_matched_with_short_texts_only() {
+    let large = read::<Job>("Name matches `^[ab]{0,900}[bc]{0,900}$`").unwrap().unwrap();
+    let object = |length| TestObject {
+        json: json!({"ID": "x", "Name": "a".repeat(length)}),
+        is_serialized: Cell::new(false),
+    };
+    assert!(large.matches(&object(100)).is_ok());
+    let found = large.matches(&object(1 << 20));
+    assert!(matches!(found, Err(LimitExceeded::Text { .. })), "{found:?}");
+    let small = read::<Job>("Name matches `a$`").unwrap().unwrap();
+    assert_eq!(small.matches(&object(1 << 10)), Ok(true));
 }
 
 /// Writes an expression with all parentheses.
@@ -370,7 +429,8 @@ fn nothing_makes_it_panic() {
             text.push_str(u.choose(&PARTS)?);
         }
         if let Ok(Some(filter)) = read::<Job>(&text) {
-            filter.matches(&object);
+            // It may exceed its limits.
+            let _ = filter.matches(&object);
         }
         Ok(())
     })

@@ -9,10 +9,11 @@ use futures::Stream;
 use serde::Serialize;
 
 use super::gzip;
+use super::memory::{Memory, Reservation};
 
 const TEXT: &str = "text/plain; charset=utf-8";
-/// Maximum size of a body that is compressed on the serving thread, in bytes. That takes some milliseconds.
-const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
+/// Maximum size of a body that is compressed as a whole on the serving thread, in bytes. That takes some milliseconds.
+pub(super) const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
 
 /// Body of a response, and the token of the next page.
 pub(crate) struct Content {
@@ -80,17 +81,33 @@ pub(crate) struct SharedBody {
     gzipped: OnceLock<Option<Bytes>>,
     /// Whether compression on another thread has started.
     is_compressing: AtomicBool,
+    /// Memory of the body, which is taken until the last response has been sent, however old the body is by then.
+    _memory: Reservation,
 }
 
 impl SharedBody {
-    /// A body that no response has had yet. `next_token` is the token of the next page.
-    pub(super) fn new(json: impl Into<Bytes>, next_token: Option<String>) -> Arc<Self> {
-        Arc::new(Self {
+    /// A body that no response has had yet. `next_token` is the token of the next page. Returns the body if there is no
+    /// memory to share it.
+    pub(super) fn new(
+        json: Vec<u8>,
+        next_token: Option<String>,
+        memory: &Memory,
+    ) -> Result<Arc<Self>, (Vec<u8>, Option<String>)> {
+        let Some(reservation) = memory.reserve(Self::bytes(json.len())) else {
+            return Err((json, next_token));
+        };
+        Ok(Arc::new(Self {
             json: json.into(),
             next_token,
             gzipped: OnceLock::new(),
             is_compressing: AtomicBool::new(false),
-        })
+            _memory: reservation,
+        }))
+    }
+
+    /// Memory of a body of this length together with its compressed form, in bytes. JSON shrinks to a fourth or less.
+    pub(super) fn bytes(json_bytes: usize) -> usize {
+        json_bytes + json_bytes / 4
     }
 
     /// The body compressed, which happens once; `None` if it is too small. A long body is compressed on another thread and
@@ -122,13 +139,13 @@ mod tests {
 
     #[actix_web::test]
     async fn a_long_body_is_compressed_beside() {
-        let shared = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX + 1], None);
-        assert_eq!(shared.gzipped(), None, "it is sent uncompressed until then");
-        while shared.gzipped().is_none() {
+        let shared = |bytes| SharedBody::new(vec![b' '; bytes], None, &Memory::new(8 << 20)).unwrap();
+        let long = shared(COMPRESSED_INLINE_BYTES_MAX + 1);
+        assert_eq!(long.gzipped(), None, "it is sent uncompressed until then");
+        while long.gzipped().is_none() {
             tokio::task::yield_now().await;
         }
-        assert!(shared.gzipped().is_some_and(|smaller| smaller.len() < COMPRESSED_INLINE_BYTES_MAX / 100));
-        let short = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX], None);
-        assert!(short.gzipped().is_some());
+        assert!(long.gzipped().is_some_and(|smaller| smaller.len() < COMPRESSED_INLINE_BYTES_MAX / 100));
+        assert!(shared(COMPRESSED_INLINE_BYTES_MAX).gzipped().is_some());
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Error {
     pub(crate) status: StatusCode,
     /// Whole response body.
     pub(crate) text: String,
+    /// What the log says beyond the text.
+    pub(crate) detail: String,
     /// What caused it. The status does not say, because the reference answers many mistakes of clients with 500.
     pub(crate) cause: Cause,
 }
@@ -32,7 +34,7 @@ pub(crate) enum Cause {
 impl Error {
     /// An error that the request caused.
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), cause: Cause::Request }
+        Self { status, text: text.into(), detail: String::new(), cause: Cause::Request }
     }
 
     /// 400: the request is malformed, or a condition that the HTTP layer checks does not hold.
@@ -53,6 +55,26 @@ impl Error {
     /// 500: the cluster cannot serve the request now.
     pub(crate) fn unavailable(text: impl Into<String>) -> Self {
         Self { cause: Cause::Cluster, ..Self::failed(text) }
+    }
+
+    /// 403: requests of this sender are refused.
+    pub(crate) fn forbidden(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, text)
+    }
+
+    /// 429: as many requests of this kind last already as this server serves at the same time.
+    pub(crate) fn too_many(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, text)
+    }
+
+    /// 503: this server lacks threads or memory for the request now.
+    pub(crate) fn overloaded(text: impl Into<String>) -> Self {
+        Self { cause: Cause::Cluster, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, text) }
+    }
+
+    /// 415: the request body has an encoding that this server does not read.
+    pub(crate) fn unsupported_encoding(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
     }
 
     /// 501: the feature is not built.

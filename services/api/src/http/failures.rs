@@ -64,14 +64,20 @@ impl Answered<'_> {
         }
     }
 
-    /// The text of the error. Where the request is the cause, only its first line: further lines may quote the request.
-    fn error_text(&self) -> Option<&str> {
+    /// The text of the error, with what only the log says. Where the request is the cause, only the first line of the text:
+    /// further lines may quote the request.
+    fn error_text(&self) -> Option<String> {
         let error = self.error?;
         let text = match error.cause {
             Cause::Cluster => error.text.as_str(),
             Cause::Request => error.text.lines().next().unwrap_or_default(),
         };
-        Some(&text[..text.floor_char_boundary(ERROR_BYTES_MAX)])
+        let mut text = match &*error.detail {
+            "" => text.to_owned(),
+            detail => format!("{text}: {detail}"),
+        };
+        text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
+        Some(text)
     }
 }
 
@@ -101,6 +107,7 @@ impl FailureLog {
         let Answered { method, route, status, took, peer, .. } = answered;
         let (status, took_ms) = (status.as_u16(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         let (error, peer) = (answered.error_text(), peer.as_ref().map(display));
+        let error = error.as_deref();
         let Some((concern, Repeats { suppressed, .. })) = self.due(answered, now) else {
             tracing::debug!(%method, route, status, error, took_ms, peer, "answered");
             return;
@@ -124,7 +131,7 @@ impl FailureLog {
     /// What to log about a request beyond the debug level.
     fn due(&self, answered: &Answered<'_>, now: Instant) -> Option<(Concern, Repeats)> {
         let concern = answered.concern()?;
-        let kind = kind_of(answered.error_text().unwrap_or_default());
+        let kind = kind_of(&answered.error_text().unwrap_or_default());
         let key = (concern, answered.route, answered.status, kind);
         let lines = match concern {
             Concern::Unserved | Concern::Slow => &self.of_cluster,
@@ -209,8 +216,12 @@ mod tests {
     #[test]
     fn lines_quote_no_request_and_are_short() {
         let quoting = Error::failed("2 errors occurred:\n\t* env SECRET=…");
-        assert_eq!(failed(&quoting).error_text(), Some("2 errors occurred:"));
+        assert_eq!(failed(&quoting).error_text().as_deref(), Some("2 errors occurred:"));
         let long = Error::unavailable("ä".repeat(ERROR_BYTES_MAX));
-        assert_eq!(failed(&long).error_text().map(str::len), Some(ERROR_BYTES_MAX));
+        assert_eq!(failed(&long).error_text().map(|text| text.len()), Some(ERROR_BYTES_MAX));
+        let detailed =
+            Error { detail: "nats: the connection was lost".to_owned(), ..Error::unavailable(NO_LEADER) };
+        let expected = "No cluster leader: nats: the connection was lost";
+        assert_eq!(failed(&detailed).error_text().as_deref(), Some(expected));
     }
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::Error;
 use crate::filter::{self, Filter};
+use crate::settings::Limits;
 
 /// The parameter value that selects all namespaces.
 const ANY_NAMESPACE: &str = "*";
@@ -139,8 +140,8 @@ impl Query {
     ///
     /// # Errors
     /// If the expression is malformed or does not fit `T`.
-    pub(crate) fn filter<T: DeserializeOwned>(&self) -> Result<Option<Filter>, Error> {
-        Ok(filter::read::<T>(self.text("filter"))?)
+    pub(crate) fn filter<T: DeserializeOwned>(&self, limits: &Limits) -> Result<Option<Filter>, Error> {
+        Ok(filter::read::<T>(self.text("filter"), limits.filter)?)
     }
 }
 

@@ -5,26 +5,25 @@ use super::unescape;
 /// Result of cleaning a request path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CleanPath {
-    /// Normalized path without escapes, ready for routing.
+    /// Path without escapes, ready for routing. An id in it may contain anything, also `//` and `..`.
     Path(String),
-    /// The path is not normalized: redirect the client to this one, which is escaped.
+    /// The path is not normalized: redirect the client to this one, which is escaped as the client escaped it.
     Redirect(String),
     /// The path is not valid text.
     Invalid,
 }
 
-/// Decodes the escapes of a path and checks that it is normalized.
+/// Checks that a path is normalized, and decodes its escapes. The check comes first: what a client has escaped belongs to
+/// an id, and must reach the handler as it was meant. A redirect to another id would make clients act on another object.
 pub(crate) fn clean(raw: &str) -> CleanPath {
-    let Some(path) = unescape(raw, false) else { return CleanPath::Invalid };
-    if path.contains('\0') {
-        return CleanPath::Invalid;
+    let needs_normalizing = raw.contains("//") || raw.split('/').any(|segment| matches!(segment, "." | ".."));
+    if needs_normalizing || !raw.starts_with('/') {
+        return CleanPath::Redirect(escape_forbidden(&normalize(raw)));
     }
-    let needs_normalizing =
-        |path: &str| path.contains("//") || path.split('/').any(|segment| matches!(segment, "." | ".."));
-    if path.starts_with('/') && !needs_normalizing(&path) {
-        return CleanPath::Path(path);
+    match unescape(raw, false) {
+        Some(path) if !path.contains('\0') => CleanPath::Path(path),
+        Some(_) | None => CleanPath::Invalid,
     }
-    CleanPath::Redirect(escape(&normalize(&path)))
 }
 
 /// Resolves `.` and `..`, and removes empty segments except the last.
@@ -47,15 +46,24 @@ fn normalize(path: &str) -> String {
     normalized
 }
 
-/// Percent-encodes the bytes that may not occur in a path.
+/// Percent-encodes the bytes of a decoded path that may not occur in a path.
 pub(crate) fn escape(path: &str) -> String {
+    escape_except(path, |byte| matches!(byte, b'/' | b'-' | b'_' | b'.' | b'~' | b':' | b'@'))
+}
+
+/// Percent-encodes the bytes of an escaped path that may not occur in a path. Browsers read a backslash as a slash, so that
+/// `/\host` would lead to another host.
+fn escape_forbidden(path: &str) -> String {
+    escape_except(path, |byte| b"/-_.~:@%!$&'()*+,;=".contains(&byte))
+}
+
+fn escape_except(path: &str, is_allowed: impl Fn(u8) -> bool) -> String {
     let mut escaped = String::with_capacity(path.len());
     for byte in path.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' | b'@' => {
-                escaped.push(char::from(byte));
-            }
-            byte => escaped.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || is_allowed(byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
         }
     }
     escaped
@@ -67,11 +75,22 @@ mod tests {
 
     #[test]
     fn escapes_are_undone() {
-        assert_eq!(clean("/v1/job/a%2Fb%20c/summary"), CleanPath::Path("/v1/job/a/b c/summary".to_owned()));
-        assert_eq!(clean("/v1/job/a+b"), CleanPath::Path("/v1/job/a+b".to_owned()));
+        let path = |path: &str| CleanPath::Path(path.to_owned());
+        assert_eq!(clean("/v1/job/a%2Fb%20c/summary"), path("/v1/job/a/b c/summary"));
+        assert_eq!(clean("/v1/job/a+b"), path("/v1/job/a+b"));
         assert_eq!(clean("/v1/job/%ff"), CleanPath::Invalid);
         assert_eq!(clean("/v1/job/%00"), CleanPath::Invalid);
         assert_eq!(clean("/v1/job/%zz"), CleanPath::Invalid);
+    }
+
+    #[test]
+    fn what_is_escaped_belongs_to_an_id() {
+        let path = |path: &str| CleanPath::Path(path.to_owned());
+        assert_eq!(clean("/v1/job/%2Fa%2Fb"), path("/v1/job//a/b"));
+        assert_eq!(clean("/v1/job/a%2F%2Fb"), path("/v1/job/a//b"));
+        assert_eq!(clean("/v1/job/a%2F..%2F..%2Fb"), path("/v1/job/a/../../b"));
+        assert_eq!(clean("/v1/job/%2e%2e"), path("/v1/job/.."));
+        assert_eq!(clean("/v1/job/a%2F"), path("/v1/job/a/"));
     }
 
     #[test]
@@ -80,8 +99,9 @@ mod tests {
         assert_eq!(clean("/v1//jobs"), redirect("/v1/jobs"));
         assert_eq!(clean("/v1/./jobs"), redirect("/v1/jobs"));
         assert_eq!(clean("/v1/x/../jobs"), redirect("/v1/jobs"));
-        assert_eq!(clean("/v1/job/a%2F..%2F..%2F..%2Fetc"), redirect("/etc"));
         assert_eq!(clean("/../../x%20y//"), redirect("/x%20y/"));
         assert_eq!(clean("/.."), redirect("/"));
+        assert_eq!(clean("/v1//job/a%2F%2Fb"), redirect("/v1/job/a%2F%2Fb"), "escapes stay as they are");
+        assert_eq!(clean("//\\elsewhere.example/"), redirect("/%5C%5Celsewhere.example/"));
     }
 }

@@ -4,9 +4,10 @@
 //! while a request is in flight share the next one. So the head is always confirmed after the read arrived: its index
 //! covers every write that was acknowledged to anybody before, including those of this process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bus::Bus;
+use bus::{Bus, DatabaseMatch};
 use model::{Index, JobKey};
 use serde::Serialize;
 use state::{Snapshot, State, Table, WatchKey};
@@ -14,8 +15,10 @@ use tokio::sync::{mpsc, oneshot};
 use wire::Subject;
 use wire::feed::{GetHead, Head};
 
-use super::list::{self, Piece};
-use super::{CacheKey, Content, Error, Meta, NO_LEADER, Page, Query, ReadOptions, Response};
+use super::list::{self, Effort, Render};
+use super::{
+    Body, CacheKey, Content, Error, Meta, Page, PermitKind, Query, ReadOptions, Response, Work, piece,
+};
 use crate::Api;
 
 /// Maximum number of reads in the queue for the next head request.
@@ -29,12 +32,17 @@ const HISTORY_RECHECK: Duration = Duration::from_millis(50);
 /// The error of reads while this server's database is not that of the applier.
 const OTHER_DATABASE: &str =
     "this server reads another database than the plan applier writes; its log names both";
+/// The error of reads while the applier's database lacks writes that this server has seen.
+const LOST_WRITES: &str =
+    "the plan applier's database lacks acknowledged writes that this server has seen; its log says which";
 /// An applier counts as known if its last message is no older than this.
 const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
 /// Default and maximum time of a blocking query.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 /// Minimum time between two evaluations of a [`Selection`], so that many changes in a row cost one evaluation.
 const REEVALUATE_AFTER: Duration = Duration::from_millis(100);
+/// An evaluation that took long is repeated after this multiple of its time, so that it takes a tenth of a thread at most.
+const REEVALUATE_AFTER_MULTIPLE: u32 = 9;
 /// A blocking query waits up to 1/16 longer, at random, so that many queries do not end at once.
 const JITTER_DIVISOR: u32 = 16;
 
@@ -125,14 +133,14 @@ impl Api {
     /// A snapshot that is as fresh as requested.
     ///
     /// # Errors
-    /// If the newest state is requested and there is no active applier, the applier writes another database, or the replica
-    /// does not catch up in time.
+    /// If the newest state is requested and there is no active applier, the applier writes another database or one that went
+    /// back, or the replica does not catch up in time.
     pub(crate) async fn fresh_snapshot(&self, stale: bool) -> Result<Snapshot, Error> {
         if stale {
             return Ok(self.replica.snapshot());
         }
-        if self.contact.database().is_other() {
-            return Err(Error::unavailable(OTHER_DATABASE));
+        if let Some(problem) = self.wrong_database() {
+            return Err(Error::unavailable(problem));
         }
         let head = async {
             loop {
@@ -142,9 +150,8 @@ impl Api {
                 }
             }
         };
-        let head = tokio::time::timeout(self.limits.leader_timeout, head)
-            .await
-            .map_err(|_| Error::unavailable(NO_LEADER))?;
+        let head =
+            tokio::time::timeout(self.limits.leader_timeout, head).await.map_err(|_| self.no_leader())?;
         tokio::time::timeout(self.limits.catch_up_timeout, self.reach(&head)).await.map_err(|_| {
             let reached = self.replica.snapshot();
             let (history, index) = (reached.history(), reached.index());
@@ -194,24 +201,98 @@ impl Api {
         }
     }
 
-    /// Like [`Self::read`], for a list. `make` is as for [`list::body`].
+    /// Like [`Self::read`], for what takes long to render. `shape` returns JSON.
     ///
     /// # Errors
-    /// If no snapshot is fresh enough.
-    pub(crate) async fn list<T: Serialize + 'static>(
+    /// Those of [`Self::read`], or if this server has no thread for it.
+    pub(crate) async fn read_in_background(
+        &self,
+        query: &Query,
+        watched: Watched<'_>,
+        work: Work,
+        shape: impl FnOnce(&State) -> Result<Vec<u8>, Error> + Send + 'static,
+    ) -> Result<Response, Error> {
+        let (snapshot, meta) = self.snapshot_for(query, &watched).await?;
+        let key = CacheKey::new(&snapshot, query.cache_key());
+        if let Some(content) = self.response_cache.get(&key) {
+            return Ok(content.into_response(meta));
+        }
+        match self.background.run(work, move || shape(&snapshot)).await? {
+            Ok(json) => Ok(self.response_cache.insert(key, Body::Json(json).into()).into_response(meta)),
+            Err(error) if error.is_not_found() => Ok(Response::error(error).with(meta)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Like [`Self::read`], for a list. `render` is as for [`list::body`].
+    ///
+    /// # Errors
+    /// If no snapshot is fresh enough, the list exceeds the limits of its filter, or this server has no threads for it.
+    pub(crate) async fn list(
         &self,
         query: &Query,
         watched: Watched<'_>,
         page: Page<'_>,
-        make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
+        effort: Effort,
+        render: impl Render,
     ) -> Result<Response, Error> {
         let (snapshot, meta) = self.snapshot_for(query, &watched).await?;
         let key = CacheKey::new(&snapshot, query.cache_key());
         let content = match self.response_cache.get(&key) {
             Some(content) => content,
-            None => self.response_cache.insert(key, list::body(snapshot, page, make).await),
+            None => {
+                let services = (&self.background, &self.permits);
+                let content = list::body(services, snapshot, page, effort, render).await?;
+                self.response_cache.insert(key, content)
+            }
         };
         Ok(content.into_response(meta))
+    }
+
+    /// Like [`Self::list`], for all objects that `find` finds in a state, in their order. `shape` makes an item of one.
+    ///
+    /// # Errors
+    /// If no snapshot is fresh enough, or this server has no threads for the list.
+    pub(crate) async fn list_found<K: Send + 'static, T: Serialize>(
+        &self,
+        query: &Query,
+        watched: Watched<'_>,
+        find: impl FnOnce(&State) -> Vec<K>,
+        shape: impl Fn(&State, &K) -> T + Send + 'static,
+    ) -> Result<Response, Error> {
+        let (snapshot, meta) = self.snapshot_for(query, &watched).await?;
+        let key = CacheKey::new(&snapshot, query.cache_key());
+        let content = match self.response_cache.get(&key) {
+            Some(content) => content,
+            None => {
+                let found = find(&snapshot);
+                let content = self.render_found(snapshot, found, Effort::Cheap, shape).await?;
+                self.response_cache.insert(key, content)
+            }
+        };
+        Ok(content.into_response(meta))
+    }
+
+    /// Renders a list of objects that were found in a state.
+    ///
+    /// # Errors
+    /// If this server has no threads for the list.
+    pub(crate) async fn render_found<K: Send + 'static, T: Serialize>(
+        &self,
+        snapshot: Snapshot,
+        found: Vec<K>,
+        effort: Effort,
+        shape: impl Fn(&State, &K) -> T + Send + 'static,
+    ) -> Result<Content, Error> {
+        let render = move |state: &State, from: Option<&str>, limit: usize| {
+            // The token of a piece is the position of its first object.
+            let from = from.and_then(|token| token.parse().ok()).unwrap_or(0);
+            let rest = found.iter().enumerate().skip(from);
+            let token = |(position, _): &(usize, &K)| position.to_string();
+            piece(rest, limit, |_| Ok(true), token, |(_, object)| shape(state, object))
+        };
+        let page = Page { limit: None, from: None, reverse: false };
+        list::body((&self.background, &self.permits), snapshot, page, effort, render).await
     }
 
     /// The snapshot to answer a query from, with the response headers. It is fresh enough, and changed if the query blocks.
@@ -221,6 +302,7 @@ impl Api {
         let is_blocking = options.after.is_set() && watched.index_in(&snapshot) <= options.after;
         if is_blocking {
             drop(snapshot);
+            let _permit = self.permits.take(PermitKind::BlockingQuery)?;
             snapshot = self.wait_for_change(watched, &options).await;
         }
         let meta = self.meta(watched.index_in(&snapshot), options.stale || is_blocking);
@@ -230,21 +312,22 @@ impl Api {
     /// Like [`Self::snapshot_for`], for a [`Selection`]. `evaluate` evaluates the query on a state.
     ///
     /// # Errors
-    /// If no snapshot is fresh enough.
+    /// If no snapshot is fresh enough, or those of `evaluate`.
     pub(crate) async fn select<S: Selection>(
         &self,
         query: &Query,
-        evaluate: impl AsyncFn(&State) -> S,
+        evaluate: impl AsyncFn(Snapshot) -> Result<S, Error>,
     ) -> Result<(Snapshot, S, Meta), Error> {
         let options = query.read_options()?;
         let snapshot = self.fresh_snapshot(options.stale).await?;
-        let selection = evaluate(&snapshot).await;
+        let selection = evaluate(Arc::clone(&snapshot)).await?;
         if !options.after.is_set() || selection.index() > options.after {
             let meta = self.meta(selection.index().max(Index(1)), options.stale);
             return Ok((snapshot, selection, meta));
         }
         drop(snapshot);
-        let (snapshot, newer) = self.wait_for_other_selection(&selection, &options, &evaluate).await;
+        let _permit = self.permits.take(PermitKind::BlockingQuery)?;
+        let (snapshot, newer) = self.wait_for_other_selection(&selection, &options, &evaluate).await?;
         // An object that was removed no longer counts towards the selection's index, but the reported index must never
         // fall. So the index of the whole state is reported then.
         let index = if newer.has_same_objects(&selection) { newer.index() } else { snapshot.index() };
@@ -256,20 +339,22 @@ impl Api {
         &self,
         before: &S,
         options: &ReadOptions,
-        evaluate: &impl AsyncFn(&State) -> S,
-    ) -> (Snapshot, S) {
+        evaluate: &impl AsyncFn(Snapshot) -> Result<S, Error>,
+    ) -> Result<(Snapshot, S), Error> {
         let [random_byte, ..] = telemetry::clock::random_bytes();
         let mut watch = self.replica.watch(before.watch_keys());
         let changed = async {
             loop {
+                let started = telemetry::clock::monotonic();
                 {
                     let snapshot = self.replica.snapshot();
-                    let selection = evaluate(&snapshot).await;
+                    let selection = evaluate(Arc::clone(&snapshot)).await?;
                     if selection.index() > options.after || !selection.has_same_objects(before) {
-                        return (snapshot, selection);
+                        return Ok::<_, Error>((snapshot, selection));
                     }
                 }
-                tokio::time::sleep(REEVALUATE_AFTER).await;
+                let pause = REEVALUATE_AFTER.max(started.elapsed() * REEVALUATE_AFTER_MULTIPLE);
+                tokio::time::sleep(pause).await;
                 watch.changed().await;
             }
         };
@@ -279,8 +364,8 @@ impl Api {
             () = self.stop.cancelled() => {}
         }
         let snapshot = self.replica.snapshot();
-        let selection = evaluate(&snapshot).await;
-        (snapshot, selection)
+        let selection = evaluate(Arc::clone(&snapshot)).await?;
+        Ok((snapshot, selection))
     }
 
     /// Response headers for an index. `stale` says that the local replica answered without the applier.
@@ -310,6 +395,15 @@ impl Api {
         }
     }
 
+    /// Why what this server has read is not the state that the applier writes; `None` if it is.
+    pub(crate) fn wrong_database(&self) -> Option<&'static str> {
+        match self.contact.database() {
+            DatabaseMatch::Unknown | DatabaseMatch::Same => None,
+            DatabaseMatch::Other(_) => Some(OTHER_DATABASE),
+            DatabaseMatch::WentBack(_) => Some(LOST_WRITES),
+        }
+    }
+
     /// Time since the last message of the applier, and whether it is known. A read that is not stale has just requested its
     /// head. The applier of another database is not known.
     pub(crate) fn contact(&self, stale: bool) -> (Duration, bool) {
@@ -317,7 +411,7 @@ impl Api {
             return (Duration::ZERO, true);
         }
         let ago = self.contact.heard_ago();
-        let is_known = ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR) && !self.contact.database().is_other();
+        let is_known = ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR) && self.wrong_database().is_none();
         (ago.unwrap_or_default(), is_known)
     }
 }

@@ -2,16 +2,24 @@
 
 use std::time::Duration;
 
-use actix_web::HttpResponse;
+use actix_web::body::SizedStream;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use actix_web::web::Bytes;
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use model::Index;
 use serde::Serialize;
 
-use super::{Body, Content, Error, gzip};
+use super::content::COMPRESSED_INLINE_BYTES_MAX;
+use super::indent::Indenter;
+use super::transfer::{SLICE_BYTES_MAX, slices, transformed};
+use super::{Body, Content, Error, Memory, gzip};
+
+/// Maximum memory of all responses that are in memory as a whole, those of the cache included, in bytes.
+pub(crate) const RESPONSE_MEMORY_MAX: usize = 512 << 20;
 
 const JSON: &str = "application/json";
+const GZIP: &str = "gzip";
 
 const INDEX: &str = "X-Nomad-Index";
 const LAST_CONTACT: &str = "X-Nomad-LastContact";
@@ -77,8 +85,9 @@ impl Response {
         Self { status: error.status, body: Body::text(error.text), meta: Meta::default() }
     }
 
-    /// Builds the HTTP response, indented if `pretty`, and compressed if `compress` and the body is large enough.
-    pub(crate) fn into_http(self, pretty: bool, compress: bool) -> HttpResponse {
+    /// Builds the HTTP response, indented if `pretty`, and compressed if `compress` and the body is large enough. A body that
+    /// is in memory as a whole takes its part of `memory` until it has been sent.
+    pub(crate) fn into_http(self, pretty: bool, compress: bool, memory: &Memory) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         response.insert_header((VARY, "Accept-Encoding"));
         let Meta { index, contact, next_token } = self.meta;
@@ -95,25 +104,36 @@ impl Response {
         }
         match self.body {
             Body::Empty => response.finish(),
-            Body::Json(bytes) => {
-                let bytes = if pretty { indented(bytes) } else { bytes };
-                with_body(response.content_type(JSON), bytes.into(), compress)
-            }
+            Body::Json(bytes) => match memory.reserve(bytes.len()) {
+                Some(taken) => {
+                    whole(response.content_type(JSON), bytes.into(), taken, Format { pretty, compress })
+                }
+                None => out_of_memory(memory),
+            },
             Body::Shared(shared) if pretty => {
-                with_body(response.content_type(JSON), indented(shared.json.to_vec()).into(), compress)
+                whole(response.content_type(JSON), shared.json.clone(), shared, Format { pretty, compress })
             }
             Body::Shared(shared) => {
                 response.content_type(JSON);
                 match compress.then(|| shared.gzipped()).flatten() {
-                    Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
-                    None => response.body(shared.json.clone()),
+                    Some(smaller) => {
+                        sliced(response.insert_header((CONTENT_ENCODING, GZIP)), smaller, shared)
+                    }
+                    None => sliced(&mut response, shared.json.clone(), shared),
                 }
             }
-            Body::Other { content_type, bytes } => {
-                with_body(response.content_type(content_type), bytes, compress)
-            }
+            Body::Other { content_type, bytes } => match memory.reserve(bytes.len()) {
+                Some(taken) => {
+                    let format = Format { pretty: false, compress };
+                    whole(response.content_type(content_type), bytes, taken, format)
+                }
+                None => out_of_memory(memory),
+            },
             Body::Events(pieces) => {
                 response.insert_header((CACHE_CONTROL, "no-cache")).content_type(JSON).streaming(pieces)
+            }
+            Body::JsonStream(pieces) if pretty => {
+                response.content_type(JSON).streaming(transformed(pieces, true, false))
             }
             Body::JsonStream(pieces) => response.content_type(JSON).streaming(pieces),
             Body::OtherStream { content_type, pieces } => {
@@ -130,36 +150,83 @@ impl Content {
     }
 }
 
-fn with_body(response: &mut actix_web::HttpResponseBuilder, bytes: Bytes, compress: bool) -> HttpResponse {
+/// How a body is sent.
+#[derive(Debug, Clone, Copy)]
+struct Format {
+    pretty: bool,
+    compress: bool,
+}
+
+/// A response with a body that is in memory as a whole. `keep` is dropped when it has been sent.
+fn whole<K: 'static>(
+    response: &mut HttpResponseBuilder,
+    bytes: Bytes,
+    keep: K,
+    Format { pretty, compress }: Format,
+) -> HttpResponse {
+    if pretty && bytes.len() <= SLICE_BYTES_MAX {
+        return compressed(response, indented(&bytes).into(), keep, compress);
+    }
+    if pretty || (compress && bytes.len() > COMPRESSED_INLINE_BYTES_MAX) {
+        if compress {
+            response.insert_header((CONTENT_ENCODING, GZIP));
+        }
+        return response.streaming(transformed(slices(bytes, keep), pretty, compress));
+    }
+    compressed(response, bytes, keep, compress)
+}
+
+fn compressed<K: 'static>(
+    response: &mut HttpResponseBuilder,
+    bytes: Bytes,
+    keep: K,
+    compress: bool,
+) -> HttpResponse {
     match compress.then(|| gzip(&bytes)).flatten() {
-        Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
-        None => response.body(bytes),
+        Some(smaller) => sliced(response.insert_header((CONTENT_ENCODING, GZIP)), smaller.into(), keep),
+        None => sliced(response, bytes, keep),
     }
 }
 
-/// Indents JSON for people: four spaces for each level, and a newline at the end.
-fn indented(json: Vec<u8>) -> Vec<u8> {
-    let Ok(value) = serde_json::from_slice::<serde_json::Value>(&json) else { return json };
-    let mut text = Vec::with_capacity(json.len() * 2);
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut writer = serde_json::Serializer::with_formatter(&mut text, formatter);
-    match value.serialize(&mut writer) {
-        Ok(()) => {
-            text.push(b'\n');
-            text
-        }
-        Err(_) => json,
+/// A response whose body is sent in slices if it is long.
+fn sliced<K: 'static>(response: &mut HttpResponseBuilder, bytes: Bytes, keep: K) -> HttpResponse {
+    if bytes.len() <= SLICE_BYTES_MAX {
+        return response.body(bytes);
     }
+    response.body(SizedStream::new(bytes.len() as u64, slices(bytes, keep)))
+}
+
+fn indented(json: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(json.len() * 2);
+    Indenter::default().indent(json, &mut text);
+    text.push(b'\n');
+    text
+}
+
+fn out_of_memory(memory: &Memory) -> HttpResponse {
+    Response::error(no_response_memory()).into_http(false, false, memory)
+}
+
+/// 503: the memory for responses is taken.
+pub(crate) fn no_response_memory() -> Error {
+    Error::overloaded(format!(
+        "this server is busy: its memory for responses, {} MiB, is taken; try again later",
+        RESPONSE_MEMORY_MAX >> 20
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn memory() -> Memory {
+        Memory::new(RESPONSE_MEMORY_MAX)
+    }
+
     #[test]
     fn indentation_is_four_spaces_and_a_newline() {
         assert_eq!(
-            indented(br#"{"a":[1,{"b":"<"}]}"#.to_vec()),
+            indented(br#"{"a":[1,{"b":"<"}]}"#),
             b"{\n    \"a\": [\n        1,\n        {\n            \"b\": \"<\"\n        }\n    ]\n}\n"
         );
     }
@@ -171,7 +238,7 @@ mod tests {
             contact: Some((Duration::from_millis(12), false)),
             next_token: Some("a.b".to_owned()),
         };
-        let response = Response::json(&1).with(meta).into_http(false, true);
+        let response = Response::json(&1).with(meta).into_http(false, true, &memory());
         let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap());
         assert_eq!(header(INDEX), Some("7"));
         assert_eq!(header(LAST_CONTACT), Some("12"));
@@ -179,8 +246,24 @@ mod tests {
         assert_eq!(header(NEXT_TOKEN), Some("a.b"));
         assert_eq!(header("content-type"), Some(JSON));
         assert_eq!(header("content-encoding"), None, "the body is too small");
-        let response = Response::ok(Body::Empty).into_http(false, false);
+        let response = Response::ok(Body::Empty).into_http(false, false, &memory());
         assert!(response.headers().get("content-type").is_none());
         assert!(response.headers().get(INDEX).is_none());
+    }
+
+    #[test]
+    fn a_long_body_takes_memory_until_it_has_been_sent() {
+        let memory = Memory::new(1 << 20);
+        let response = |pretty, compress| {
+            Response::ok(Body::Json(vec![b' '; 600 << 10])).into_http(pretty, compress, &memory)
+        };
+        for (pretty, compress) in [(false, false), (true, false), (true, true)] {
+            let sent = response(pretty, compress);
+            assert_eq!(sent.status(), StatusCode::OK);
+            let refused = response(pretty, compress);
+            assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "pretty {pretty}, gzip {compress}");
+            drop(sent);
+        }
+        assert_eq!(response(false, false).status(), StatusCode::OK);
     }
 }

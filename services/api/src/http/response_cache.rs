@@ -13,10 +13,15 @@ use state::State;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::content::SharedBody;
+use super::memory::{Memory, Reservation};
 use super::{Body, BodyStream, Content};
 
-/// Maximum total size of the cached bodies and their keys, in bytes.
+/// Maximum total size of the cached bodies, their compressed forms and their keys, in bytes.
 const BYTES_MAX: usize = 128 << 20;
+/// Memory that an entry takes beside its body and its key, in bytes.
+const ENTRY_BYTES: usize = 512;
+/// Maximum length of a key, in bytes. Clients that look at the same thing send short requests.
+const KEY_BYTES_MAX: usize = 4 << 10;
 /// Maximum size of a cached body, in bytes. A list of 20,000 allocations takes about 48 MB.
 const BODY_BYTES_MAX: usize = 64 << 20;
 /// Maximum number of streamed bodies that are collected for the cache at the same time.
@@ -47,6 +52,7 @@ impl CacheKey {
 pub(crate) struct ResponseCache {
     newest: Mutex<Newest>,
     permits: Arc<Semaphore>,
+    memory: Memory,
 }
 
 #[derive(Debug, Default)]
@@ -56,13 +62,12 @@ struct Newest {
     bodies: HashMap<String, Arc<SharedBody>>,
 }
 
-impl Default for ResponseCache {
-    fn default() -> Self {
-        Self { newest: Mutex::default(), permits: Arc::new(Semaphore::new(COLLECTED_MAX)) }
-    }
-}
-
 impl ResponseCache {
+    /// An empty cache, whose bodies take their memory from `memory`.
+    pub(crate) fn new(memory: Memory) -> Self {
+        Self { newest: Mutex::default(), permits: Arc::new(Semaphore::new(COLLECTED_MAX)), memory }
+    }
+
     fn newest(&self) -> MutexGuard<'_, Newest> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,13 +79,21 @@ impl ResponseCache {
         shared.map(|shared| Arc::clone(shared).content())
     }
 
-    /// Caches a response and returns it. A body that is too long, or of an older state, is returned without being cached.
+    /// Caches a response and returns it. A body that is too long, of an older state, or of a request that is too long, is
+    /// returned without being cached.
     pub(crate) fn insert(self: &Arc<Self>, key: CacheKey, Content { body, next_token }: Content) -> Content {
+        if key.request.len() > KEY_BYTES_MAX {
+            return Content { body, next_token };
+        }
         match body {
             Body::Json(json) if json.len() <= BODY_BYTES_MAX => {
-                let shared = SharedBody::new(json, next_token);
-                self.store(key, &shared);
-                shared.content()
+                match SharedBody::new(json, next_token, &self.memory) {
+                    Ok(shared) => {
+                        self.store(key, &shared);
+                        shared.content()
+                    }
+                    Err((json, next_token)) => Content { body: Body::Json(json), next_token },
+                }
             }
             Body::JsonStream(pieces) => {
                 let permit = Arc::clone(&self.permits).try_acquire_owned();
@@ -107,7 +120,7 @@ impl ResponseCache {
             }
             *newest = Newest { version, ..Newest::default() };
         }
-        let bytes = shared.json.len() + request.len();
+        let bytes = SharedBody::bytes(shared.json.len()) + request.len() + ENTRY_BYTES;
         if newest.bytes + bytes <= BYTES_MAX && newest.bodies.insert(request, Arc::clone(shared)).is_none() {
             newest.bytes += bytes;
         }
@@ -124,20 +137,31 @@ impl ResponseCache {
             cache: Arc<ResponseCache>,
             key: CacheKey,
             text: Vec<u8>,
+            memory: Reservation,
             _permit: OwnedSemaphorePermit,
         }
-        let partial = PartialBody { cache: Arc::clone(self), key, text: Vec::new(), _permit: permit };
+        let (text, memory) = (Vec::new(), Reservation::default());
+        let partial = PartialBody { cache: Arc::clone(self), key, text, memory, _permit: permit };
         let pieces = stream::unfold((pieces, Some(partial)), |(mut pieces, partial)| async move {
             let Some(piece) = pieces.next().await else {
-                if let Some(PartialBody { cache, key, text, .. }) = partial {
-                    cache.store(key, &SharedBody::new(text, None));
+                if let Some(PartialBody { cache, key, text, memory, .. }) = partial {
+                    // The shared body takes the same memory.
+                    drop(memory);
+                    if let Ok(shared) = SharedBody::new(text, None, &cache.memory) {
+                        cache.store(key, &shared);
+                    }
                 }
                 return None;
             };
             let partial = partial.and_then(|mut partial| {
                 let bytes = piece.as_ref().ok()?;
-                partial.text.extend_from_slice(bytes);
-                (partial.text.len() <= BODY_BYTES_MAX).then_some(partial)
+                let length = partial.text.len() + bytes.len();
+                let memory = &partial.cache.memory;
+                let is_kept = length <= BODY_BYTES_MAX && memory.extend(&mut partial.memory, length);
+                is_kept.then(|| {
+                    partial.text.extend_from_slice(bytes);
+                    partial
+                })
             });
             Some((piece, (pieces, partial)))
         });
@@ -150,6 +174,10 @@ mod tests {
     use actix_web::web::Bytes;
 
     use super::*;
+
+    fn cache() -> Arc<ResponseCache> {
+        Arc::new(ResponseCache::new(Memory::new(4 * BYTES_MAX)))
+    }
 
     fn key(index: u64, request: &str) -> CacheKey {
         let version = StateVersion { index: Index(index), ..StateVersion::default() };
@@ -170,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_same_question_of_the_same_state_is_answered_once() {
-        let cache = Arc::<ResponseCache>::default();
+        let cache = cache();
         assert!(cache.get(&key(7, "/v1/jobs")).is_none());
         let content = Content { body: Body::Json(b"[1]".to_vec()), next_token: Some("next".to_owned()) };
         assert_eq!(json(&cache.insert(key(7, "/v1/jobs"), content)), b"[1]");
@@ -183,7 +211,7 @@ mod tests {
 
     #[test]
     fn only_the_newest_state_counts() {
-        let cache = Arc::<ResponseCache>::default();
+        let cache = cache();
         let content = |text: &str| Content::from(Body::Json(text.as_bytes().to_vec()));
         cache.insert(key(7, "a"), content("new"));
         assert_eq!(json(&cache.insert(key(6, "a"), content("old"))), b"old", "it is returned nevertheless");
@@ -195,19 +223,40 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let cache = Arc::<ResponseCache>::default();
+        let cache = cache();
         let long = |bytes| Content::from(Body::Json(vec![b' '; bytes]));
         cache.insert(key(1, "too long"), long(BODY_BYTES_MAX + 1));
         assert!(cache.get(&key(1, "too long")).is_none());
         let names: Vec<String> = (0..8).map(|number| number.to_string()).collect();
         names.iter().for_each(|name| drop(cache.insert(key(1, name), long(BODY_BYTES_MAX))));
         let found = names.iter().filter(|name| cache.get(&key(1, name)).is_some()).count();
-        assert_eq!(found, BYTES_MAX / BODY_BYTES_MAX - 1, "the keys count, too");
+        assert_eq!(found, 1, "the compressed forms and the keys count, too");
+    }
+
+    #[test]
+    fn many_short_bodies_count_with_all_that_they_take() {
+        let cache = cache();
+        for number in 0..1_000 {
+            cache.insert(key(1, &format!("{number}")), Content::from(Body::Json(b"[]".to_vec())));
+        }
+        assert!(cache.newest().bytes >= 1_000 * ENTRY_BYTES);
+        let long = "x".repeat(KEY_BYTES_MAX + 1);
+        let content = cache.insert(key(1, &long), Content::from(Body::Json(b"[]".to_vec())));
+        assert_eq!(json(&content), b"[]");
+        assert!(cache.get(&key(1, &long)).is_none(), "a long request is not kept");
+    }
+
+    #[test]
+    fn without_memory_nothing_is_kept() {
+        let cache = Arc::new(ResponseCache::new(Memory::new(1 << 10)));
+        let content = cache.insert(key(1, "a"), Content::from(Body::Json(vec![b' '; 1 << 20])));
+        assert_eq!(json(&content).len(), 1 << 20);
+        assert!(cache.get(&key(1, "a")).is_none());
     }
 
     #[actix_web::test]
     async fn a_body_in_pieces_is_kept_when_it_has_been_sent() {
-        let cache = Arc::<ResponseCache>::default();
+        let cache = cache();
         let pieces = |texts: [&'static str; 2]| {
             let pieces = stream::iter(texts).map(|text| Ok(Bytes::from(text)));
             Content::from(Body::JsonStream(Box::pin(pieces)))

@@ -19,7 +19,7 @@ use wire::stats::{AgentStats, GetAgentStats};
 use super::Request;
 use crate::Api;
 use crate::agent_client::request_stats;
-use crate::http::{Body, Error, Query, Response, decode};
+use crate::http::{Body, Error, NO_LEADER, Query, Response, decode};
 
 /// Nomad's default RPC port. Nothing listens on it.
 const RPC_PORT: u16 = 4647;
@@ -32,7 +32,14 @@ const OWN_AGENT_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug, Serialize)]
 struct Health {
     ok: bool,
-    message: &'static str,
+    message: String,
+}
+
+impl Health {
+    /// Healthy if there is no problem.
+    fn of(problem: Option<String>) -> Self {
+        Self { ok: problem.is_none(), message: problem.unwrap_or_else(|| "ok".to_owned()) }
+    }
 }
 
 impl Api {
@@ -291,18 +298,22 @@ pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Response, Error> {
     }
 }
 
-/// Health of this process. The server role is healthy while there is an active applier.
+/// Health of this process. The server role is healthy while there is an active applier, the client role while its node is
+/// not down. The message of an unhealthy role names each part that is down.
 pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     let mut roles = BTreeMap::new();
     if matches!(request.query.text("type"), "" | "server") {
-        let health = match api.has_leader() {
-            true => Health { ok: true, message: "ok" },
-            false => Health { ok: false, message: crate::http::NO_LEADER },
-        };
-        roles.insert("server", health);
+        let problem = (!api.has_leader()).then(|| format!("{NO_LEADER}: {}", api.outages().join("; ")));
+        roles.insert("server", Health::of(problem));
     }
-    if api.colocated.node.is_some() && matches!(request.query.text("type"), "" | "client") {
-        roles.insert("client", Health { ok: true, message: "ok" });
+    if let Some(node) = api.colocated.node
+        && matches!(request.query.text("type"), "" | "client")
+    {
+        let state = api.replica.snapshot();
+        let status = state.node(node).map(|node| node.server().status);
+        let cut_off = status.filter(|status| status.is_unresponsive());
+        let problem = cut_off.map(|status| format!("node {node}: {status}: its heartbeats do not arrive"));
+        roles.insert("client", Health::of(problem));
     }
     if roles.values().all(|health| health.ok) {
         return Ok(Response::json(&roles));

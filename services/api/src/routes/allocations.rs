@@ -11,7 +11,8 @@ use super::Request;
 use crate::Api;
 use crate::filter::matches_filter;
 use crate::http::{
-    Body, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece, prefix_range,
+    Body, Effort, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece,
+    prefix_range,
 };
 use crate::shapes::{self, AllocParts, alloc_stub};
 
@@ -20,7 +21,8 @@ const KIND: &str = "alloc";
 /// Lists allocations by creation, or by id if an id prefix is given.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let filter = query.filter::<api_types::Allocation>()?;
+    let filter = query.filter::<api_types::Allocation>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let page = query.page()?;
     let parts = AllocParts {
         resources: query.flag("resources", false)?,
@@ -28,28 +30,46 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     };
     let (namespace, reverse) = (query.namespace(), page.reverse);
     let wanted = move |alloc: &AllocRef<'_>| {
-        namespace.holds(&alloc.job_key().namespace) && matches_filter(filter.as_ref(), alloc)
+        let is_selected = namespace.holds(&alloc.job_key().namespace);
+        if is_selected { matches_filter(filter.as_ref(), alloc) } else { Ok(false) }
     };
     let prefix = query.text("prefix");
     let watched = Watched::prefix(Table::Allocs, prefix);
     let stub = move |alloc: AllocRef<'_>| alloc_stub(alloc, parts);
     if prefix.is_empty() {
         let make = move |state: &State, from: Option<&str>, limit: usize| {
-            let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
+            let Some(bounds) = list::creation_bounds(from, reverse) else { return Ok(Piece::empty()) };
             let allocs = ordered(state.allocs_by_creation(bounds), reverse);
             let token = |alloc: &AllocRef<'_>| creation_token(alloc.create_index(), alloc.id());
             piece(allocs, limit, &wanted, token, stub)
         };
-        return api.list(query, watched, page, make).await;
+        return api.list(query, watched, page, effort, make).await;
     }
     let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (AllocId::from_bytes(first), AllocId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
+        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Ok(Piece::empty()) };
         let allocs = ordered(state.allocs_in(bounds), reverse);
         piece(allocs, limit, &wanted, |alloc| alloc.id().to_string(), stub)
     };
-    api.list(query, watched, page, make).await
+    api.list(query, watched, page, effort, make).await
+}
+
+/// Ids of allocations, sorted by their creation.
+pub(super) fn ids_by_creation<'a>(allocs: impl Iterator<Item = AllocRef<'a>>) -> Vec<AllocId> {
+    let mut found: Vec<(Index, AllocId)> = allocs.map(|alloc| (alloc.create_index(), alloc.id())).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, id)| id).collect()
+}
+
+/// An allocation that was found in a state, as in a list.
+pub(super) fn found_stub(state: &State, id: &AllocId) -> api_types::AllocListStub {
+    alloc_stub(found(state, *id), AllocParts::default())
+}
+
+/// An allocation that was found in a state.
+pub(super) fn found(state: &State, id: AllocId) -> AllocRef<'_> {
+    state.alloc(id).expect("the allocation was found in this state")
 }
 
 /// Reads an allocation with its job.

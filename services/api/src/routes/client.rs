@@ -13,7 +13,7 @@ use wire::tasks::{RestartTasks, SignalTasks};
 use super::Request;
 use crate::Api;
 use crate::agent_client::{AllocAgent, Source, StreamReader, check_path};
-use crate::http::{Body, BodyStream, Error, Framing, Query, Response, decode};
+use crate::http::{Body, BodyStream, Error, Framing, PermitKind, Query, Response, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Content type of files whose type is unknown.
@@ -50,8 +50,8 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     let agent = AllocAgent::find(api, request.id()).await?;
     let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
     check_path(path)?;
-    let entries = agent.list(path).await?;
-    let entries: Vec<_> = entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
+    let listing = agent.list(path, &api.response_memory).await?;
+    let entries: Vec<_> = listing.entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
     Ok(Response::json(&entries))
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Response, Error>
     }
     let content_type = safe_content_type(info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE)).to_owned();
     let source = Source::File { path: path.into(), from: Origin::Start(0) };
-    let pieces = StreamReader::start(agent, source, false, Framing::Plain, api.stop.clone()).await?;
+    let pieces = StreamReader::start(api, agent, source, false, Framing::Plain).await?;
     Ok(Response::ok(Body::OtherStream { content_type, pieces }))
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Response, Er
     }
     // The stream is cut at the client's limit. Data is read only as the client takes it.
     let source = Source::File { path: path.into(), from: Origin::Start(offset) };
-    let pieces = StreamReader::start(agent, source, false, Framing::Plain, api.stop.clone()).await?;
+    let pieces = StreamReader::start(api, agent, source, false, Framing::Plain).await?;
     let limited = pieces
         .map_ok(move |piece: Bytes| {
             let taken = piece.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
@@ -155,7 +155,7 @@ pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Response, Err
         return Err(is_directory(path));
     }
     let source = Source::File { path: path.into(), from };
-    framed(StreamReader::start(agent, source, follow, Framing::Frames, api.stop.clone()).await?)
+    framed(StreamReader::start(api, agent, source, follow, Framing::Frames).await?)
 }
 
 fn framed(pieces: BodyStream) -> Result<Response, Error> {
@@ -196,12 +196,11 @@ pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Response, Error
     };
     let (follow, plain) = (follow(query, false)?, query.flag("plain", false)?);
     let source = Source::Logs { task, stream, from: LogPosition::Origin(origin(query)?) };
-    let stop = api.stop.clone();
     if plain {
-        let pieces = StreamReader::start(agent, source, follow, Framing::Plain, stop).await?;
+        let pieces = StreamReader::start(api, agent, source, follow, Framing::Plain).await?;
         return Ok(Response::ok(Body::OtherStream { content_type: "text/plain".to_owned(), pieces }));
     }
-    framed(StreamReader::start(agent, source, follow, Framing::Frames, stop).await?)
+    framed(StreamReader::start(api, agent, source, follow, Framing::Frames).await?)
 }
 
 /// Body of a restart.
@@ -239,6 +238,7 @@ pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Response, Er
         task: task_name(body.task_name),
         all: body.all_tasks.unwrap_or_default(),
     };
+    let _permit = api.permits.take(PermitKind::TaskCommand)?;
     agent.send_task_command(&command).await?;
     Ok(Response::json(&TaskCommandDone { index: 0 }))
 }
@@ -250,6 +250,7 @@ pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Response, Err
         .map_err(|error| Error::bad_request(format!("Failed to decode body: {}", error.text)))?;
     let signal = body.signal.unwrap_or_default().into();
     let command = SignalTasks { alloc: agent.alloc(), task: task_name(body.task), signal };
+    let _permit = api.permits.take(PermitKind::TaskCommand)?;
     agent.send_task_command(&command).await?;
     Ok(Response::json(&TaskCommandDone { index: 0 }))
 }

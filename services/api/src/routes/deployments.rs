@@ -9,43 +9,46 @@ use state::{State, Table, WatchKey};
 use wire::command::{Command, FailDeployment};
 
 use super::Request;
+use super::allocations::{found_stub, ids_by_creation};
 use crate::Api;
 use crate::filter::matches_filter;
 use crate::http::{
-    Body, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece, prefix_range,
+    Body, Effort, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece,
+    prefix_range,
 };
-use crate::shapes::{AllocParts, alloc_stub};
 
 const KIND: &str = "deployment";
 
 /// Lists deployments by creation, or by id if an id prefix is given.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let filter = query.filter::<api_types::Deployment>()?;
+    let filter = query.filter::<api_types::Deployment>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let page = query.page()?;
     let (namespace, reverse) = (query.namespace(), page.reverse);
     let wanted = move |deployment: &&Arc<Deployment>| {
-        namespace.holds(&deployment.job.job.namespace) && matches_filter(filter.as_ref(), &***deployment)
+        let is_selected = namespace.holds(&deployment.job.job.namespace);
+        if is_selected { matches_filter(filter.as_ref(), &***deployment) } else { Ok(false) }
     };
     let prefix = query.text("prefix");
     let watched = Watched::prefix(Table::Deployments, prefix);
     if prefix.is_empty() {
         let make = move |state: &State, from: Option<&str>, limit: usize| {
-            let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
+            let Some(bounds) = list::creation_bounds(from, reverse) else { return Ok(Piece::empty()) };
             let deployments = ordered(state.deployments_by_creation(bounds), reverse);
             let token = |one: &&Arc<Deployment>| creation_token(one.create_index, one.id);
             piece(deployments, limit, &wanted, token, |one| one.to_api())
         };
-        return api.list(query, watched, page, make).await;
+        return api.list(query, watched, page, effort, make).await;
     }
     let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (DeploymentId::from_bytes(first), DeploymentId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
+        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Ok(Piece::empty()) };
         let deployments = ordered(state.deployments_in(bounds), reverse);
         piece(deployments, limit, &wanted, |one| one.id.to_string(), |one| one.to_api())
     };
-    api.list(query, watched, page, make).await
+    api.list(query, watched, page, effort, make).await
 }
 
 /// Reads a deployment.
@@ -65,16 +68,12 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
 /// Lists the allocations of a deployment; empty if the deployment does not exist.
 pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<DeploymentId>().ok();
-    api.read(&request.query, Watched::table(Table::Allocs), |snapshot| {
-        let job = id.and_then(|id| snapshot.deployment(id)).map(|deployment| &deployment.job.job);
-        let allocs = job.into_iter().flat_map(|job| snapshot.allocs_of_job(job));
-        let mut allocs: Vec<_> = allocs.filter(|alloc| alloc.deployment_id() == id).collect();
-        allocs.sort_by_key(|alloc| (alloc.create_index(), alloc.id()));
-        let stubs: Vec<_> =
-            allocs.into_iter().map(|alloc| alloc_stub(alloc, AllocParts::default())).collect();
-        Ok(Body::json(&stubs).into())
-    })
-    .await
+    let find = |state: &State| {
+        let job = id.and_then(|id| state.deployment(id)).map(|deployment| &deployment.job.job);
+        let allocs = job.into_iter().flat_map(|job| state.allocs_of_job(job));
+        ids_by_creation(allocs.filter(|alloc| alloc.deployment_id() == id))
+    };
+    api.list_found(&request.query, Watched::table(Table::Allocs), find, found_stub).await
 }
 
 /// Response to a change of a deployment.

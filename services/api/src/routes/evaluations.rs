@@ -10,13 +10,14 @@ use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteEvals, EVALS_DELETED_MAX};
 
 use super::Request;
+use super::allocations::{found_stub, ids_by_creation};
 use crate::Api;
-use crate::filter::{Filter, matches_filter};
+use crate::filter::{Filter, LimitExceeded, matches_filter};
 use crate::http::{
-    Body, Error, Namespace, Piece, Response, Watched, creation_token, decode, list, ordered, parse_id, piece,
-    prefix_range,
+    Body, Effort, Error, Namespace, Piece, Response, Watched, Work, creation_token, decode, list, ordered,
+    parse_id, piece, prefix_range,
 };
-use crate::shapes::{self, AllocParts, alloc_stub, eval_stub};
+use crate::shapes::{self, eval_stub};
 
 const KIND: &str = "eval";
 
@@ -31,34 +32,35 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     if is_narrowed && !query.text("filter").is_empty() {
         return Err(Error::bad_request("Filter expression cannot be used with other filter parameters"));
     }
-    let filter = query.filter::<api_types::Evaluation>()?;
+    let filter = query.filter::<api_types::Evaluation>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let page = query.page()?;
     let (namespace, reverse) = (query.namespace(), page.reverse);
     let wanted = move |eval: &&Arc<Evaluation>| {
-        namespace.holds(&eval.job.namespace)
+        let is_selected = namespace.holds(&eval.job.namespace)
             && (job.is_empty() || *eval.job.id == *job)
-            && (status.is_empty() || eval.status.as_str() == status)
-            && matches_filter(filter.as_ref(), &***eval)
+            && (status.is_empty() || eval.status.as_str() == status);
+        if is_selected { matches_filter(filter.as_ref(), &***eval) } else { Ok(false) }
     };
     let prefix = query.text("prefix");
     let watched = Watched::prefix(Table::Evals, prefix);
     if prefix.is_empty() {
         let make = move |state: &State, from: Option<&str>, limit: usize| {
-            let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
+            let Some(bounds) = list::creation_bounds(from, reverse) else { return Ok(Piece::empty()) };
             let evals = ordered(state.evals_by_creation(bounds), reverse);
             let token = |eval: &&Arc<Evaluation>| creation_token(eval.create_index, eval.id);
             piece(evals, limit, &wanted, token, |eval| eval.to_api())
         };
-        return api.list(query, watched, page, make).await;
+        return api.list(query, watched, page, effort, make).await;
     }
     let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (EvalId::from_bytes(first), EvalId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
+        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Ok(Piece::empty()) };
         let evals = ordered(state.evals_in(bounds), reverse);
         piece(evals, limit, &wanted, |eval| eval.id.to_string(), |eval| eval.to_api())
     };
-    api.list(query, watched, page, make).await
+    api.list(query, watched, page, effort, make).await
 }
 
 /// Body of a deletion.
@@ -94,17 +96,20 @@ pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Err
         return Err(Error::bad_request(text));
     }
     let ids = ids.iter().map(|id| parse_id(KIND, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;
-    let filter = crate::filter::read::<api_types::Evaluation>(&filter)?;
+    let filter = crate::filter::read::<api_types::Evaluation>(&filter, api.limits.filter)?;
     let snapshot = api.fresh_snapshot(false).await?;
     let is_paused = snapshot.scheduler_config().is_some_and(|config| config.pause_eval_broker);
     if !is_paused {
         return Err(Error::failed("eval broker is enabled; eval broker must be paused to delete evals"));
     }
-    let found = match &filter {
-        None => ids.into_iter().filter(|id| snapshot.eval(*id).is_some()).collect(),
-        Some(filter) => matching_ids(&snapshot, &request.query.namespace(), filter).await,
-    };
     let mut index = snapshot.index();
+    let found = match filter {
+        None => ids.into_iter().filter(|id| snapshot.eval(*id).is_some()).collect(),
+        Some(filter) => {
+            let namespace = request.query.namespace();
+            api.background.run(Work::List, move || matching_ids(&snapshot, &namespace, &filter)).await??
+        }
+    };
     for ids in found.chunks(EVALS_DELETED_MAX) {
         index = api.command(&Command::DeleteEvals(DeleteEvals { ids: ids.to_vec() })).await?.index;
     }
@@ -112,17 +117,14 @@ pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Err
 }
 
 /// Ids of the evaluations in a namespace that match a filter.
-async fn matching_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Vec<EvalId> {
+fn matching_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Result<Vec<EvalId>, LimitExceeded> {
     let mut ids = Vec::new();
-    for (scanned, eval) in state.evals().enumerate() {
-        if scanned % list::SCANNED_MAX == 0 {
-            tokio::task::yield_now().await;
-        }
-        if namespace.holds(&eval.job.namespace) && filter.matches(&**eval) {
+    for eval in state.evals() {
+        if namespace.holds(&eval.job.namespace) && filter.matches(&**eval)? {
             ids.push(eval.id);
         }
     }
-    ids
+    Ok(ids)
 }
 
 /// Response with a number of evaluations.
@@ -137,23 +139,24 @@ struct Counted {
 /// Counts the evaluations in a namespace that match a filter.
 pub(crate) async fn count(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let filter = crate::filter::read::<api_types::Evaluation>(query.text("filter"));
+    let filter = crate::filter::read::<api_types::Evaluation>(query.text("filter"), api.limits.filter);
     let filter = filter.map_err(|problem| Error::failed(problem.to_string()))?;
     let (first, last) = prefix_range(KIND, query.text("prefix"))?.into_inner();
+    let ids = EvalId::from_bytes(first)..=EvalId::from_bytes(last);
     let namespace = query.namespace();
     let stale = query.read_options()?.stale;
     let snapshot = api.fresh_snapshot(stale).await?;
-    let mut count = 0;
-    let evals = snapshot.evals_in(EvalId::from_bytes(first)..=EvalId::from_bytes(last));
-    for (scanned, eval) in evals.enumerate() {
-        if scanned % list::SCANNED_MAX == 0 {
-            tokio::task::yield_now().await;
+    let meta = api.meta(snapshot.table_index(Table::Evals).max(Index(1)), stale);
+    let counting = move || -> Result<usize, LimitExceeded> {
+        let mut count = 0;
+        for eval in snapshot.evals_in(ids) {
+            let is_counted =
+                namespace.holds(&eval.job.namespace) && matches_filter(filter.as_ref(), &**eval)?;
+            count += usize::from(is_counted);
         }
-        let is_counted = namespace.holds(&eval.job.namespace) && matches_filter(filter.as_ref(), &**eval);
-        count += usize::from(is_counted);
-    }
-    let index = snapshot.table_index(Table::Evals).max(Index(1));
-    let meta = api.meta(index, stale);
+        Ok(count)
+    };
+    let count = api.background.run(Work::List, counting).await??;
     let counted = Counted { count, meta: shapes::Meta::from(&meta) };
     Ok(Response::json(&counted).with(meta))
 }
@@ -201,17 +204,10 @@ fn chain<'a>(state: &'a State, start: &Evaluation) -> Vec<&'a Arc<Evaluation>> {
 /// Lists the allocations that an evaluation placed or last updated.
 pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<EvalId>().ok();
-    api.read(&request.query, Watched::table(Table::Allocs), |snapshot| {
-        let job = id.and_then(|id| snapshot.eval(id)).map(|eval| &eval.job);
-        let mut allocs: Vec<_> = job
-            .into_iter()
-            .flat_map(|job| snapshot.allocs_of_job(job))
-            .filter(|alloc| Some(alloc.eval_id()) == id)
-            .collect();
-        allocs.sort_by_key(|alloc| (alloc.create_index(), alloc.id()));
-        let stubs: Vec<_> =
-            allocs.into_iter().map(|alloc| alloc_stub(alloc, AllocParts::default())).collect();
-        Ok(Body::json(&stubs).into())
-    })
-    .await
+    let find = |state: &State| {
+        let job = id.and_then(|id| state.eval(id)).map(|eval| &eval.job);
+        let allocs = job.into_iter().flat_map(|job| state.allocs_of_job(job));
+        ids_by_creation(allocs.filter(|alloc| Some(alloc.eval_id()) == id))
+    };
+    api.list_found(&request.query, Watched::table(Table::Allocs), find, found_stub).await
 }

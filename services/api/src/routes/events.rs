@@ -17,5 +17,5 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Err
         })?),
     };
     let topics = Topics::read(&request.query)?;
-    Ok(Response::ok(Body::Events(stream(api, topics, from).await)))
+    Ok(Response::ok(Body::Events(stream(api, topics, from).await?)))
 }

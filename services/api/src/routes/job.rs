@@ -1,16 +1,21 @@
 //! Routes of a single job and its objects (http-api §11.2, §11.3).
 
+use std::sync::Arc;
+
 use api_types::{Job, JobDiff, JobRegisterRequest};
 use model::JobKey;
+use model::deployment::Deployment;
+use model::eval::Evaluation;
 use serde::{Deserialize, Serialize};
 use state::{State, Table};
 use wire::command::{Command, DeregisterJob, EvaluateJob};
 
 use super::Request;
+use super::allocations::{found_stub, ids_by_creation};
 use super::jobs::{eval_priority, register_job};
 use crate::Api;
-use crate::http::{Body, Error, Query, Response, Watched, decode};
-use crate::shapes::{self, AllocParts, Deregistered, Registered, alloc_stub, summary as shape_summary};
+use crate::http::{Body, Error, Meta, Query, Response, Watched, Work, decode};
+use crate::shapes::{self, Deregistered, Registered, summary as shape_summary};
 
 const NOT_FOUND: &str = "job not found";
 
@@ -106,29 +111,25 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
     let key = key(request);
     // An invalid boolean counts as absent here.
     let all = request.query.flag("all", false).unwrap_or(false);
-    api.read(&request.query, Watched::of_job(Table::Allocs, &key), |snapshot| {
-        let current = snapshot.job(&key).map(|job| job.create_index);
+    let find = |state: &State| {
+        let current = state.job(&key).map(|job| job.create_index);
         let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
-        let mut allocs: Vec<_> =
-            snapshot.allocs_of_job(&key).filter(|alloc| wanted(alloc.common().job.create_index)).collect();
-        allocs.sort_by_key(|alloc| (alloc.create_index(), alloc.id()));
-        let stubs: Vec<_> =
-            allocs.into_iter().map(|alloc| alloc_stub(alloc, AllocParts::default())).collect();
-        Ok(Body::json(&stubs).into())
-    })
-    .await
+        let allocs = state.allocs_of_job(&key);
+        ids_by_creation(allocs.filter(|alloc| wanted(alloc.common().job.create_index)))
+    };
+    api.list_found(&request.query, Watched::of_job(Table::Allocs, &key), find, found_stub).await
 }
 
 /// Lists the evaluations of a job.
 pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Watched::of_job(Table::Evals, &key), |snapshot| {
-        let mut evals: Vec<_> = snapshot.evals_of_job(&key).collect();
+    let find = |state: &State| {
+        let mut evals: Vec<_> = state.evals_of_job(&key).cloned().collect();
         evals.sort_by_key(|eval| (eval.create_index, eval.id));
-        let evals: Vec<_> = evals.into_iter().map(|eval| eval.to_api()).collect();
-        Ok(Body::json(&evals).into())
-    })
-    .await
+        evals
+    };
+    let shape = |_: &State, eval: &Arc<Evaluation>| eval.to_api();
+    api.list_found(&request.query, Watched::of_job(Table::Evals, &key), find, shape).await
 }
 
 /// Lists the deployments of a job. With `all` these include deployments of earlier jobs with the same id.
@@ -136,16 +137,17 @@ pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Response
     let key = key(request);
     // An invalid boolean counts as absent here.
     let all = request.query.flag("all", false).unwrap_or(false);
-    api.read(&request.query, Watched::of_job(Table::Deployments, &key), |snapshot| {
-        let current = snapshot.job(&key).map(|job| job.create_index);
+    let find = |state: &State| {
+        let current = state.job(&key).map(|job| job.create_index);
         let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
-        let deployments = snapshot.deployments_of_job(&key);
-        let mut deployments: Vec<_> = deployments.filter(|one| wanted(one.job.create_index)).collect();
+        let deployments = state.deployments_of_job(&key);
+        let mut deployments: Vec<_> =
+            deployments.filter(|one| wanted(one.job.create_index)).cloned().collect();
         deployments.sort_by_key(|deployment| (deployment.create_index, deployment.id));
-        let deployments: Vec<_> = deployments.into_iter().map(|one| one.to_api()).collect();
-        Ok(Body::json(&deployments).into())
-    })
-    .await
+        deployments
+    };
+    let shape = |_: &State, deployment: &Arc<Deployment>| deployment.to_api();
+    api.list_found(&request.query, Watched::of_job(Table::Deployments, &key), find, shape).await
 }
 
 /// Reads the newest deployment of a job since it was created; `null` if there is none.
@@ -271,10 +273,12 @@ pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Response, Er
 pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Response, Error> {
     let (key, query) = (key(request), &request.query);
     let diff_base = DiffBase::read(query)?;
-    let stale = query.read_options()?.stale;
-    api.read(query, Watched::of_job(Table::Jobs, &key), |snapshot| {
-        let current = snapshot.job(&key).map(|job| job.create_index);
-        let versions: Vec<Job> = snapshot
+    let contact = api.contact(query.read_options()?.stale);
+    let (watched, key) = (Watched::of_job(Table::Jobs, &key), key.clone());
+    // Comparing the versions of a large job takes a while, so it does not block the serving thread.
+    api.read_in_background(query, watched, Work::Comparison, move |state| {
+        let current = state.job(&key).map(|job| job.create_index);
+        let versions: Vec<Job> = state
             .job_versions(&key)
             .rev()
             .filter(|job| current.is_none_or(|current| current == job.create_index))
@@ -283,9 +287,11 @@ pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Response, E
         if versions.is_empty() {
             return Err(Error::not_found("job versions not found"));
         }
-        let meta = api.meta(snapshot.job_index(Table::Jobs, &key), stale);
+        let index = Some(state.job_index(Table::Jobs, &key));
+        let meta = shapes::Meta::from(&Meta { index, contact: Some(contact), next_token: None });
         let diffs = diff_base.map(|diff_base| diff_base.diffs(&versions)).transpose()?;
-        Ok(Body::json(&Versions { versions, diffs, meta: (&meta).into() }).into())
+        let versions = Versions { versions, diffs, meta };
+        Ok(serde_json::to_vec(&versions).expect("plain data always serializes to JSON"))
     })
     .await
 }

@@ -3,7 +3,6 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use actix_web::web;
 use api_types::{Job, JobParseRequest, JobRegisterRequest};
 use model::job::JobSpec;
 use model::{Index, JobKey, Text, cluster};
@@ -15,7 +14,9 @@ use super::Request;
 use crate::Api;
 use crate::admission;
 use crate::filter::matches_filter;
-use crate::http::{Error, NO_REGION, Namespace, Query, Response, Watched, decode, ordered, piece, remaining};
+use crate::http::{
+    Effort, Error, NO_REGION, Namespace, Query, Response, Watched, Work, decode, ordered, piece, remaining,
+};
 use crate::shapes::{Registered, job_stub};
 
 /// Lists jobs.
@@ -25,7 +26,8 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
 
 /// Lists jobs, or the jobs of a node pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
-    let filter = query.filter::<Job>()?;
+    let filter = query.filter::<Job>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
     let (namespace, prefix) = (query.namespace(), query.text("prefix").to_owned());
     let reverse = page.reverse;
@@ -33,14 +35,14 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
         let from = from.map(key_of_token);
         let jobs = jobs(state, &namespace, &prefix, from, reverse);
         let wanted = |job: &&Arc<model::job::Job>| {
-            job.spec.id.starts_with(&prefix)
-                && pool.as_ref().is_none_or(|pool| job.spec.node_pool == *pool)
-                && matches_filter(filter.as_ref(), &***job)
+            let is_selected = job.spec.id.starts_with(&prefix)
+                && pool.as_ref().is_none_or(|pool| job.spec.node_pool == *pool);
+            if is_selected { matches_filter(filter.as_ref(), &***job) } else { Ok(false) }
         };
         piece(jobs, limit, wanted, |job| token(&job.key()), |job| job_stub(job, state, with_meta))
     };
     let watched = watched_jobs(query.text("prefix"));
-    api.list(query, watched, page, make).await
+    api.list(query, watched, page, effort, make).await
 }
 
 /// Watches jobs and job summaries by id prefix.
@@ -247,8 +249,7 @@ pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Erro
     }
     let options = parse_options(variables.unwrap_or_default());
     // Parsing a large file takes a while, so it does not block the serving thread.
-    let parsed = web::block(move || jobspec::parse(&source, &options)).await;
-    let parsed = parsed.map_err(|error| Error::failed(error.to_string()))?;
+    let parsed = api.background.run(Work::Parse, move || jobspec::parse(&source, &options)).await?;
     let mut job = parsed.map_err(|error| Error::bad_request(format!("Failed to parse job: {error}")))?;
     if canonicalize.unwrap_or_default() {
         model::canonicalise(&mut job);

@@ -2,11 +2,11 @@
 
 use model::keyring::{ALGORITHM, RootKey};
 use serde::Serialize;
-use state::Table;
+use state::{Table, WatchKey};
 
 use super::{Request, small_objects};
 use crate::Api;
-use crate::http::{Body, Error, Response, Watched};
+use crate::http::{Body, Effort, Error, Response, Watched};
 
 /// Algorithms that clients are told to expect (http-api §31). Only the first is used now.
 const VERIFIABLE: [&str; 2] = [ALGORITHM, "EdDSA"];
@@ -39,8 +39,17 @@ struct Discovery {
     id_token_signing_alg_values_supported: [&'static str; 2],
 }
 
-/// The public keys of all signing keys.
+/// The public keys of all signing keys. A new cluster gets its first key after its first plan applier has become active;
+/// until then the answer waits. An empty set would tell a client that nothing can be verified, and the client may keep it.
 pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Response, Error> {
+    let mut watch = api.replica.watch([WatchKey::Table(Table::RootKeys)]);
+    let first_key = async {
+        while api.replica.snapshot().root_keys().next().is_none() {
+            watch.changed().await;
+        }
+    };
+    let waited = tokio::time::timeout(api.limits.leader_timeout, first_key).await;
+    waited.map_err(|_| Error::unavailable("the cluster has no signing key yet"))?;
     api.read(&request.query, Watched::table(Table::RootKeys), |snapshot| {
         Ok(Body::json(&KeySet { keys: snapshot.root_keys().map(|key| web_key(key)).collect() }).into())
     })
@@ -63,7 +72,7 @@ pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Response, Error> {
 
 /// Lists keys by id.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
-    small_objects::list(api, &request.query, "", |_: &RootKey| true).await
+    small_objects::list(api, &request.query, "", Effort::Cheap, |_: &RootKey| Ok(true)).await
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {

@@ -15,7 +15,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     if is_prometheus && !api.args.prometheus_metrics {
         return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Prometheus is not enabled"));
     }
-    let lines = api.metrics.lines(&api.replica, api.has_leader()).await;
+    let lines = api.metrics.lines(&api.background, &api.replica, api.has_leader()).await?;
     if is_prometheus {
         let bytes = Bytes::from(cluster_metrics::text(lines));
         return Ok(Response::ok(Body::Other { content_type: prometheus::CONTENT_TYPE.to_owned(), bytes }));

@@ -33,6 +33,7 @@ use self::route::{
     Endpoint, Route, any, enterprise, get, handler, not_built, off, put, put_only, sync_handler,
 };
 pub(crate) use self::route::{Handler, Request};
+use crate::http::unescape;
 
 static ROUTES: &[Route] = &[
     // Jobs (http-api §11).
@@ -245,6 +246,16 @@ pub(crate) fn find(path: &str) -> Option<(&'static Route, Vec<String>)> {
     ROUTES.iter().find_map(|route| Some((route, route.params(path)?)))
 }
 
+/// The route of an escaped path in which a slash is escaped. Such a slash belongs to an id and separates nothing, so that
+/// `/v1/job/a%2Fsummary` is the job `a/summary`. `None` if no slash is escaped, or an id has other slashes as well.
+pub(crate) fn find_escaped(raw: &str) -> Option<(&'static Route, Vec<String>)> {
+    if !raw.contains("%2F") && !raw.contains("%2f") {
+        return None;
+    }
+    let segments = raw.split('/').map(|segment| unescape(segment, false)).collect::<Option<Vec<_>>>()?;
+    ROUTES.iter().find_map(|route| Some((route, route.params_of_segments(&segments)?)))
+}
+
 /// Redirect target of a path that lacks only the slash at its end.
 pub(crate) fn redirect_target(path: &str) -> Option<String> {
     if path == "/" {
@@ -322,6 +333,18 @@ mod tests {
             ("/v1/job/:id/versions/:tag/tag", vec!["a".to_owned(), "v1".to_owned()])
         );
         assert_eq!(found("/v1/node/pool/x").0, "/v1/node/pool/:name");
+    }
+
+    #[test]
+    fn an_escaped_slash_separates_nothing() {
+        let found = |path: &str| find_escaped(path).map(|(route, params)| (route.path, params.join(" ")));
+        let expect = |route, params: &str| Some((route, params.to_owned()));
+        assert_eq!(found("/v1/job/%2Fa%2Fb"), expect("/v1/job/:id", "/a/b"));
+        assert_eq!(found("/v1/job/a%2fsummary"), expect("/v1/job/:id", "a/summary"));
+        assert_eq!(found("/v1/job/a%2Fb/summary"), expect("/v1/job/:id/summary", "a/b"));
+        assert_eq!(found("/v1/%6Aob/a%2F..%2Fb"), expect("/v1/job/:id", "a/../b"));
+        assert_eq!(found("/v1/job/a/b%2Fc"), None, "the id has another slash, which is not escaped");
+        assert_eq!(found("/v1/job/a/summary"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tracing::Level;
 
 use super::Request;
 use crate::Api;
-use crate::http::{Body, BodyStream, Error, Framing, Query, Response, StreamItem};
+use crate::http::{Body, BodyStream, Error, Framing, Permit, PermitKind, Query, Response, StreamItem};
 
 /// Time without a line after which a heartbeat frame is sent.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -44,11 +44,12 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Err
     let framing = if query.flag("plain", false)? { Framing::Plain } else { Framing::Frames };
     api.check_server(query)?;
     check_node(api, query).await?;
+    let permit = api.permits.take(PermitKind::Monitor)?;
     let content_type = match framing {
         Framing::Plain => "text/plain",
         Framing::Frames => "text/plain; charset=utf-8",
     };
-    let pieces = pieces(listen(level), style, framing, api.stop.clone());
+    let pieces = pieces((listen(level), permit), style, framing, api.stop.clone());
     Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), pieces }))
 }
 
@@ -74,8 +75,13 @@ async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
     Err(Error::not_built(Feature::RemoteLogs.refusal()))
 }
 
-fn pieces(listener: Listener, style: Style, framing: Framing, stop: CancellationToken) -> BodyStream {
-    Box::pin(stream::unfold((listener, stop), move |(mut listener, stop)| async move {
+fn pieces(
+    (listener, permit): (Listener, Permit),
+    style: Style,
+    framing: Framing,
+    stop: CancellationToken,
+) -> BodyStream {
+    Box::pin(stream::unfold((listener, permit, stop), move |(mut listener, permit, stop)| async move {
         loop {
             let item = tokio::select! {
                 logged = listener.next() => StreamItem::Data {
@@ -87,7 +93,7 @@ fn pieces(listener: Listener, style: Style, framing: Framing, stop: Cancellation
                 () = stop.cancelled() => return None,
             };
             if let Some(bytes) = framing.frame(&item) {
-                return Some((Ok(bytes), (listener, stop)));
+                return Some((Ok(bytes), (listener, permit, stop)));
             }
         }
     }))

@@ -8,7 +8,7 @@ use wire::command::{Command, DeleteNamespace, SetNamespace};
 
 use super::{Request, small_objects};
 use crate::Api;
-use crate::http::{Error, Response, decode};
+use crate::http::{Effort, Error, Response, decode};
 
 /// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
@@ -17,7 +17,7 @@ const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Lists namespaces by name.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    small_objects::list(api, query, query.text("prefix"), |_: &Namespace| true).await
+    small_objects::list(api, query, query.text("prefix"), Effort::Cheap, |_: &Namespace| Ok(true)).await
 }
 
 /// Reads a namespace.

@@ -8,7 +8,7 @@ use wire::command::{Command, DeleteNodePool, SetNodePool};
 use super::{Request, jobs, nodes, small_objects};
 use crate::Api;
 use crate::filter::matches_filter;
-use crate::http::{Error, Response, decode};
+use crate::http::{Effort, Error, Response, decode};
 
 /// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
@@ -17,9 +17,10 @@ const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Lists node pools by name.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let filter = query.filter::<api_types::NodePool>()?;
+    let filter = query.filter::<api_types::NodePool>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let is_wanted = move |pool: &NodePool| matches_filter(filter.as_ref(), pool);
-    small_objects::list(api, query, query.text("prefix"), is_wanted).await
+    small_objects::list(api, query, query.text("prefix"), effort, is_wanted).await
 }
 
 /// Reads a node pool.

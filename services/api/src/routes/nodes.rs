@@ -3,16 +3,18 @@
 use model::cluster::NodePool;
 use model::node::Eligibility;
 use model::text::quoted;
-use model::{NodeId, Text};
+use model::{AllocId, NodeId, Text};
 use serde::{Deserialize, Serialize};
 use state::{NodeRef, State, Table, WatchKey};
 use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility};
 
 use super::Request;
+use super::allocations::{found, ids_by_creation};
 use crate::Api;
 use crate::filter::matches_filter;
 use crate::http::{
-    Body, Error, Piece, Query, Response, Watched, decode, list, ordered, parse_id, piece, prefix_range,
+    Body, Effort, Error, Piece, Query, Response, Watched, decode, list, ordered, parse_id, piece,
+    prefix_range,
 };
 use crate::shapes::{self, NodeParts, node_stub};
 
@@ -26,7 +28,8 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
 /// Lists nodes by id, or the nodes of a pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
     let pool = pool.filter(|pool| **pool != *NodePool::ALL);
-    let filter = query.filter::<api_types::Node>()?;
+    let filter = query.filter::<api_types::Node>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let page = query.page()?;
     let flag = |name| {
         query
@@ -39,17 +42,17 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
     let ids = (NodeId::from_bytes(first), NodeId::from_bytes(last));
     let reverse = page.reverse;
     let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
+        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Ok(Piece::empty()) };
         let nodes = ordered(state.nodes_in(bounds), reverse);
         let token = |node: &NodeRef<'_>| node.id().to_string();
         let wanted = |node: &NodeRef<'_>| {
-            pool.as_ref().is_none_or(|pool| node.spec().node_pool == *pool)
-                && matches_filter(filter.as_ref(), &**node.node())
+            let is_in_pool = pool.as_ref().is_none_or(|pool| node.spec().node_pool == *pool);
+            if is_in_pool { matches_filter(filter.as_ref(), &**node.node()) } else { Ok(false) }
         };
         piece(nodes, limit, wanted, token, |node| node_stub(node.node(), parts))
     };
     let watched = Watched::prefix(Table::Nodes, prefix);
-    api.list(query, watched, page, make).await
+    api.list(query, watched, page, effort, make).await
 }
 
 /// Reads a node.
@@ -74,13 +77,9 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
     let id = request.id().parse::<NodeId>().ok();
     let keys: Vec<_> = id.into_iter().map(WatchKey::NodeAllocs).collect();
     let watched = Watched::new(keys, |state: &State| state.table_index(Table::Allocs));
-    api.read(&request.query, watched, |snapshot| {
-        let mut allocs: Vec<_> = id.into_iter().flat_map(|id| snapshot.allocs_of_node(id)).collect();
-        allocs.sort_by_key(|alloc| (alloc.create_index(), alloc.id()));
-        let allocs: Vec<_> = allocs.into_iter().map(shapes::alloc).collect();
-        Ok(Body::json(&allocs).into())
-    })
-    .await
+    let find = |state: &State| ids_by_creation(id.into_iter().flat_map(|id| state.allocs_of_node(id)));
+    let shape = |state: &State, id: &AllocId| shapes::alloc(found(state, *id));
+    api.list_found(&request.query, watched, find, shape).await
 }
 
 /// Body of a change of eligibility.

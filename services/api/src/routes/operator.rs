@@ -90,7 +90,10 @@ pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, 
             within,
         )
         .await;
-    begun.map_err(|error| Error::unavailable(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
+    begun.map_err(|error| {
+        let reasons = [vec![telemetry::chain(&error)], api.outages()].concat();
+        Error::unavailable(format!("{NO_LEADER}: {}", reasons.join("; ")))
+    })?;
     Ok(Response::ok(Body::Empty))
 }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix_web::web;
 use api_types::{AllocMetric, Evaluation, JobDiff, PlanAnnotations};
 use model::job::{Job, JobSpec};
 use model::{Index, Timestamp};
@@ -17,7 +16,7 @@ use super::Request;
 use super::jobs::requested_job;
 use crate::Api;
 use crate::admission;
-use crate::http::{Error, Response, decode};
+use crate::http::{Error, Response, Work, decode};
 
 /// Body of a request.
 #[derive(Debug, Default, Deserialize)]
@@ -61,14 +60,20 @@ pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Response, Error
     let spec = admission::admit(&job, &state, &api.rules)?;
     let with_diff = diff.unwrap_or_default();
     // Planning a large job on many nodes takes milliseconds, so it does not block the serving thread.
-    let planned = web::block(move || plan_job(&state, &spec, with_diff, warnings)).await;
-    let planned = planned.map_err(|error| Error::failed(error.to_string()))?;
+    let now = api.contact.cluster_now().max(state.at());
+    let planning = move || plan_job(&state, &spec, now, with_diff, warnings);
+    let planned = api.background.run(Work::Plan, planning).await?;
     let index = Index(planned.index);
     Ok(Response::written(&planned, index))
 }
 
-fn plan_job(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String) -> Planned {
-    let now: Timestamp = clock::now().max(state.at());
+fn plan_job(
+    state: &State,
+    spec: &Arc<JobSpec>,
+    now: Timestamp,
+    with_diff: bool,
+    warnings: String,
+) -> Planned {
     let run = scheduling::dry_run(state, spec, now, true, &mut clock::random_bytes);
     let diff = with_diff.then(|| diff(&run, spec));
     let DryRun { annotations, failed_groups, creates, job_modify_index, existing: _ } = run;

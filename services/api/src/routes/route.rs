@@ -2,13 +2,12 @@
 //! slashes, whether escaped or not (http-api §1.2). So the matching is our own and not the framework's.
 
 use actix_web::http::Method;
-use actix_web::web::Bytes;
 use futures::future::LocalBoxFuture;
 use model::features::Feature;
 use telemetry::metrics::Timer;
 
 use crate::Api;
-use crate::http::{Error, Query, Response};
+use crate::http::{Error, Query, RequestBody, Response};
 
 /// The parts of a request that handlers use.
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ pub(crate) struct Request {
     /// Query parameters.
     pub(crate) query: Query,
     /// Body; empty for methods without a body.
-    pub(crate) body: Bytes,
+    pub(crate) body: RequestBody,
 }
 
 impl Request {
@@ -193,6 +192,23 @@ impl Route {
     /// the empty text and text with slashes.
     pub(super) fn params(&self, path: &str) -> Option<Vec<String>> {
         params(self.path, path)
+    }
+
+    /// Values of the `:name` segments if each of them is one of `segments`, which are those of a path.
+    pub(super) fn params_of_segments(&self, segments: &[String]) -> Option<Vec<String>> {
+        let names: Vec<&str> = self.path.split('/').collect();
+        if names.len() != segments.len() {
+            return None;
+        }
+        let mut values = Vec::new();
+        for (name, segment) in names.into_iter().zip(segments) {
+            if name.starts_with(':') {
+                values.push(segment.clone());
+            } else if name != segment {
+                return None;
+            }
+        }
+        Some(values)
     }
 }
 

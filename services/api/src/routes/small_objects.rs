@@ -7,7 +7,8 @@ use state::{State, Stored, WatchKey};
 
 use super::Request;
 use crate::Api;
-use crate::http::{Body, Error, Query, Response, Watched, ordered, piece};
+use crate::filter::LimitExceeded;
+use crate::http::{Body, Effort, Error, Query, Response, Watched, ordered, piece};
 
 /// Lists the wanted objects whose name or id begins with `prefix`, by name or id. Names or ids must be unique, because
 /// they are the tokens of pages.
@@ -15,7 +16,8 @@ pub(super) async fn list<T: Stored>(
     api: &Api,
     query: &Query,
     prefix: &str,
-    is_wanted: impl Fn(&T) -> bool + 'static,
+    effort: Effort,
+    is_wanted: impl Fn(&T) -> Result<bool, LimitExceeded> + Send + 'static,
 ) -> Result<Response, Error> {
     let page = query.page()?;
     let (start, reverse) = (prefix.to_owned(), page.reverse);
@@ -28,7 +30,7 @@ pub(super) async fn list<T: Stored>(
         let token = |object: &&Arc<T>| T::search_text(object.key()).into_owned();
         piece(objects, limit, wanted, token, |object| object.shape())
     };
-    api.list(query, Watched::prefix(T::TABLE, prefix), page, make).await
+    api.list(query, Watched::prefix(T::TABLE, prefix), page, effort, make).await
 }
 
 /// Reads the object that the path names. `missing` is the text of the 404 if there is none.

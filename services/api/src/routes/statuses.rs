@@ -2,7 +2,8 @@
 //! with it.
 //!
 //! Jobs are sorted by their last change, the newest first, which is an order that the state maintains. The index of a page
-//! is the highest index of the objects on it, so only changes of those wake a blocking query.
+//! is the highest index of the objects on it, so only changes of those wake a blocking query. The jobs of a page are found,
+//! and shown with their allocations, in the background.
 
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
@@ -15,15 +16,11 @@ use state::{Snapshot, State, Table, WatchKey};
 use super::Request;
 use super::jobs::jobs_with_prefix;
 use crate::Api;
-use crate::filter::{Filter, matches_filter};
-use crate::http::list::{Bounds, SCANNED_MAX};
-use crate::http::{
-    Content, Error, Namespace, Page, Query, Response, Selection, decode, list, ordered, piece,
-};
+use crate::filter::{Filter, LimitExceeded, matches_filter};
+use crate::http::list::Bounds;
+use crate::http::{Content, Effort, Error, Namespace, Query, Response, Selection, Work, decode, ordered};
 use crate::shapes::status::{JobStatus, is_parent};
 
-/// Maximum number of jobs in one piece of the stream, because each comes with all its allocations.
-const CHUNK_JOBS_MAX: usize = 16;
 /// Maximum number of jobs whose allocations are watched individually. Beyond it, all allocations are watched.
 const WATCHED_MAX: usize = 500;
 
@@ -31,7 +28,7 @@ const WATCHED_MAX: usize = 500;
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let with_children = query.flag("include_children", false)?;
-    respond(api, query, Criteria { with_children, ..Criteria::read(query)? }).await
+    respond(api, query, Criteria { with_children, ..Criteria::read(api, query)? }).await
 }
 
 /// Body with the names of jobs.
@@ -58,7 +55,7 @@ pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Erro
     if names.is_empty() {
         return Err(Error::bad_request("no jobs in request"));
     }
-    let mut criteria = Criteria::read(query)?;
+    let mut criteria = Criteria::read(api, query)?;
     // With the namespace `default`, which a request has if it names none, jobs may be named in any namespace.
     if criteria.namespace.holds(cluster::Namespace::DEFAULT) {
         criteria.namespace = Namespace::Any;
@@ -74,11 +71,21 @@ pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Erro
 }
 
 async fn respond(api: &Api, query: &Query, criteria: Criteria) -> Result<Response, Error> {
-    let (snapshot, selection, meta) =
-        api.select(query, async |state: &State| criteria.evaluate(state).await).await?;
+    let with_children = criteria.with_children;
+    let criteria = Arc::new(criteria);
+    let evaluate = async |snapshot: Snapshot| {
+        let criteria = Arc::clone(&criteria);
+        let evaluated = api.background.run(Work::List, move || criteria.evaluate(&snapshot)).await?;
+        evaluated.map_err(Error::from)
+    };
+    let (snapshot, selection, meta) = api.select(query, evaluate).await?;
     let PageSelection { jobs, next_token, .. } = selection;
-    let content = Content { next_token, ..body(snapshot, jobs, criteria.with_children).await };
-    Ok(content.into_response(meta))
+    let shape = move |state: &State, listed: &ListedJob| {
+        let children = children_of(state, &listed.job).filter(|_| !with_children);
+        JobStatus::new(state, &listed.job, children)
+    };
+    let content = api.render_found(snapshot, jobs, Effort::Expensive, shape).await?;
+    Ok(Content { next_token, ..content }.into_response(meta))
 }
 
 /// Which jobs are requested, and the bounds of the page.
@@ -96,14 +103,14 @@ struct Criteria {
 }
 
 impl Criteria {
-    fn read(query: &Query) -> Result<Self, Error> {
+    fn read(api: &Api, query: &Query) -> Result<Self, Error> {
         let page = query.page()?;
         let newest_first = !page.reverse;
         Ok(Self {
             namespace: query.namespace(),
             prefix: query.text("prefix").to_owned(),
             // An invalid filter is a 500 here (http-api §7.4).
-            filter: query.filter::<api_types::Job>().map_err(|error| Error::failed(error.text))?,
+            filter: query.filter::<api_types::Job>(&api.limits).map_err(|error| Error::failed(error.text))?,
             named: None,
             with_children: false,
             limit: page.limit,
@@ -112,13 +119,12 @@ impl Criteria {
         })
     }
 
-    fn includes(&self, job: &Job) -> bool {
+    fn includes(&self, job: &Job) -> Result<bool, LimitExceeded> {
         // A named job is listed even if it is a child.
         let is_listed = self.with_children || self.named.is_some() || job.spec.parent_id.is_empty();
-        is_listed
-            && self.namespace.holds(&job.spec.namespace)
-            && job.spec.id.starts_with(&self.prefix)
-            && matches_filter(self.filter.as_ref(), job)
+        let is_selected =
+            is_listed && self.namespace.holds(&job.spec.namespace) && job.spec.id.starts_with(&self.prefix);
+        if is_selected { matches_filter(self.filter.as_ref(), job) } else { Ok(false) }
     }
 
     /// The jobs in the page's bounds, in list order.
@@ -139,13 +145,13 @@ impl Criteria {
     }
 
     /// Finds the jobs of the page.
-    async fn evaluate(&self, state: &State) -> PageSelection {
+    fn evaluate(&self, state: &State) -> Result<PageSelection, LimitExceeded> {
+        if let Some(filter) = &self.filter {
+            filter.renew_steps();
+        }
         let mut selection = PageSelection { index: Index::ZERO, jobs: Vec::new(), next_token: None };
-        for (scanned, job) in self.candidates(state).enumerate() {
-            if scanned % SCANNED_MAX == SCANNED_MAX - 1 {
-                tokio::task::yield_now().await;
-            }
-            if !self.includes(job) {
+        for job in self.candidates(state) {
+            if !self.includes(job)? {
                 continue;
             }
             if self.limit.is_some_and(|limit| selection.jobs.len() == limit) {
@@ -159,7 +165,7 @@ impl Criteria {
         if selection.jobs.is_empty() {
             selection.index = state.table_index(Table::Jobs);
         }
-        selection
+        Ok(selection)
     }
 }
 
@@ -235,27 +241,6 @@ fn children_of<'a>(state: &'a State, job: &'a Job) -> impl Iterator<Item = &'a A
     let namespace = Namespace::named(&job.spec.namespace);
     let below = prefix.map(|prefix| jobs_with_prefix(state, &namespace, &prefix).collect::<Vec<_>>());
     below.into_iter().flatten().filter(move |child| child.spec.parent_id == job.spec.id)
-}
-
-/// The body, streamed from the state in which the page was found.
-async fn body(snapshot: Snapshot, jobs: Vec<ListedJob>, with_children: bool) -> Content {
-    let make = move |state: &State, from: Option<&str>, limit: usize| {
-        // The token of a piece is the position of its first job.
-        let from = from.and_then(|token| token.parse().ok()).unwrap_or(0);
-        let jobs = jobs.iter().enumerate().skip(from);
-        let token = |(position, _): &(usize, &ListedJob)| position.to_string();
-        piece(
-            jobs,
-            limit.min(CHUNK_JOBS_MAX),
-            |_| true,
-            token,
-            |(_, listed)| {
-                let children = children_of(state, &listed.job).filter(|_| !with_children);
-                JobStatus::new(state, &listed.job, children)
-            },
-        )
-    };
-    list::body(snapshot, Page { limit: None, from: None, reverse: false }, make).await
 }
 
 /// Token of the page that begins with a job: its modify index, and its key unless it is the first of the jobs that changed

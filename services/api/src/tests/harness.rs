@@ -92,7 +92,8 @@ impl Harness {
             leader_timeout: Duration::from_millis(500),
             request_bytes_max: 64 << 10,
             request_objects_max: 100,
-            ..Limits::default()
+            request_values_max: 10_000,
+            ..server.limits
         };
         let url = format!("http://{}", server.addr());
         let stop = CancellationToken::new();
@@ -185,6 +186,7 @@ impl FakeApplier {
             at: Timestamp::from_secs(1_767_225_600),
             epoch: Epoch(1),
             applier: ProcessId::from_bytes([4; 16]),
+            began: None,
         }
     }
 

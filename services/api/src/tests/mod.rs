@@ -8,6 +8,7 @@ mod evaluations;
 mod files;
 mod fuzz;
 mod harness;
+mod hostile;
 mod keyring;
 mod parameters;
 mod reads;

@@ -215,10 +215,10 @@ async fn without_an_applier_only_stale_reads_are_answered() {
     assert_eq!(harness.get("/v1/status/leader").await.text, "\"\"");
     let (status, text) =
         (harness.get("/v1/agent/health").await.status, harness.get("/v1/agent/health").await.text);
-    assert_eq!(
-        (status.as_u16(), text.as_str()),
-        (500, r#"{"server":{"ok":false,"message":"No cluster leader"}}"#)
-    );
+    let message = "No cluster leader: plan-applier: not heard of since this server started: none is active, or it \
+                   cannot reach NATS or PostgreSQL";
+    let expected = format!(r#"{{"server":{{"ok":false,"message":"{message}"}}}}"#);
+    assert_eq!((status.as_u16(), text), (500, expected));
 }
 
 #[actix_web::test]

@@ -14,11 +14,14 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
         ("/v1/job", "/v1/job/"),
         ("/?a=b&c=d", "/ui/?a=b&c=d"),
         ("/ui", "/ui/"),
-        ("/v1/job/a%2F..%2F..%2Fb", "/v1/b"),
+        ("/v1//job/a%2F..%2Fb", "/v1/job/a%2F..%2Fb"),
     ] {
         let got = harness.get(path).await;
         assert_eq!((got.status.as_u16(), got.header("location")), (307, location), "{path}");
     }
+    let got = Response::new(harness.builder("DELETE", "/v1//job/a")).await;
+    assert_eq!((got.status.as_u16(), got.header("location")), (307, "/v1/job/a"));
+    assert_eq!((got.text.as_str(), got.header("content-type")), ("", ""));
     let got = harness.get("/v1//jobs").await;
     assert_eq!(got.text, "<a href=\"/v1/jobs\">Temporary Redirect</a>.\n\n");
     for (method, path) in [

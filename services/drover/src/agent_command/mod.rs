@@ -90,7 +90,8 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     let temporary = if args.dev && kept.is_none() { tempfile::tempdir().map(Some) } else { Ok(None) };
     let setup = temporary.context("cannot create a temporary directory").and_then(|temporary| {
         let dir = kept.or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned()));
-        Ok((setup(&settings, dir, args.dev)?, temporary))
+        let setup = setup(&settings, dir, args.dev)?;
+        Ok((Setup { is_ephemeral: temporary.is_some(), ..setup }, temporary))
     });
     let without_server = configuration::without_server(&settings, args.dev);
     match setup.context("Error loading configuration") {
@@ -159,7 +160,8 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
     });
     let agent = agent.map(|args| agent_args(settings, args)).transpose()?;
     let is_advertised = settings.http_advertised.is_some();
-    Ok(Setup { dir, nats, database, servers, agent, is_advertised, is_dev })
+    let is_ephemeral = false;
+    Ok(Setup { dir, nats, database, servers, agent, is_advertised, is_dev, is_ephemeral })
 }
 
 /// The command line that sets those that have a value.

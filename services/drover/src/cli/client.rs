@@ -81,7 +81,7 @@ impl Client {
 
     /// Reads an object.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.fetch(path, self.request(Method::GET, path, query).timeout(REQUEST_TIMEOUT)).await
+        self.fetch(path, self.request(Method::GET, path, query)?.timeout(REQUEST_TIMEOUT)).await
     }
 
     /// Reads a page of a list, and the token of the next page if there is one.
@@ -90,7 +90,7 @@ impl Client {
         path: &str,
         query: Query<'_>,
     ) -> Result<(T, Option<String>), Error> {
-        let response = self.send(self.request(Method::GET, path, query).timeout(REQUEST_TIMEOUT)).await?;
+        let response = self.send(self.request(Method::GET, path, query)?.timeout(REQUEST_TIMEOUT)).await?;
         let next = header(&response, "x-nomad-nexttoken").map(str::to_owned);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
         Ok((decode(path, &bytes)?, next.filter(|token| !token.is_empty())))
@@ -100,7 +100,7 @@ impl Client {
     pub(crate) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
         let (index_text, wait) = (index.to_string(), format!("{}s", WAIT.as_secs()));
         let query = [("index", index_text.as_str()), ("wait", wait.as_str())];
-        let request = self.request(Method::GET, path, &query).timeout(BLOCKING_QUERY_TIMEOUT);
+        let request = self.request(Method::GET, path, &query)?.timeout(BLOCKING_QUERY_TIMEOUT);
         let response = self.send(request).await?;
         let found = header(&response, "x-nomad-index").and_then(|value| value.parse().ok()).unwrap_or(0);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
@@ -111,7 +111,7 @@ impl Client {
 
     /// Reads a streamed response.
     pub(crate) async fn stream(&self, path: &str, query: Query<'_>) -> Result<Response, Error> {
-        self.send(self.request(Method::GET, path, query)).await
+        self.send(self.request(Method::GET, path, query)?).await
     }
 
     /// Sends an object.
@@ -130,17 +130,17 @@ impl Client {
         query: Query<'_>,
         body: &impl Serialize,
     ) -> Result<T, Error> {
-        self.fetch(path, self.request(Method::PUT, path, query).json(body).timeout(REQUEST_TIMEOUT)).await
+        self.fetch(path, self.request(Method::PUT, path, query)?.json(body).timeout(REQUEST_TIMEOUT)).await
     }
 
     /// Sends a request that has an empty body and an empty response.
     pub(crate) async fn put_empty(&self, path: &str) -> Result<(), Error> {
-        self.send(self.request(Method::PUT, path, &[]).timeout(REQUEST_TIMEOUT)).await.map(drop)
+        self.send(self.request(Method::PUT, path, &[])?.timeout(REQUEST_TIMEOUT)).await.map(drop)
     }
 
     /// Deletes an object.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.fetch(path, self.request(Method::DELETE, path, query).timeout(REQUEST_TIMEOUT)).await
+        self.fetch(path, self.request(Method::DELETE, path, query)?.timeout(REQUEST_TIMEOUT)).await
     }
 
     /// Builds an arbitrary request.
@@ -151,7 +151,7 @@ impl Client {
         query: Query<'_>,
         headers: HeaderMap,
     ) -> anyhow::Result<Request> {
-        let request = self.request(method, path, query).headers(headers).build();
+        let request = self.request(method, path, query)?.headers(headers).build();
         request
             .map_err(reqwest::Error::without_url)
             .with_context(|| format!("cannot build a request for {path:?}"))
@@ -163,7 +163,10 @@ impl Client {
     }
 
     /// Builds a request. Query parameters of the command override those that come from flags.
-    fn request(&self, method: Method, path: &str, query: Query<'_>) -> RequestBuilder {
+    fn request(&self, method: Method, path: &str, query: Query<'_>) -> Result<RequestBuilder, Error> {
+        if has_dot_segment(path) {
+            return Err(Error::DotSegment { path: path.to_owned() });
+        }
         let is_set = |(name, _): &&(&str, String)| query.iter().any(|(set_name, _)| set_name == name);
         let flags: Vec<_> = self.query.iter().filter(|pair| !is_set(pair)).collect();
         let mut request =
@@ -171,10 +174,10 @@ impl Client {
         if let Some((user, password)) = &self.basic_auth {
             request = request.basic_auth(user, password.as_ref());
         }
-        match &self.token {
+        Ok(match &self.token {
             Some(token) => request.header("X-Nomad-Token", token),
             None => request,
-        }
+        })
     }
 
     async fn fetch<T: DeserializeOwned>(&self, path: &str, request: RequestBuilder) -> Result<T, Error> {
@@ -204,6 +207,10 @@ pub(crate) enum Error {
     Unreachable { address: String, source: reqwest::Error },
     #[error("Unexpected response code: {status} ({text})")]
     Refused { status: u16, text: String },
+    #[error(
+        "cannot request {path}: HTTP clients remove the parts `.` and `..` of a path, so these cannot be ids"
+    )]
+    DotSegment { path: String },
     #[error("cannot decode the API's response to {path}")]
     Unreadable { path: String, source: api_types::decode::DecodeError },
 }
@@ -214,7 +221,7 @@ impl Error {
         match self {
             Error::Unreachable { .. } => true,
             Error::Refused { status, .. } => matches!(status, 429 | 500..=599),
-            Error::Unreadable { .. } => false,
+            Error::DotSegment { .. } | Error::Unreadable { .. } => false,
         }
     }
 }
@@ -237,6 +244,12 @@ pub(crate) fn escaped(part: &str) -> String {
         .collect()
 }
 
+/// Whether a part of a path is `.` or `..`, escaped or not. Without these parts, the path would lead to another object.
+fn has_dot_segment(path: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    path.split('/').any(|part| matches!(&*part.to_ascii_lowercase().replace("%2e", "."), "." | ".."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +262,25 @@ mod tests {
         }
         let flags = <Flags as clap::Parser>::parse_from(["drover"].iter().chain(arguments));
         Client::new(&flags.api).unwrap()
+    }
+
+    #[test]
+    fn ids_are_escaped() {
+        assert_eq!(escaped("/a/b c?d#e%f"), "%2Fa%2Fb%20c%3Fd%23e%25f");
+        assert_eq!(escaped("a-1_x.y~z"), "a-1_x.y~z");
+        assert_eq!(escaped("\u{e4}"), "%C3%A4");
+    }
+
+    #[test]
+    fn paths_that_would_lead_elsewhere_are_refused() {
+        for path in
+            ["/v1/job/..", "/v1/job/../allocations", "/v1/job/.", "/v1/job/%2E%2e/plan", "/v1/job/.%2e?a=b"]
+        {
+            assert!(has_dot_segment(path), "{path}");
+        }
+        for path in ["/v1/job/a%2F..%2Fb", "/v1/job/...", "/v1/job/a..b", "/v1/jobs?prefix=/../x"] {
+            assert!(!has_dot_segment(path), "{path}");
+        }
     }
 
     #[test]

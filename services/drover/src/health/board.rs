@@ -219,6 +219,7 @@ impl Board {
             bus::DatabaseMatch::Unknown => DatabaseMatch::Unknown,
             bus::DatabaseMatch::Same => DatabaseMatch::Same,
             bus::DatabaseMatch::Other(other) => DatabaseMatch::Other(other.to_string()),
+            bus::DatabaseMatch::WentBack(lost) => DatabaseMatch::Other(lost.to_string()),
         };
         let failure = contact.log_failure();
         facts.log_failure =

@@ -136,7 +136,7 @@ pub(crate) enum DatabaseMatch {
     /// They have not been compared yet.
     Unknown,
     Same,
-    /// They are not the same. The text names both.
+    /// They are not the same, or the applier's lacks something that this process has seen. The text says which.
     Other(String),
 }
 

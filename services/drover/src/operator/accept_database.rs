@@ -118,6 +118,7 @@ mod tests {
             at: model::Timestamp::from_secs(1_767_225_600),
             epoch: Epoch(3),
             applier: ProcessId::from_bytes([2; 16]),
+            began: None,
         };
         let reason = "the database went back from index 616 to 611: acknowledged writes are lost";
         insta::assert_snapshot!(question("db:5432/drover", &head, Some(reason)), @r"

@@ -53,6 +53,7 @@ pub(crate) struct Grants {
     mut_arg("database_wait_secs", |arg| arg.default_value("5")),
     mut_arg("applier_lease_ms", |arg| arg.hide(true)),
     mut_arg("log_keep_secs", |arg| arg.hide(true)),
+    mut_arg("allow_unsafe_database", |arg| arg.hide(true)),
     mut_arg("log_max_mb", |arg| arg.hide(true))
 )]
 pub(crate) struct Check {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::change::ChangeSet;
+use model::plan::Plan;
 use model::{Index, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State};
 use wire::LogRow;
-use wire::command::{Answer, Done, RenewLease};
-use wire::feed::Head;
+use wire::command::{Answer, Command, Done, RenewLease};
+use wire::feed::{Head, LostWrites};
 use wire::{Refusal, RefusalKind};
 
 use crate::batch::{Batch, Incoming, Reply};
@@ -33,6 +34,8 @@ const RETRY: Duration = Duration::from_millis(200);
 const FAST_BYTES_MAX: usize = 128 << 10;
 /// Maximum number of senders of one command that are answered. Others repeat it anyway.
 const WAITERS_MAX: usize = 16;
+/// Maximum number of queries that wait for the next write. Further ones are told to retry.
+const QUERIES_MAX: usize = 16_384;
 
 /// The state of the active applier. `A` is the address of a sender.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub struct Applier<A> {
     ready: Batch,
     /// Queries to answer after the next write.
     queries: Vec<(Query, Waiter<A>)>,
+    /// What another process has seen and the log lacks, if this is still the active applier.
+    reported_loss: Option<LostWrites>,
     writing: Option<Writing<A>>,
     renewal_due: bool,
     is_log_full: bool,
@@ -113,6 +118,8 @@ pub enum Completion<A> {
     /// The epoch was still valid when the write completed. Its change sets are durable: publish them first, and send the
     /// replies after that.
     Durable {
+        /// The request of the last change set before them.
+        previous: Option<RequestId>,
         /// The rows that were appended to the log; empty if there were only replies.
         rows: Vec<LogRow>,
         /// The same change sets, decoded, for replicas.
@@ -126,6 +133,8 @@ pub enum Completion<A> {
     Failed(Vec<(A, Reply)>),
     /// This applier is no longer the active one.
     Deposed,
+    /// The database lacks a change set that another process has seen. Nothing more may be written.
+    Lacks(LostWrites),
 }
 
 /// A sender that waits for an answer until a deadline.
@@ -143,6 +152,7 @@ struct Writing<A> {
     /// The state once it is durable.
     after: Snapshot,
     queries: Vec<(Query, Waiter<A>)>,
+    reported_loss: Option<LostWrites>,
     /// Whether the write has been passed to the database. If not, the outcome of the commit has to be determined.
     is_in_progress: bool,
 }
@@ -161,6 +171,7 @@ impl<A> Applier<A> {
             request_log,
             leases: Leases::new(now),
             queries: Vec::new(),
+            reported_loss: None,
             writing: None,
             renewal_due: false,
             is_log_full: false,
@@ -170,8 +181,8 @@ impl<A> Applier<A> {
     }
 
     /// Adds the objects that every cluster begins with, unless they exist.
-    pub fn bootstrap(&mut self, id: RequestId, wall: Timestamp) {
-        self.ready.bootstrap(&mut self.overlay, id, wall);
+    pub fn bootstrap(&mut self, id: RequestId, time: Timestamp) {
+        self.ready.bootstrap(&mut self.overlay, id, time);
     }
 
     /// Receives a command of `bytes` bytes, whose sender waits until `until`. A repeat joins the first one, or gets its
@@ -198,6 +209,13 @@ impl<A> Applier<A> {
                 return Received::Rejected(address, Reply::Refuse(refusal));
             }
         }
+        if let Command::SubmitPlan(submit) = &incoming.command
+            && self.is_from_another_log(&submit.plan)
+        {
+            let message = format!("the plan's snapshot {} is not of this log", submit.plan.snapshot_index);
+            let refusal = Refusal { kind: RefusalKind::Conflict, message: message.into() };
+            return Received::Rejected(address, Reply::Refuse(refusal));
+        }
         let info = incoming.command.info();
         if self.is_log_full && info.is_deferrable {
             return Received::Rejected(address, retry("the log has reached its size limit (--log-max-mb)"));
@@ -212,9 +230,35 @@ impl<A> Applier<A> {
         }
     }
 
-    /// Receives a query, whose sender waits until `until`.
-    pub fn ask(&mut self, query: Query, address: A, until: Instant) {
+    /// Whether a plan was made from a snapshot that this log has never had.
+    fn is_from_another_log(&self, plan: &Plan) -> bool {
+        let (index, Some(request)) = (plan.snapshot_index, plan.snapshot_request) else { return false };
+        // A replica may have read from the database what this applier does not know yet to be durable.
+        let writing = self.writing.as_ref().and_then(|writing| {
+            let row = writing.batch.rows.iter().find(|row| row.index == index)?;
+            Some(row.request_id == request)
+        });
+        match writing {
+            Some(is_same) => !is_same,
+            None => index > self.head.index || self.request_log.has_another(&self.head, index, request),
+        }
+    }
+
+    /// Receives a query, whose sender waits until `until`. Returns the reply if there are too many queries.
+    pub fn ask(&mut self, query: Query, address: A, until: Instant) -> Option<(A, Reply)> {
+        if self.queries.len() >= QUERIES_MAX {
+            return Some((address, retry("too many queries are waiting")));
+        }
         self.queries.push((query, Waiter { address, until }));
+        None
+    }
+
+    /// Receives the report that another process has seen a change set which the log may lack. It proves that only if this is
+    /// still the active applier, which is checked before anything else is written.
+    pub fn report_loss(&mut self, lost: LostWrites) {
+        if self.request_log.lacks(&self.head, &lost) && !is_planted(Bug::IgnoresLostWrites) {
+            self.reported_loss = Some(lost);
+        }
     }
 
     /// Requests that the next write renews the lease.
@@ -242,9 +286,9 @@ impl<A> Applier<A> {
         self.has_expensive || self.queue.bytes() > FAST_BYTES_MAX
     }
 
-    /// The head, with the time advanced to the machine's clock `wall`.
-    pub fn head(&self, wall: Timestamp) -> Head {
-        Head { at: self.head.at.max(wall), ..self.head }
+    /// The head, with the time advanced to `time`, the cluster's.
+    pub fn head(&self, time: Timestamp) -> Head {
+        Head { at: self.head.at.max(time), ..self.head }
     }
 
     /// Whether [`Self::judge`] has anything to do.
@@ -252,25 +296,25 @@ impl<A> Applier<A> {
         !self.queue.is_empty() && !self.ready.budget.is_exhausted()
     }
 
-    /// Judges waiting commands, as many as the next batch may take.
-    pub fn judge(&mut self, now: Instant, wall: Timestamp) {
+    /// Judges waiting commands, as many as the next batch may take. `time` is the cluster's time.
+    pub fn judge(&mut self, now: Instant, time: Timestamp) {
         if !self.has_to_judge() {
             return;
         }
         let Self { queue, ready, overlay, leases, waiting, .. } = self;
-        for (bytes, incoming) in queue.take(ready.budget) {
-            ready.budget.spend(bytes);
+        ready.budget = queue.take(ready.budget, |incoming: Incoming| {
             // All its senders have stopped waiting. A repeat is a new request then.
             let is_abandoned =
                 waiting.get(&incoming.id).is_some_and(|all| all.iter().all(|waiter| waiter.until <= now));
             if is_abandoned {
                 waiting.remove(&incoming.id);
-                continue;
+                return 0;
             }
-            ready.add(overlay, incoming, wall, &|lease| leases.is_live(lease, now));
+            let written = ready.add(overlay, incoming, time, &|lease| leases.is_live(lease, now));
             // The process that was just granted a lease counts as alive for later requests in the same batch.
             ready.leases.drain(..).for_each(|lease| leases.grant(&lease, now));
-        }
+            written
+        });
         self.has_expensive &= !self.queue.is_empty();
     }
 
@@ -288,9 +332,12 @@ impl<A> Applier<A> {
             writing.is_in_progress = true;
             return Some(Write::ResolveCommit(writing.batch.from(), writing.batch.rows.clone()));
         }
-        // Judged commands may have to wait for their pace; queries do not.
-        let has_to_wait = self.is_paced() && now < self.pace.next();
-        if (self.ready.is_empty() || has_to_wait) && self.queries.is_empty() && !self.renewal_due {
+        // Judged commands may have to wait for their pace; queries do not. After a report of lost writes, no
+        // command is written.
+        let reported_loss = self.reported_loss.take();
+        let has_to_wait = reported_loss.is_some() || (self.is_paced() && now < self.pace.next());
+        let has_nothing_else = self.queries.is_empty() && !self.renewal_due && reported_loss.is_none();
+        if (self.ready.is_empty() || has_to_wait) && has_nothing_else {
             return None;
         }
         let (batch, after) = if has_to_wait {
@@ -308,7 +355,8 @@ impl<A> Applier<A> {
             (true, true) => Write::Renew,
             (true, false) => Write::Confirm,
         };
-        self.writing = Some(Writing { batch, begun: now, after, queries, is_in_progress: true });
+        self.writing =
+            Some(Writing { batch, begun: now, after, queries, reported_loss, is_in_progress: true });
         Some(write)
     }
 
@@ -337,17 +385,17 @@ impl<A> Applier<A> {
     ///
     /// # Panics
     /// If no write was in progress.
-    pub fn written(&mut self, outcome: WriteOutcome, now: Instant, wall: Timestamp) -> Completion<A> {
+    pub fn written(&mut self, outcome: WriteOutcome, now: Instant, time: Timestamp) -> Completion<A> {
         let mut writing = self.writing.take().expect("a write is in progress");
         let is_commit = !writing.batch.rows.is_empty();
         match outcome {
-            WriteOutcome::Done => self.durable(writing, now, wall),
+            WriteOutcome::Done => self.durable(writing, now, time),
             WriteOutcome::Deposed => {
                 self.queries.extend(writing.queries);
                 Completion::Deposed
             }
             WriteOutcome::Unknown if is_commit && is_planted(Bug::AssumesUnknownCommitted) => {
-                self.durable(writing, now, wall)
+                self.durable(writing, now, time)
             }
             WriteOutcome::Unknown if is_commit => {
                 // Nothing is answered before the outcome is known (`docs/architecture/commit-path.md`).
@@ -371,7 +419,11 @@ impl<A> Applier<A> {
             .collect()
     }
 
-    fn durable(&mut self, writing: Writing<A>, now: Instant, wall: Timestamp) -> Completion<A> {
+    fn durable(&mut self, writing: Writing<A>, now: Instant, time: Timestamp) -> Completion<A> {
+        if let Some(lost) = writing.reported_loss {
+            self.queries.extend(writing.queries);
+            return Completion::Lacks(lost);
+        }
         let Batch { rows, sets, replies, .. } = writing.batch;
         let after = writing.after;
         if !rows.is_empty() {
@@ -380,6 +432,7 @@ impl<A> Applier<A> {
         for row in &rows {
             self.request_log.record(row.request_id, row.index, row.at);
         }
+        let previous = self.durable.last_request();
         if let Some(last) = sets.last() {
             (self.head.index, self.head.at) = (last.index, last.at);
             self.durable = State::clone(&after);
@@ -390,9 +443,9 @@ impl<A> Applier<A> {
             answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
         for (query, waiter) in writing.queries {
-            answers.push((waiter.address, self.answer(&query, now, wall)));
+            answers.push((waiter.address, self.answer(&query, now, time)));
         }
-        Completion::Durable { rows, sets, after, answers }
+        Completion::Durable { previous, rows, sets, after, answers }
     }
 
     fn failed(&mut self, writing: Writing<A>, now: Instant) -> Completion<A> {
@@ -411,14 +464,15 @@ impl<A> Applier<A> {
             let reply = if is_planted(Bug::RepliesAfterFailedCommit) { judged } else { retry };
             answers.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
+        self.reported_loss = self.reported_loss.take().or(writing.reported_loss);
         self.queries.extend(writing.queries);
         self.queries.retain(|(_, waiter)| waiter.until > now);
         Completion::Failed(answers)
     }
 
-    fn answer(&mut self, query: &Query, now: Instant, wall: Timestamp) -> Reply {
+    fn answer(&mut self, query: &Query, now: Instant, time: Timestamp) -> Reply {
         match query {
-            Query::Head => Reply::Head(self.head(wall)),
+            Query::Head => Reply::Head(self.head(time)),
             Query::Renew(renew) => {
                 if self.leases.renew(self.durable.lease(renew.service), renew, now) {
                     let done = Done { index: self.head.index, epoch: Some(renew.epoch), ..Done::default() };

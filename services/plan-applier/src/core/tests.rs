@@ -1,8 +1,12 @@
 //! Commands, queries and outcomes of writes in sequence. The test plays the database.
 
 use model::cluster::{NodePool, Singleton};
-use model::{Epoch, HistoryId, JobKey, ProcessId};
-use wire::command::{Command, EvaluateJob, SetNodePool, TakeLease};
+use model::eval::{EvalTrigger, Evaluation};
+use model::job::JobType;
+use model::plan::Outcome;
+use model::{Epoch, EvalId, HistoryId, JobKey, ProcessId};
+use wire::broker::SCHEDULER_VERSION;
+use wire::command::{EvaluateJob, SetNodePool, SubmitPlan, TakeLease};
 
 use super::*;
 
@@ -23,6 +27,7 @@ impl Scene {
             at: Timestamp::UNSET,
             epoch: Epoch(7),
             applier: ProcessId::from_bytes([1; 16]),
+            began: None,
         };
         let now = telemetry::clock::monotonic();
         Self { applier: Applier::new(head, State::default(), RequestLog::default(), now), now }
@@ -177,9 +182,74 @@ fn an_unknown_outcome_is_found_out_before_anything_is_said() {
                 assert_eq!((fate, rows.len(), answers.len()), (WriteOutcome::Done, 1, 1))
             }
             Completion::Failed(answers) => assert!(fate == WriteOutcome::Failed && is_retry(&answers[0].1)),
-            Completion::Deposed => panic!("no other applier took over"),
+            Completion::Deposed | Completion::Lacks(_) => panic!("this is the only applier"),
         }
     }
+}
+
+#[test]
+fn a_report_of_lost_writes_ends_writing() {
+    let lost = |index, epoch| LostWrites {
+        history: HistoryId::from_bytes([1; 16]),
+        index: Index(index),
+        epoch: Epoch(epoch),
+        applier: ProcessId::from_bytes([9; 16]),
+        request: None,
+    };
+    let mut scene = Scene::new();
+    scene.applier.head.began = Some(Index(611));
+    // What its predecessors committed before it took over is there, and another history proves nothing.
+    scene.applier.report_loss(lost(611, 6));
+    scene.applier.report_loss(LostWrites { history: HistoryId::from_bytes([2; 16]), ..lost(616, 6) });
+    assert!(scene.next_write().is_none());
+
+    // Whether this is still the active applier is found out before anything else is written.
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.judge();
+    scene.applier.report_loss(lost(616, 6));
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    let Completion::Failed(_) = scene.written(WriteOutcome::Failed) else { panic!() };
+    scene.now = scene.applier.poll_timeout().unwrap();
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    let Completion::Lacks(found) = scene.written(WriteOutcome::Done) else { panic!() };
+    assert_eq!(found, lost(616, 6));
+    let rejected = scene.applier.reject_all();
+    assert!(matches!(&rejected[..], [(1, reply)] if is_retry(reply)), "{rejected:?}");
+}
+
+#[test]
+fn a_plan_that_was_made_from_another_log_is_refused() {
+    let mut scene = Scene::new();
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.replies();
+    let (id, job) = (EvalId::from_bytes([1; 16]), JobKey::new("default", "job"));
+    let eval = Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister);
+    let mut submit = |snapshot_request| {
+        let plan = Plan { snapshot_request, ..Plan::new(&eval, None, Index(1)) };
+        let outcome = Outcome { eval: Box::new(eval.clone()), creates: Vec::new() };
+        let submit = SubmitPlan { plan, outcome, scheduler_version: SCHEDULER_VERSION };
+        scene.send(2, 2, Command::SubmitPlan(Box::new(submit)))
+    };
+    let other = RequestId(uuid::Builder::from_unix_timestamp_millis(1_767_225_600_000, &[7; 10]).into_uuid());
+    let Received::Rejected(2, Reply::Refuse(refusal)) = submit(Some(other)) else { panic!() };
+    assert_eq!(refusal.kind, RefusalKind::Conflict);
+    assert!(matches!(submit(None), Received::Waits), "the sender does not tell");
+}
+
+#[test]
+fn a_report_to_a_deposed_applier_proves_nothing() {
+    let mut scene = Scene::new();
+    scene.applier.head.began = Some(Index(611));
+    let (history, applier) = (scene.applier.head.history, ProcessId::from_bytes([9; 16]));
+    scene.applier.report_loss(LostWrites {
+        history,
+        index: Index(616),
+        epoch: Epoch(8),
+        applier,
+        request: None,
+    });
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    assert!(matches!(scene.written(WriteOutcome::Deposed), Completion::Deposed));
 }
 
 #[test]

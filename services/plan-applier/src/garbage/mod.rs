@@ -9,6 +9,7 @@ pub(crate) mod rules;
 use std::time::Duration;
 
 use bus::Requests;
+use model::Timestamp;
 use telemetry::clock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::Subject;
@@ -17,6 +18,7 @@ use wire::command::{Command, ForceGarbageCollection, GarbageCollectionStarted};
 pub use self::args::Args;
 use self::find::{Ages, find};
 use crate::Context;
+use crate::timekeeper::Timekeeper;
 
 /// How long the command for one slice is retried.
 const SLICE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,17 +39,19 @@ impl Collection {
     ///
     /// # Errors
     /// If a subscription to NATS fails.
-    pub(crate) async fn start(context: &Context) -> Result<Self, bus::Error> {
+    pub(crate) async fn start(context: &Context, time: Timekeeper) -> Result<Self, bus::Error> {
         let end = CancellationToken::new();
         let force_requests = context.bus.serve(Subject::ForceGarbageCollection.to_string()).await?;
-        tokio::spawn(
-            end.clone().run_until_cancelled_owned(collect_periodically(context.clone(), force_requests)),
-        );
+        tokio::spawn(end.clone().run_until_cancelled_owned(collect_periodically(
+            context.clone(),
+            time,
+            force_requests,
+        )));
         Ok(Self { _end: end.drop_guard() })
     }
 }
 
-async fn collect_periodically(context: Context, mut force_requests: Requests) {
+async fn collect_periodically(context: Context, time: Timekeeper, mut force_requests: Requests) {
     loop {
         let ages = tokio::select! {
             () = tokio::time::sleep(context.garbage.interval()) => context.garbage.ages(),
@@ -59,14 +63,13 @@ async fn collect_periodically(context: Context, mut force_requests: Requests) {
                 Ages::FORCED
             }
         };
-        collect(&context, ages).await;
+        collect(&context, time.now(), ages).await;
     }
 }
 
-/// Collects the garbage that exists now. What remains after a failure is found by the next collection.
-async fn collect(context: &Context, ages: Ages) {
+/// Collects the garbage that exists at the cluster's time `now`. What remains after a failure is found by the next collection.
+async fn collect(context: &Context, now: Timestamp, ages: Ages) {
     let state = context.replica.snapshot();
-    let now = clock::now().max(state.at());
     // Searching a million allocations takes a while.
     let found = tokio::task::spawn_blocking(move || find(&state, ages, now));
     let found = found.await.expect("the search for garbage does not panic");

@@ -101,7 +101,7 @@ impl<'a> Work<'a> {
     /// # Errors
     /// If the change does not fit the state, which is possible only for a command that contradicts itself.
     pub(super) fn apply(&mut self, change: Change) -> Result<(), Refusal> {
-        let stamp = Stamp { index: self.inputs.index, at: self.inputs.at };
+        let stamp = self.stamp();
         let applied = self.state.apply_change(&change, stamp);
         // Recorded even if it failed, because the state may have been changed in part.
         self.changes.push(change);
@@ -189,7 +189,12 @@ impl<'a> Work<'a> {
 
     /// Sets the state's own index to that of the command. All changes must have been applied.
     pub(super) fn advance(&mut self) {
-        self.state.advance(Stamp { index: self.inputs.index, at: self.inputs.at });
+        self.state.advance(self.stamp());
+    }
+
+    fn stamp(&self) -> Stamp {
+        let Inputs { index, at, request_id, .. } = *self.inputs;
+        Stamp { index, at, request_id: Some(request_id) }
     }
 
     /// Takes the evaluations created so far, in order.

@@ -118,6 +118,7 @@ async fn a_new_applier_is_asked_as_soon_as_it_is_heard_of() {
             at: Timestamp::from_secs(1),
             epoch: Epoch(2),
             applier: ProcessId::from_bytes([2; 16]),
+            began: None,
         });
         assert_eq!(answer_done(next(&mut applier).await).await, lost);
     };

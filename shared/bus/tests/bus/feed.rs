@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bus::feed::{self, Log, LogError, LogPage};
-use bus::{Bus, Contact, DatabaseMatch, Publisher};
+use bus::{Bus, Commit, Contact, DatabaseMatch, Publisher, Requests};
 use bytes::Bytes;
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
@@ -14,10 +14,10 @@ use state::{FollowEvent, Replica, Scope, State, Table, WatchKey};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use wire::envelope::CHANGE_SET_BYTES_MAX;
-use wire::feed::{Changes, Head};
+use wire::feed::{Changes, Head, LostWrites};
 use wire::{Subject, Wire};
 
-use crate::scene::{Scene, soon};
+use crate::scene::{Scene, next, soon};
 
 const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
 const OTHER: HistoryId = HistoryId::from_bytes([2; 16]);
@@ -36,6 +36,8 @@ struct MemoryLog {
 struct LogData {
     history: HistoryId,
     epoch: Epoch,
+    /// The index at which the applier of this epoch took over.
+    began: Index,
     sets: Vec<Bytes>,
     /// Index up to which change sets are not in the log any more, only in the tables.
     trimmed: u64,
@@ -51,6 +53,7 @@ impl MemoryLog {
         let data = LogData {
             history: HISTORY,
             epoch: Epoch(1),
+            began: Index::ZERO,
             sets: Vec::new(),
             trimmed: 0,
             fails: false,
@@ -75,7 +78,7 @@ impl MemoryLog {
 }
 
 impl Log for MemoryLog {
-    async fn load(&self) -> Result<State, LogError> {
+    async fn load(&self) -> Result<(State, Head), LogError> {
         let mut data = self.data();
         data.loads += 1;
         self.load_called.notify_one();
@@ -86,7 +89,7 @@ impl Log for MemoryLog {
         for set in &data.sets {
             state.apply(&decode(set)).unwrap();
         }
-        Ok(state)
+        Ok((state, data.newest()))
     }
 
     async fn after(&self, index: Index) -> Result<LogPage, LogError> {
@@ -95,16 +98,17 @@ impl Log for MemoryLog {
         if data.fails {
             return Err("the database is unavailable".into());
         }
-        if index.0 < data.trimmed {
+        if index.0 < data.trimmed || index > data.head() {
             return Ok(LogPage::Trimmed);
         }
         let sets = data.sets.iter().skip(index.0 as usize).take(PAGE).cloned().collect();
-        let head = data.head();
+        let head = data.newest();
+        let previous = data.request_at(index);
         if data.growing > 0 {
             data.growing -= 1;
             data.commit("default", 0);
         }
-        Ok(LogPage::Sets { history: data.history, head, sets })
+        Ok(LogPage::Sets { head, previous, sets })
     }
 
     async fn head(&self) -> Result<Head, LogError> {
@@ -125,6 +129,7 @@ impl LogData {
             at: Timestamp::from_secs(1_767_225_600),
             epoch: self.epoch,
             applier: ProcessId::from_bytes([3; 16]),
+            began: Some(self.began),
         }
     }
 
@@ -132,10 +137,22 @@ impl LogData {
         Index(self.sets.len() as u64)
     }
 
+    fn request_at(&self, index: Index) -> Option<RequestId> {
+        index.0.checked_sub(1).map(|at| decode(&self.sets[at as usize]).request_id)
+    }
+
     fn commit(&mut self, name: &str, bytes: usize) {
         let namespace = Namespace { name: Text::from(name), ..Namespace::default() };
         let index = self.head().next();
-        self.sets.push(encode(index.0, bytes, vec![Change::Namespace(Box::new(namespace))]));
+        let changes = vec![Change::Namespace(Box::new(namespace))];
+        self.sets.push(encode_by(self.epoch, index.0, bytes, changes));
+    }
+
+    /// The next applier takes over. The log has lost the change sets after an index, if it has any.
+    fn take_over_at(&mut self, index: usize) {
+        self.sets.truncate(index);
+        self.epoch = Epoch(self.epoch.0 + 1);
+        self.began = self.head();
     }
 }
 
@@ -144,10 +161,17 @@ pub(crate) fn decode(set: &Bytes) -> ChangeSet {
 }
 
 pub(crate) fn encode(index: u64, bytes: usize, changes: Vec<Change>) -> Bytes {
+    encode_by(Epoch(1), index, bytes, changes)
+}
+
+/// A change set that an applier committed. No two have the same request.
+fn encode_by(epoch: Epoch, index: u64, bytes: usize, changes: Vec<Change>) -> Bytes {
+    let mut request = [epoch.0 as u8; 16];
+    request[8..].copy_from_slice(&index.to_be_bytes());
     let set = ChangeSet {
         index: Index(index),
         at: Timestamp::from_secs(1_767_225_600),
-        request_id: RequestId::from_bytes([1; 16]),
+        request_id: RequestId::from_bytes(request),
         cause: Cause::Settings,
         trace: None,
         result: vec![0; bytes],
@@ -208,11 +232,18 @@ impl Feed {
 
     /// Publishes the committed change sets from an index on.
     async fn publish_from(&self, first: u64) {
-        let (history, sets) = {
+        let (head, previous, sets) = {
             let data = self.log.data();
-            (data.history, data.sets[first as usize - 1..].to_vec())
+            (data.newest(), data.request_at(Index(first - 1)), data.sets[first as usize - 1..].to_vec())
         };
-        self.publisher.publish(history, Index(first), &sets).await.unwrap();
+        let (history, by, first) = (head.history, head.committer(), Index(first));
+        self.publisher.publish(Commit { history, by, previous, first, sets: &sets }).await.unwrap();
+    }
+
+    /// Publishes one change set of an applier that does not say who it is.
+    async fn publish_one(&self, history: HistoryId, index: u64, set: Bytes) {
+        let commit = Commit { history, by: None, previous: None, first: Index(index), sets: &[set] };
+        self.publisher.publish(commit).await.unwrap();
     }
 
     async fn announce(&self) {
@@ -357,7 +388,7 @@ async fn announcements_of_a_wrong_head_are_not_followed() {
     feed.is_followed().await;
     for _ in 0..5 {
         feed.publisher.announce(&Head { history: OTHER, ..feed.head() }).await.unwrap();
-        feed.publisher.publish(OTHER, Index(3), &[encode(3, 0, Vec::new())]).await.unwrap();
+        feed.publish_one(OTHER, 3, encode(3, 0, Vec::new())).await;
     }
     feed.settle().await;
     assert_eq!(feed.log.loads(), 1, "the log refutes it");
@@ -377,44 +408,138 @@ async fn a_log_that_the_applier_does_not_write_is_found_until_it_does() {
     soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
 
     // An applier goes on with a copy of the log.
-    let copy = || Head { epoch: Epoch(2), ..feed.head() };
+    let copy = || Head { epoch: Epoch(2), began: Some(feed.head().index), ..feed.head() };
     soon(announce_until(&copy, &DatabaseMatch::is_other)).await;
     let text = soon(feed.contact.database_differs()).await.to_string();
     assert!(text.contains("own:5432/drover") && text.contains("applier:5432/drover"), "{text}");
     let goes_on = tokio::time::timeout(Duration::ZERO, feed.contact.database_agrees()).await;
     assert!(goes_on.is_err(), "this process waits");
 
-    feed.log.data().epoch = Epoch(3);
+    {
+        let mut data = feed.log.data();
+        data.epoch = Epoch(2);
+        data.take_over_at(2);
+    }
     soon(announce_until(&|| feed.head(), &|found| *found == DatabaseMatch::Same)).await;
     soon(feed.contact.database_agrees()).await;
     assert_eq!(feed.log.loads(), 1, "the state is not loaded for that");
 }
 
-#[tokio::test]
-async fn a_replica_follows_a_log_that_went_back() {
+/// A log that went back to index 3, and the announcement of the applier that goes on there. The replica has seen 5.
+async fn gone_back() -> (Feed, Requests) {
     let feed = Feed::new().await;
+    let reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
     feed.commit_many(5);
     feed.publish_from(1).await;
     feed.is_followed().await;
-    feed.log.data().sets.truncate(3);
-    feed.log.data().epoch = Epoch(2);
+    feed.log.data().take_over_at(3);
+    feed.announce().await;
+    (feed, reports)
+}
+
+/// Waits until the process has said that the log lacks what it has seen, and returns what it told the applier.
+async fn reported_loss(feed: &Feed, reports: &mut Requests) -> LostWrites {
+    let text = soon(feed.contact.database_differs()).await;
+    assert!(text.contains("acknowledged writes are lost"), "{text}");
+    assert!(matches!(feed.contact.database(), DatabaseMatch::WentBack(_)));
+    next(reports).await.body().unwrap()
+}
+
+#[tokio::test]
+async fn a_replica_does_not_follow_a_log_that_went_back() {
+    let (feed, mut reports) = gone_back().await;
+    let lost = reported_loss(&feed, &mut reports).await;
+    assert_eq!((lost.history, lost.index, lost.epoch), (HISTORY, Index(5), Epoch(1)));
+
+    // What the applier writes is not mixed with what the replica has, also when it is further. It is reported again.
     let mut follower = feed.replica.follow();
-    let announcing = async {
-        loop {
+    assert!(matches!(soon(follower.next()).await, FollowEvent::Reset(state) if state.index() == Index(5)));
+    feed.commit("other", 0);
+    feed.commit_many(3);
+    feed.publish_from(4).await;
+    let reported_again = async {
+        while tokio::time::timeout(Duration::from_millis(100), reports.next()).await.is_err() {
+            feed.announce().await;
+        }
+    };
+    soon(reported_again).await;
+    assert_eq!(feed.log.loads(), 1);
+
+    // An operator accepts the database.
+    feed.log.data().history = OTHER;
+    feed.announce().await;
+    soon(feed.contact.database_agrees()).await;
+    let FollowEvent::Reset(state) = soon(follower.next()).await else { panic!("nothing was mixed in") };
+    assert!(state.history() == OTHER && state.namespace("other").is_some());
+    feed.settle().await;
+}
+
+#[tokio::test]
+async fn a_replica_follows_a_log_that_is_complete_again() {
+    let (feed, mut reports) = gone_back().await;
+    let had = {
+        let snapshot = feed.replica.snapshot();
+        (snapshot.index(), snapshot.last_request())
+    };
+    reported_loss(&feed, &mut reports).await;
+    {
+        let mut data = feed.log.data();
+        data.epoch = Epoch(1);
+        data.commit("default", 0);
+        data.commit("default", 0);
+        data.epoch = Epoch(2);
+        data.take_over_at(5);
+    }
+    feed.announce().await;
+    soon(feed.contact.database_agrees()).await;
+    assert_eq!((feed.replica.snapshot().index(), feed.replica.snapshot().last_request()), had);
+    feed.settle().await;
+    assert_eq!(feed.log.loads(), 1);
+}
+
+#[tokio::test]
+async fn a_page_of_the_log_shows_that_it_went_back_unseen() {
+    let feed = Feed::new().await;
+    let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
+    feed.commit_many(5);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    // Nothing of the next applier arrives. The one after it took over at an index that the replica has not reached.
+    feed.log.data().take_over_at(3);
+    feed.commit_many(4);
+    feed.log.data().take_over_at(7);
+    feed.commit("other", 0);
+    feed.publish_from(8).await;
+    assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(5));
+    // The announcements alone do not contradict the replica.
+    let compared_again = async {
+        while feed.log.reads() < 4 {
             feed.announce().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let going_back = async {
-        while feed.replica.snapshot().index() > Index(3) {
-            follower.next().await;
-        }
-    };
-    soon(async {
-        tokio::select! { () = announcing => {}, () = going_back => {} }
-    })
-    .await;
-    feed.settle().await;
+    soon(compared_again).await;
+    assert!(matches!(feed.contact.database(), DatabaseMatch::WentBack(_)));
+    assert!(feed.replica.snapshot().namespace("other").is_none());
+    assert_eq!((feed.replica.snapshot().index(), feed.log.loads()), (Index(5), 1));
+}
+
+#[tokio::test]
+async fn a_message_shows_that_the_log_went_back_unseen() {
+    let feed = Feed::new().await;
+    let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
+    feed.commit_many(5);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    // The one after the next applier took over exactly where the replica is.
+    feed.log.data().take_over_at(3);
+    feed.commit_many(2);
+    feed.log.data().take_over_at(5);
+    feed.announce().await;
+    feed.commit("other", 0);
+    feed.publish_from(6).await;
+    assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(5));
+    assert_eq!(feed.replica.snapshot().index(), Index(5));
 }
 
 #[tokio::test]
@@ -425,7 +550,7 @@ async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
     let mut state = State::clone(&feed.replica.snapshot());
     sets.iter().for_each(|set| state.apply(set).unwrap());
     feed.announce().await;
-    feed.replica.adopt(sets, state.into()).unwrap();
+    feed.replica.adopt(sets, state.into(), 0).unwrap();
     feed.publish_from(1).await;
     feed.settle().await;
     assert_eq!(feed.log.loads(), 1);
@@ -484,12 +609,12 @@ async fn change_sets_that_cannot_be_applied_make_it_load() {
         id: NodeId::from_bytes([9; 16]),
         server: Box::new(NodeServerSide::default()),
     };
-    feed.publisher.publish(HISTORY, Index(1), &[encode(1, 0, vec![nowhere])]).await.unwrap();
+    feed.publish_one(HISTORY, 1, encode(1, 0, vec![nowhere])).await;
     feed.is_followed().await;
     assert_eq!(feed.log.loads(), 2);
 
     feed.commit("two", 0);
-    feed.publisher.publish(HISTORY, Index(2), &["nonsense".into()]).await.unwrap();
+    feed.publish_one(HISTORY, 2, "nonsense".into()).await;
     feed.is_followed().await;
     assert_eq!(feed.log.loads(), 3);
 }
@@ -504,7 +629,8 @@ async fn invalid_messages_are_skipped() {
     client.flush().await.unwrap();
     for first in [u64::MAX, u64::MAX - 1, 0] {
         let set = Some(encode(1, 0, Vec::new()));
-        let changes = Changes { history: HISTORY, first: Index(first), sets: vec![set; 2] };
+        let changes =
+            Changes { history: HISTORY, by: None, previous: None, first: Index(first), sets: vec![set; 2] };
         feed.bus.publish(Subject::Changes, &changes).await.unwrap();
     }
     feed.settle().await;

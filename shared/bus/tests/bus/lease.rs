@@ -10,7 +10,7 @@ use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
 use state::{Replica, State};
 use wire::command::{Answer, Command, Done, LEASE, RenewLease, TakeLease};
 use wire::feed::Head;
-use wire::{Refusal, RefusalKind, Subject};
+use wire::{Refusal, RefusalKind, Role, Subject};
 
 use crate::feed::{decode, encode};
 use crate::scene::{Scene, next, soon};
@@ -26,6 +26,7 @@ struct Applier {
 
 impl Applier {
     async fn new(bus: &Bus) -> Self {
+        announce(bus, 0);
         Self {
             commands: bus.serve(Subject::EVERY_COMMAND).await.unwrap(),
             renewals: bus.serve(Subject::EVERY_RENEWAL).await.unwrap(),
@@ -53,6 +54,18 @@ impl Applier {
         assert_eq!(lease.epoch, EPOCH);
         lease
     }
+}
+
+/// Plays the announcement of an applier.
+fn announce(bus: &Bus, epoch: u64) {
+    bus.contact().record_head(Head {
+        history: HistoryId::from_bytes([1; 16]),
+        index: Index(1),
+        at: Timestamp::from_secs(1),
+        epoch: Epoch(epoch),
+        applier: ProcessId::from_bytes([2; 16]),
+        began: None,
+    });
 }
 
 async fn grant(request: Request) {
@@ -139,15 +152,47 @@ async fn a_new_applier_is_told_who_holds_the_lease() {
     grant(applier.renewal().await).await;
     // A renewal is due in a third of the lease's duration; hundreds in that time are not.
     for epoch in 1..=100 {
-        bus.contact().record_head(Head {
-            history: HistoryId::from_bytes([1; 16]),
-            index: Index(1),
-            at: Timestamp::from_secs(1),
-            epoch: Epoch(epoch),
-            applier: ProcessId::from_bytes([2; 16]),
-        });
+        announce(&bus, epoch);
         grant(applier.renewal().await).await;
     }
+    assert!(!is_lost(&lease).await);
+}
+
+/// An applier on a thread of its own, which grants and renews leases.
+async fn willing_applier(scene: &Scene) {
+    let args = scene.args(Role::Observer);
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let bus = Bus::connect(&args, Role::Observer).await.unwrap();
+            let mut applier = Applier::new(&bus).await;
+            ready.send(()).unwrap();
+            loop {
+                let request = tokio::select! {
+                    request = applier.commands.next() => request,
+                    request = applier.renewals.next() => request,
+                };
+                match request {
+                    Some(request) => grant(request).await,
+                    None => return,
+                }
+            }
+        });
+    });
+    is_ready.await.unwrap();
+}
+
+/// A process that computes, or is flooded with messages, for longer than a lease lasts.
+#[tokio::test]
+async fn a_process_that_is_busy_keeps_its_lease() {
+    let scene = Scene::new().await;
+    willing_applier(&scene).await;
+    let bus = scene.bus().await;
+    announce(&bus, 0);
+    let replica = Replica::new(State::default());
+    let lease = soon(lease::hold(&bus, &replica, SERVICE, PROCESS)).await;
+    std::thread::sleep(LEASE + LEASE / 2);
     assert!(!is_lost(&lease).await);
 }
 

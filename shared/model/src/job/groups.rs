@@ -49,6 +49,11 @@ impl TaskGroups {
         Ok(self.unpacked.get_or_init(|| groups))
     }
 
+    /// Length of the encoded form in bytes; 0 if the list was created or changed in this process.
+    pub fn encoded_bytes(&self) -> usize {
+        self.packed.as_deref().map_or(0, <[u8]>::len)
+    }
+
     // The three conversions below have no type parameters, so they are compiled once, in this crate. In the generic
     // functions that call them they would be compiled for every format, in each crate that encodes or decodes jobs.
 

@@ -8,13 +8,14 @@ use state::{AllocRef, NodePage, PAGE};
 
 use super::alike::AlikeCollector;
 use super::demand::common_share;
+use super::outlooks::{Outlook, Outlooks};
 use super::rank_heaps::RankHeaps;
 use super::tie_order::TieOrder;
 use super::world::World;
 use crate::columns::{are_alike, bits, locate};
 use crate::feasible::{CountChange, Distinct, PlacementVolumes, Volumes};
 use crate::hash;
-use crate::preempt;
+use crate::preempt::{self, Prospect};
 use crate::rank::{PageFits, Rank, Ranking, ScoreFactors, Spreads};
 use crate::room::{Ask, Exhausted, Offer};
 
@@ -45,6 +46,8 @@ pub(crate) struct Candidates<'a> {
     heaps: Option<RankHeaps>,
     /// Nodes whose entry holds for one placement only.
     temporary: Vec<u32>,
+    /// As of the last journal entry read; filled by passes with preemption.
+    outlooks: Outlooks,
 }
 
 /// Minimum number of nodes that are kept of each tuple of values. Low in tests, so that it is exceeded there, too.
@@ -117,6 +120,7 @@ impl<'a> Candidates<'a> {
             journal_read: 0,
             heaps: None,
             temporary: Vec::new(),
+            outlooks: Outlooks::default(),
             share,
             ask,
             feasible,
@@ -130,6 +134,7 @@ impl<'a> Candidates<'a> {
         let mut changed = std::mem::take(&mut self.temporary);
         for event in &world.journal[from..] {
             changed.push(event.slot);
+            self.outlooks.drop_at(event.slot);
             let Some((group, change)) = event.counted else { continue };
             self.distinct.note(event.slot, world.group_name(group), change);
             if change != CountChange::Proposed && self.distinct.counts_values() {
@@ -359,8 +364,37 @@ impl<'a> Candidates<'a> {
         Ok(NodeOffer { offer, victims, factors })
     }
 
+    /// What is known of a node's offer at a placement that preempts, without choosing victims.
+    pub(super) fn outlook(
+        &mut self,
+        world: &World<'a>,
+        slot: u32,
+        params: &PlacementParams<'_, 'a>,
+    ) -> Outlook {
+        if params.penalised.contains(&slot) {
+            return Outlook::Unknown;
+        }
+        if let Some(known) = self.outlooks.at(slot) {
+            return known;
+        }
+        let outlook = match preempt::prospect(world, slot, &self.ask, self.job) {
+            Prospect::Exhausted(dimension) => Outlook::Exhausted(dimension),
+            Prospect::Unknown => Outlook::Unknown,
+            Prospect::Victims { score_max } => {
+                let (page, bit) = locate(slot);
+                // The amounts in use still include those of the victims.
+                let fit = self.ranking.fit_for_ask(world.pages[page], bit, world.room.used_on(slot));
+                let fixed = self.fixed_factors(world, slot);
+                let factors = ScoreFactors { fit, preemption: Some(score_max), ..fixed };
+                Outlook::RankMax(self.ranking.rank(&factors))
+            }
+        };
+        self.outlooks.keep(slot, outlook, world.pages.len() * PAGE);
+        outlook
+    }
+
     /// Why a node is rejected, apart from its free resources.
-    fn first_failure(
+    pub(super) fn first_failure(
         &mut self,
         world: &World<'a>,
         slot: u32,
@@ -383,7 +417,7 @@ impl<'a> Candidates<'a> {
         volumes.into_iter().chain(self.distinct.failures(slot, neighbours, is_system))
     }
 
-    fn factors(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> ScoreFactors {
+    pub(super) fn factors(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> ScoreFactors {
         let (page, bit) = locate(slot);
         ScoreFactors {
             fit: self.ranking.fit(world.pages[page], bit, used, offer.demand),

@@ -6,6 +6,7 @@
 mod alike;
 mod candidates;
 mod demand;
+mod outlooks;
 mod rank_heaps;
 mod reasons;
 mod scan;
@@ -84,6 +85,8 @@ enum FastPath<'a> {
     Found(u32, NodeOffer<'a>, Option<Box<AllocMetric>>),
     /// No node has enough free resources; with the metrics.
     NoCapacity(Box<AllocMetric>),
+    /// No node has enough free resources, and the job may preempt. The pass that preempts records the metrics.
+    Preempts,
     /// The fast path cannot answer: all nodes have to be scanned.
     NeedsScan,
 }
@@ -337,9 +340,10 @@ impl<'a> Placer<'a> {
     ) -> Result<Chosen, Box<AllocMetric>> {
         match self.best(request, preferences) {
             FastPath::Found(slot, node_offer, metric) => Ok(self.take(request, slot, node_offer, metric)),
-            FastPath::NoCapacity(metric) => {
-                let scan = Scan { best: None, metric: *metric };
-                self.finish_or_preempt(request, preferences, scan)
+            FastPath::NoCapacity(metric) => self.finish_pass(request, Scan { best: None, metric: *metric }),
+            FastPath::Preempts => {
+                let scan = self.pass_preferring(request, preferences, true);
+                self.finish_pass(request, scan)
             }
             FastPath::NeedsScan => self.choose_by_scan(request, preferences),
         }
@@ -351,16 +355,7 @@ impl<'a> Placer<'a> {
         request: &PlacementRequest<'a>,
         preferences: &Preferences,
     ) -> Result<Chosen, Box<AllocMetric>> {
-        let scan = self.pass_preferring(request, preferences, false);
-        self.finish_or_preempt(request, preferences, scan)
-    }
-
-    fn finish_or_preempt(
-        &mut self,
-        request: &PlacementRequest<'a>,
-        preferences: &Preferences,
-        mut scan: Scan<'a>,
-    ) -> Result<Chosen, Box<AllocMetric>> {
+        let mut scan = self.pass_preferring(request, preferences, false);
         if scan.best.is_none() && self.stacks[request.version.0].may_preempt {
             scan = self.pass_preferring(request, preferences, true);
         }
@@ -369,7 +364,9 @@ impl<'a> Placer<'a> {
 
     /// The result of a pass without preemption, without scanning all nodes.
     fn best(&mut self, request: &PlacementRequest<'a>, preferences: &Preferences) -> FastPath<'a> {
-        let candidates = self.stacks[request.version.0].groups[request.group].as_ref();
+        let stack = &self.stacks[request.version.0];
+        let may_preempt = stack.may_preempt;
+        let candidates = stack.groups[request.group].as_ref();
         let candidates = candidates.expect("callers create the candidates first");
         let has_simple_metrics = candidates.has_simple_metrics() && preferences.preferred.is_none();
         if request.explain && !has_simple_metrics || candidates.differ_by_placement() {
@@ -388,6 +385,10 @@ impl<'a> Placer<'a> {
                 }
                 candidates.prepare(world, params);
                 let best = candidates.best(world, params);
+                if best.is_none() && has_simple_metrics && may_preempt {
+                    feasibility.mark_all_reported(request.group);
+                    return FastPath::Preempts;
+                }
                 let with_metrics = request.explain || best.is_none() && has_simple_metrics;
                 let metric = with_metrics.then(|| {
                     Box::new(scan::fast_metrics(

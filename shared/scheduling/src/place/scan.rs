@@ -2,7 +2,7 @@
 //! exhausted, and the five best nodes (`docs/rules/scheduling.md` §6.8). It finds the same best node as the fast path of
 //! [`super`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use model::Text;
 use model::alloc::{AllocMetric, NodeScore};
@@ -10,6 +10,7 @@ use model::job::{JobSpec, TaskGroup};
 use state::PAGE;
 
 use super::candidates::{Candidates, NodeOffer, PlacementParams, Rejection, slots};
+use super::outlooks::Outlook;
 use super::world::World;
 use crate::columns::bits;
 use crate::feasible::{BaseNodes, Feasibility};
@@ -54,44 +55,30 @@ pub(super) fn scan<'a>(
     params: &PlacementParams<'_, 'a>,
     nodes: Nodes,
 ) -> Scan<'a> {
-    let mut counts = PassCounts::default();
-    let mut best: Vec<ScoredNode<'a>> = Vec::with_capacity(BEST_NAMED + 1);
     let lowest = candidates.lowest_boost();
-    let mut evaluate = |slot: u32| {
-        let is_feasible = candidates.is_feasible(slot);
-        // Node registrations are probably not in the cache, so they are read for infeasible nodes only.
-        let ruled_out = match nodes {
-            Nodes::Base | Nodes::Preferred(_) if is_feasible => None,
-            Nodes::Base | Nodes::Preferred(_) => feasibility.reason(group, world.room.node(slot)),
-            Nodes::Own(_) => feasibility.own_reason(group, world.room.node(slot)),
-        };
-        if let Some(reason) = ruled_out {
-            return counts.filter(reason, class(world, slot), 1);
-        }
-        match candidates.evaluate(world, slot, params) {
-            Err(Rejection::Filtered(reason)) => counts.filter(reason, class(world, slot), 1),
-            Err(Rejection::Exhausted(dimension)) => counts.exhaust(dimension, class(world, slot)),
-            Ok(node_offer) => {
-                let boost = candidates.boost(slot, lowest);
-                let key = (candidates.rank(&node_offer.factors, boost), candidates.tie(slot));
-                let better = best.partition_point(|other| other.key > key);
-                if better < BEST_NAMED {
-                    best.insert(better, ScoredNode { key, slot, node_offer, boost });
-                    best.truncate(BEST_NAMED);
-                }
-            }
-        }
-    };
+    let (counts, best) = (PassCounts::default(), Vec::with_capacity(BEST_NAMED + 1));
+    let mut pass =
+        Pass { world, candidates, feasibility, group, params, is_own: false, lowest, counts, best };
     let evaluated = match nodes {
-        Nodes::Base => {
-            slots(&base.words).for_each(&mut evaluate);
+        Nodes::Base if params.preempts => {
+            pass.visit_best_first(slots(&base.words));
             base.count
         }
-        Nodes::Preferred(slot) | Nodes::Own(slot) => {
-            evaluate(slot);
+        Nodes::Base => {
+            slots(&base.words).for_each(|slot| pass.visit(slot));
+            base.count
+        }
+        Nodes::Preferred(slot) => {
+            pass.visit(slot);
+            1
+        }
+        Nodes::Own(slot) => {
+            pass.is_own = true;
+            pass.visit(slot);
             1
         }
     };
+    let Pass { candidates, counts, best, .. } = pass;
     let named = best.iter().map(|node| NodeScore {
         node_id: world.room.node(node.slot).id(),
         scores: candidates.ranking.scores(&node.node_offer.factors, node.boost),
@@ -102,6 +89,98 @@ pub(super) fn scan<'a>(
         AllocMetric { scores, nodes_evaluated: evaluated, ..counts.into_metric(base, &candidates.job.spec) };
     let best = best.into_iter().next().map(|node| (node.slot, node.node_offer));
     Scan { best, metric }
+}
+
+/// A pass under way.
+struct Pass<'p, 't, 'a> {
+    world: &'p World<'a>,
+    candidates: &'p mut Candidates<'a>,
+    feasibility: &'p mut Feasibility<'a>,
+    group: usize,
+    params: &'p PlacementParams<'t, 'a>,
+    /// Whether the only node is the one that a system job's allocation is for.
+    is_own: bool,
+    lowest: f64,
+    counts: PassCounts,
+    /// The best nodes, best first.
+    best: Vec<ScoredNode<'a>>,
+}
+
+impl Pass<'_, '_, '_> {
+    fn visit(&mut self, slot: u32) {
+        if !self.is_ruled_out(slot) {
+            self.evaluate(slot);
+        }
+    }
+
+    /// Visits nodes, but chooses victims only on nodes that may be among the best. The result is the same as that of
+    /// [`Self::visit`] for each node.
+    fn visit_best_first(&mut self, slots: impl Iterator<Item = u32>) {
+        // The greatest possible key of each node, and the node.
+        let mut waiting: Vec<(Rank, u64, u32)> = Vec::new();
+        for slot in slots {
+            if self.is_ruled_out(slot) {
+                continue;
+            }
+            let outlook = self.candidates.outlook(self.world, slot, self.params);
+            if outlook == Outlook::Unknown {
+                self.evaluate(slot);
+            } else if let Some(reason) = self.candidates.first_failure(self.world, slot, self.params) {
+                self.reject(slot, Rejection::Filtered(reason));
+            } else if let Outlook::Exhausted(dimension) = outlook {
+                self.reject(slot, Rejection::Exhausted(dimension.as_str().into()));
+            } else if let Outlook::RankMax(rank) = outlook {
+                let boost = self.candidates.boost(slot, self.lowest);
+                let rank = Rank { sum: rank.sum.with_spread(boost), ..rank };
+                waiting.push((rank, self.candidates.tie(slot), slot));
+            }
+        }
+        let mut waiting = BinaryHeap::from(waiting);
+        while let Some((rank, tie, slot)) = waiting.pop() {
+            if self.best.get(BEST_NAMED - 1).is_some_and(|last| last.key > (rank, tie)) {
+                break;
+            }
+            self.evaluate(slot);
+        }
+    }
+
+    /// Whether a node is infeasible; then it is counted with its reason.
+    fn is_ruled_out(&mut self, slot: u32) -> bool {
+        let node = || self.world.room.node(slot);
+        // Node registrations are probably not in the cache, so they are read for infeasible nodes only.
+        let reason = match self.is_own {
+            true => self.feasibility.own_reason(self.group, node()),
+            false if self.candidates.is_feasible(slot) => None,
+            false => self.feasibility.reason(self.group, node()),
+        };
+        let is_ruled_out = reason.is_some();
+        reason.into_iter().for_each(|reason| self.reject(slot, Rejection::Filtered(reason)));
+        is_ruled_out
+    }
+
+    /// Finds what a feasible node offers.
+    fn evaluate(&mut self, slot: u32) {
+        match self.candidates.evaluate(self.world, slot, self.params) {
+            Err(rejection) => self.reject(slot, rejection),
+            Ok(node_offer) => {
+                let boost = self.candidates.boost(slot, self.lowest);
+                let key = (self.candidates.rank(&node_offer.factors, boost), self.candidates.tie(slot));
+                let better = self.best.partition_point(|other| other.key > key);
+                if better < BEST_NAMED {
+                    self.best.insert(better, ScoredNode { key, slot, node_offer, boost });
+                    self.best.truncate(BEST_NAMED);
+                }
+            }
+        }
+    }
+
+    fn reject(&mut self, slot: u32, rejection: Rejection) {
+        let class = class(self.world, slot);
+        match rejection {
+            Rejection::Filtered(reason) => self.counts.filter(reason, class, 1),
+            Rejection::Exhausted(dimension) => self.counts.exhaust(dimension, class),
+        }
+    }
 }
 
 /// The metrics of a pass over the base set whose best node was found by the fast path. Only for groups whose nodes are

@@ -147,6 +147,9 @@ impl<'a> World<'a> {
 
     /// Number of allocations of the same group as `alloc` that the plan preempts so far, on any node.
     pub(crate) fn victims_of(&self, alloc: AllocRef<'a>) -> u32 {
+        if self.victims.is_empty() {
+            return 0;
+        }
         let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
         self.victims.get(&group).copied().unwrap_or(0)
     }

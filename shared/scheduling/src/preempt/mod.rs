@@ -7,11 +7,14 @@
 mod amounts;
 mod devices;
 mod network;
+mod prospect;
 
 use model::AllocId;
 use model::alloc::Demand;
 use model::job::Job;
 use state::AllocRef;
+
+pub(crate) use prospect::{Prospect, prospect};
 
 use crate::place::World;
 use crate::room::{Ask, Dimension, Draft, Exhausted, Offer};
@@ -54,16 +57,44 @@ pub(crate) fn make_room<'a>(
     id: AllocId,
     job: &Job,
 ) -> Result<Preemption<'a>, Exhausted> {
-    if ask.is_plain() && !world.room.is_big_enough(slot, ask.demand) {
-        // The node is too small even when empty, so no candidate has to be checked.
+    let without_victims = || {
         let used = world.room.used_on(slot);
-        return Ok(Preemption { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+        Ok(Preemption { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() })
+    };
+    if ask.is_plain() {
+        // Nothing has to be preempted, or the node is too small even when empty.
+        let unaided = without_victims();
+        if unaided.is_ok() || !world.room.is_big_enough(slot, ask.demand) {
+            return unaided;
+        }
     }
-    let mut candidates = candidates(world, slot, job);
+    let candidates = candidates(world, slot, job);
     if !candidates.iter().any(|candidate| candidate.is_preemptible) {
-        let used = world.room.used_on(slot);
-        return Ok(Preemption { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+        return without_victims();
     }
+    make_room_from(world, slot, ask, id, candidates)
+}
+
+/// [`make_room`] with every step, on a node where nothing is known beforehand.
+#[cfg(test)]
+pub(crate) fn make_room_step_by_step<'a>(
+    world: &World<'a>,
+    slot: u32,
+    ask: &Ask<'_>,
+    id: AllocId,
+    job: &Job,
+) -> Result<Preemption<'a>, Exhausted> {
+    make_room_from(world, slot, ask, id, candidates(world, slot, job))
+}
+
+/// Goes through the steps of a placement and preempts candidates where one fails.
+fn make_room_from<'a>(
+    world: &World<'a>,
+    slot: u32,
+    ask: &Ask<'_>,
+    id: AllocId,
+    mut candidates: Vec<Candidate<'a>>,
+) -> Result<Preemption<'a>, Exhausted> {
     let mut victims: Vec<AllocRef<'a>> = Vec::new();
     let mut draft = world.room.draft(slot, id);
     draft.check_node()?;
@@ -109,9 +140,13 @@ pub(crate) fn make_room<'a>(
 
 /// Score of a placement that preempts these allocations.
 pub(crate) fn score(victims: &[AllocRef<'_>]) -> f64 {
-    let priorities = || victims.iter().map(|alloc| f64::from(alloc.job().spec.priority));
-    let max = priorities().fold(0.0, f64::max);
-    let net = if max > 0.0 { max + priorities().sum::<f64>() / max } else { 0.0 };
+    score_of(victims.iter().map(|alloc| f64::from(alloc.job().spec.priority)))
+}
+
+/// The score of victims with these priorities.
+fn score_of(priorities: impl Iterator<Item = f64> + Clone) -> f64 {
+    let max = priorities.clone().fold(0.0, f64::max);
+    let net = if max > 0.0 { max + priorities.sum::<f64>() / max } else { 0.0 };
     1.0 / (1.0 + e_to(STEEPNESS * (net - MIDDLE)))
 }
 
@@ -120,13 +155,18 @@ fn e_to(x: f64) -> f64 {
     crate::rank::ten_to(x * std::f64::consts::LOG10_E)
 }
 
+/// Whether a job may preempt allocations of another job with this priority.
+fn is_preemptible(priority: u16, by: &Job) -> bool {
+    priority.saturating_add(PRIORITY_DELTA) <= by.spec.priority
+}
+
 fn candidates<'a>(world: &World<'a>, slot: u32, job: &Job) -> Vec<Candidate<'a>> {
-    let (own, priority) = (job.key(), job.spec.priority);
+    let own = job.key();
     let others = world.room.stored_allocs(slot).filter(|alloc| *alloc.job_key() != own);
     let mut candidates: Vec<Candidate<'a>> = others
         .map(|alloc| {
             let of = alloc.job().spec.priority;
-            let is_preemptible = of.saturating_add(PRIORITY_DELTA) <= priority;
+            let is_preemptible = is_preemptible(of, job);
             let penalty = if is_preemptible { penalty(world, alloc) } else { 0.0 };
             Candidate { alloc, priority: of, is_preemptible, penalty }
         })
@@ -137,9 +177,12 @@ fn candidates<'a>(world: &World<'a>, slot: u32, job: &Job) -> Vec<Candidate<'a>>
 
 /// The penalty for preempting one more allocation of the same group.
 fn penalty(world: &World<'_>, alloc: AllocRef<'_>) -> f64 {
+    let gone = world.victims_of(alloc);
+    if gone == 0 {
+        return 0.0;
+    }
     let most =
         alloc.group().and_then(|group| group.migrate.as_ref()).map_or(0, |migrate| migrate.max_parallel);
-    let gone = world.victims_of(alloc);
     match most > 0 && gone >= most {
         true => PENALTY * f64::from(gone + 1 - most),
         false => 0.0,
@@ -183,15 +226,10 @@ mod tests {
     /// The worked examples of the preemption score.
     #[test]
     fn fewer_and_less_important_victims_are_worth_more() {
-        let score = |priorities: &[f64]| {
-            let max = priorities.iter().copied().fold(0.0, f64::max);
-            let net = max + priorities.iter().sum::<f64>() / max;
-            1.0 / (1.0 + e_to(STEEPNESS * (net - MIDDLE)))
-        };
         for (priorities, expected) in
             [(&[50.0][..], 0.999_931), (&[50.0, 60.0], 0.999_928), (&[90.0, 90.0, 90.0], 0.999_916)]
         {
-            assert!((score(priorities) - expected).abs() < 5e-7, "{priorities:?}");
+            assert!((score_of(priorities.iter().copied()) - expected).abs() < 5e-7, "{priorities:?}");
         }
     }
 }

@@ -198,7 +198,7 @@ pub(crate) fn reconcile<'a>(
         return stop_unwanted(target.context, target.is_batch(), allocs);
     }
     let mut entry = rollout.entry(target.group, pacing(target.update()));
-    let mut plan = GroupPlan::new(Names::new(0, std::iter::empty()));
+    let mut plan = GroupPlan::new(Names::new(0, &[], &[]));
     let mut base = sets::base(target, allocs, &mut plan);
     canaries::stop_unneeded(&mut base, rollout, &mut plan);
     let canaries = Canaries::current(target.context, &mut base, rollout, &mut plan);
@@ -206,8 +206,10 @@ pub(crate) fn reconcile<'a>(
     let mut sets = Sets::of(target, &base, rollout, &mut plan);
     sets.reconnect(&base, target.job, &mut plan);
     let is_held = sets.delay_lost(target.context, allocs, &mut plan);
-    let numbers: Vec<u32> = sets.named().map(number).collect();
-    plan.names = Names::new(target.group.count, numbers.into_iter());
+    let is_on_trial = |alloc: &AllocRef<'a>| entry.is_canarying() && canaries.has(*alloc);
+    let (on_trial, others): (Vec<_>, Vec<_>) = sets.named().partition(is_on_trial);
+    let numbers = |allocs: Vec<AllocRef<'a>>| allocs.into_iter().map(number).collect::<Vec<u32>>();
+    plan.names = Names::new(target.group.count, &numbers(others), &numbers(on_trial));
     sets.stop_surplus(target.count(), &canaries, entry.is_canarying(), &mut plan);
     sets.stop_superseded(target.job, &mut plan);
     sets.forget_stopped(&mut plan);

@@ -44,7 +44,7 @@ pub(super) fn is_in_base(alloc: AllocRef<'_>, is_batch: bool) -> bool {
 }
 
 fn stop_group<'a>(context: Context<'a>, allocs: &[AllocRef<'a>]) -> GroupPlan<'a> {
-    let mut plan = GroupPlan::new(Names::new(0, std::iter::empty()));
+    let mut plan = GroupPlan::new(Names::new(0, &[], &[]));
     plan.is_complete = true;
     plan.updates.stop = allocs.len() as u64;
     for alloc in allocs {

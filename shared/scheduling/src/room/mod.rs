@@ -228,9 +228,7 @@ impl<'a> Room<'a> {
 
     /// The offer of a node for an allocation, or the resource that is exhausted.
     pub(crate) fn offer(&self, slot: u32, ask: &Ask<'_>, id: AllocId) -> Result<Offer, Exhausted> {
-        let (page, bit) = locate(slot);
-        let is_simple = (self.pages[page].invalid_ports | self.pages[page].special) >> bit & 1 == 0;
-        if ask.is_plain() && !self.discrete.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
+        if ask.is_plain() && self.is_decided_by_amounts(slot) {
             // The common case. It does not read the node's registration, which is probably not in the cache.
             return match self.shortage(slot, ask.demand) {
                 Some(dimension) => Err(Exhausted(dimension.as_str().into())),
@@ -238,6 +236,13 @@ impl<'a> Room<'a> {
             };
         }
         self.draft(slot, id).make(ask)
+    }
+
+    /// Whether amounts alone decide if a node has room for an allocation that asks for nothing else.
+    pub(crate) fn is_decided_by_amounts(&self, slot: u32) -> bool {
+        let (page, bit) = locate(slot);
+        let is_simple = (self.pages[page].invalid_ports | self.pages[page].special) >> bit & 1 == 0;
+        !self.discrete.contains_key(&slot) && (is_simple || self.is_in_order(slot))
     }
 
     /// Whether a node with special resources or port lists can be checked by amounts alone, because nothing there is
@@ -280,7 +285,11 @@ impl<'a> Room<'a> {
     /// The snapshot's allocations that count on a node.
     pub(crate) fn stored_allocs(&self, slot: u32) -> impl Iterator<Item = AllocRef<'a>> {
         let allocs = self.state.node_at(slot).into_iter().flat_map(NodeRef::allocs);
-        allocs.filter(|alloc| !alloc.client_status().is_terminal() && !self.is_removed(alloc.id()))
+        // Removing an allocation changes its page, unless the allocation is terminal.
+        let may_be_removed = self.changed[locate(slot).0].is_some();
+        allocs.filter(move |alloc| {
+            !alloc.client_status().is_terminal() && !(may_be_removed && self.is_removed(alloc.id()))
+        })
     }
 
     /// The node in a slot.

@@ -12,7 +12,7 @@ use crate::error::{Error, database};
 use crate::schema;
 use crate::server::{Limits, Server};
 
-const CHECKING: Limits = Limits { name: "drover check of rights", ..schema::MIGRATING };
+const CHECKING: Limits = Limits { name: "drover check of rights", durable: false, ..schema::MIGRATING };
 
 /// Compares a database with the table of rights. Returns each difference as a sentence; an empty list means that the rights
 /// are correct. The check covers the roles themselves, and what each role and `public` may do with the database, its

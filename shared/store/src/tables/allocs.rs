@@ -198,7 +198,8 @@ pub(super) async fn load(
             alloc_modify_index: body.alloc_modify_index,
             create_time: body.create_time,
             modify_time: body.modify_time,
-        })))?;
+        })))
+        .await?;
     }
     Ok(())
 }

@@ -73,7 +73,7 @@ async fn upsert(
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from deployments").fetch(transaction);
     while let Some(body) = bodies.try_next().await.map_err(database("read deployments"))? {
-        into.push(Change::Deployment(decode("deployment", &body)?))?;
+        into.push(Change::Deployment(decode("deployment", &body)?)).await?;
     }
     Ok(())
 }

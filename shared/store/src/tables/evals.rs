@@ -83,7 +83,7 @@ async fn upsert(
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from evals").fetch(transaction);
     while let Some(body) = bodies.try_next().await.map_err(database("read evaluations"))? {
-        into.push(Change::Eval(decode("evaluation", &body)?))?;
+        into.push(Change::Eval(decode("evaluation", &body)?)).await?;
     }
     Ok(())
 }

@@ -139,7 +139,7 @@ async fn upsert_versions(
 async fn load_versions(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from jobs").fetch(transaction);
     while let Some(body) = bodies.try_next().await.map_err(database("read job versions"))? {
-        into.push(Change::Job(decode("job version", &body)?))?;
+        into.push(Change::Job(decode("job version", &body)?)).await?;
     }
     Ok(())
 }
@@ -210,7 +210,7 @@ async fn upsert_summaries(
 async fn load_summaries(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from job_summaries").fetch(transaction);
     while let Some(body) = bodies.try_next().await.map_err(database("read job summaries"))? {
-        into.push(Change::JobSummary(decode("job summary", &body)?))?;
+        into.push(Change::JobSummary(decode("job summary", &body)?)).await?;
     }
     Ok(())
 }
@@ -259,10 +259,10 @@ async fn load_plans(transaction: &mut PgConnection, into: &mut Loading) -> Resul
     let (mut index, mut changes) = (Index::ZERO, Vec::new());
     while let Some(row) = rows.try_next().await.map_err(database("read plan indexes"))? {
         if head::index(row.index) != index {
-            into.push_at(index, std::mem::take(&mut changes))?;
+            into.push_at(index, std::mem::take(&mut changes)).await?;
             index = head::index(row.index);
         }
         changes.push(Change::PlanApplied { job: JobKey::new(row.namespace, row.job_id), eval_id: NO_EVAL });
     }
-    into.push_at(index, changes)
+    into.push_at(index, changes).await
 }

@@ -130,7 +130,7 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
     while let Some(row) = rows.try_next().await.map_err(database("read nodes"))? {
         let spec: NodeSpec = decode("node specification", &row.spec)?;
         let server: NodeServerSide = decode("server side of a node", &row.body)?;
-        into.push(Change::Node(Box::new(Node { id: NodeId(row.id), spec: spec.into(), server })))?;
+        into.push(Change::Node(Box::new(Node { id: NodeId(row.id), spec: spec.into(), server }))).await?;
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
         let config = sqlx::query_scalar!("select body from scheduler_config");
         let config = config.fetch_optional(&mut *transaction).await;
         if let Some(body) = config.map_err(database("read the scheduler configuration"))? {
-            into.push(Change::SchedulerConfig(decode("scheduler configuration", &body)?))?;
+            into.push(Change::SchedulerConfig(decode("scheduler configuration", &body)?)).await?;
         }
     }
     if into.wants(Table::Leases) {
@@ -89,7 +89,8 @@ async fn load_leases(transaction: &mut PgConnection, into: &mut Loading) -> Resu
             holder: ProcessId(row.holder),
             epoch: Epoch(row.epoch.cast_unsigned()),
             modify_index: head::index(row.modify_index),
-        }))?;
+        }))
+        .await?;
     }
     Ok(())
 }

@@ -125,7 +125,7 @@ async fn load_table<T: SmallObject>(
 ) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar::<_, Vec<u8>>(table.select).fetch(transaction);
     while let Some(body) = bodies.try_next().await.map_err(database(table.reading))? {
-        into.push(put(Box::new(decode(T::NAME, &body)?)))?;
+        into.push(put(Box::new(decode(T::NAME, &body)?))).await?;
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ async fn upsert(
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from job_submissions").fetch(transaction);
     while let Some(body) = bodies.try_next().await.map_err(database("read sources of job versions"))? {
-        into.push(Change::JobSubmission(decode("source of a job version", &body)?))?;
+        into.push(Change::JobSubmission(decode("source of a job version", &body)?)).await?;
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
             QUOTA => Unblocked { quotas: names, ..Unblocked::default() },
             _ => Unblocked { resources: names, ..Unblocked::default() },
         };
-        into.push_at(index, vec![Change::Unblocked(unblocked)])?;
+        into.push_at(index, vec![Change::Unblocked(unblocked)]).await?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use model::change::ChangeSet;
 use model::{Epoch, HistoryId, Index};
 use private_servers::Postgres;
 use state::Scope;
-use store::{Error, Outcome, Tail};
+use store::{Args, Confirmed, Database, Error, Outcome, Tail, TakeOutcome, Writer};
 use wire::LogRow;
 
 use crate::history::{empty, empty_sets};
@@ -32,7 +32,7 @@ async fn a_commit_moves_the_head_and_the_log_in_one_go() {
     scene.writer.commit(Index::ZERO, rows(&sets)).await.unwrap();
     let head = scene.database.head().await.unwrap();
     assert_eq!((head.index, head.at), (Index(3), sets[2].at));
-    assert_eq!(scene.writer.confirm().await.unwrap(), head);
+    assert_eq!(scene.writer.confirm().await.unwrap().head, head);
     assert_eq!(logged(&scene).await, rows(&sets));
     assert_eq!(*sets[1], logged(&scene).await[1].change_set().unwrap());
 }
@@ -156,6 +156,80 @@ async fn a_commit_whose_session_was_ended_after_it_is_found_once_it_is_safe() {
     server.stop().await.unwrap();
 }
 
+/// An administrator who cancels the wait for a standby makes the server report a success, with a warning. A setting of the
+/// database does not keep commits from waiting.
+#[tokio::test]
+async fn a_commit_whose_wait_was_cancelled_is_found_once_it_is_safe() {
+    let mut server = Postgres::temporary().await.unwrap();
+    let scene = Scene::at(server.new_database().await.unwrap()).await;
+    let mut superuser = scene.superuser().await;
+    let set = "execute format('alter database %I set synchronous_commit = off', current_database())";
+    superuser.run(&format!("do $$ begin {set}; end $$")).await;
+    superuser.run("alter system set synchronous_standby_names = 'far'").await;
+    server.restart().await.unwrap();
+    let mut superuser = scene.superuser().await;
+    // The idle connection was closed by the restart.
+    scene.writer.confirm().await.unwrap_err();
+
+    let writer = scene.writer.clone();
+    let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await });
+    let pid = superuser.wait_for_session("drover applier", "SyncRep").await;
+    superuser.run(&format!("select pg_cancel_backend({pid})")).await;
+    let error = commit.await.unwrap().unwrap_err();
+    assert!(error.is_unknown() && error.to_string().contains("synchronous replication"), "{error}");
+
+    let resolve = || {
+        let writer = scene.writer.clone();
+        tokio::spawn(async move { writer.resolve_commit(Index::ZERO, rows(&empty_sets(1..=2))).await })
+    };
+    let cancelled = resolve();
+    let pid = superuser.wait_for_session("drover applier", "SyncRep").await;
+    superuser.run(&format!("select pg_cancel_backend({pid})")).await;
+    let error = cancelled.await.unwrap().unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+
+    let found = resolve();
+    superuser.wait_for_session("drover applier", "SyncRep").await;
+    superuser.run("alter system reset synchronous_standby_names").await;
+    superuser.run("select pg_reload_conf()").await;
+    assert_eq!(found.await.unwrap().unwrap(), Outcome::Committed);
+    assert_eq!(logged(&scene).await.len(), 2);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_may_lose_commits_is_refused_unless_that_is_accepted() {
+    let scene = Scene::new().await;
+    let careful = Args { allow_unsafe_database: false, database_wait_secs: 1, ..scene.args.clone() };
+    let error = Writer::connect(&careful).await.unwrap_err();
+    let Error::NotReady { source: Some(source), .. } = error else { panic!("{error}") };
+    assert!(
+        matches!(*source, Error::Unsafe { .. }) && source.to_string().contains("set fsync to on"),
+        "{source}"
+    );
+    Database::connect(&careful).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_write_tells_the_time_of_the_database() {
+    let scene = Scene::new().await;
+    let mut superuser = scene.superuser().await;
+    let clock = "select (extract(epoch from clock_timestamp()) * 1000000000)::bigint";
+    let mut before = superuser.query(clock).await;
+    let mut is_between = async |now: model::Timestamp| {
+        let after = superuser.query(clock).await;
+        let before = std::mem::replace(&mut before, after);
+        assert!((before..=after).contains(&now.0), "{before} {now:?} {after}");
+    };
+    is_between(scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap()).await;
+    is_between(scene.writer.renew().await.unwrap().now).await;
+    is_between(scene.writer.confirm().await.unwrap().now).await;
+    match scene.another().await.take_lease(SECOND, true).await.unwrap() {
+        TakeOutcome::Active(Confirmed { now, .. }) => is_between(now).await,
+        held @ TakeOutcome::Held { .. } => panic!("{held:?}"),
+    }
+}
+
 #[tokio::test]
 async fn only_own_change_sets_count_as_committed() {
     let scene = Scene::new().await;
@@ -199,6 +273,19 @@ async fn a_database_that_went_back_is_refused_until_an_operator_accepts_it() {
 }
 
 #[tokio::test]
+async fn a_database_that_was_accepted_meanwhile_is_not_marked() {
+    let scene = Scene::new().await;
+    scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap();
+    let another = scene.another().await;
+    scene.writer.mark_refused("it went back").await.unwrap();
+    assert_eq!(another.inspect().await.unwrap().1.as_deref(), Some("it went back"));
+    another.accept(HistoryId::from_bytes([7; 16])).await.unwrap();
+    // This writer has not learned of the new history.
+    scene.writer.mark_refused("it went back").await.unwrap();
+    assert_eq!(another.inspect().await.unwrap().1, None);
+}
+
+#[tokio::test]
 async fn a_database_that_was_moved_is_refused_until_an_operator_accepts_it() {
     let scene = Scene::new().await;
     let mut superuser = scene.superuser().await;
@@ -221,10 +308,10 @@ async fn the_head_is_found_wherever_it_is() {
     let pages = "select pg_relation_size('head') / current_setting('block_size')::int";
     for index in 1.. {
         scene.writer.commit(Index(index - 1), rows(&empty_sets(index..=index))).await.unwrap();
-        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
+        assert_eq!(scene.writer.confirm().await.unwrap().head.index, Index(index));
         // Another session moves the row.
         superuser.run("update head set lease_until = lease_until").await;
-        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
+        assert_eq!(scene.writer.confirm().await.unwrap().head.index, Index(index));
         if superuser.query(pages).await > 2 {
             break;
         }

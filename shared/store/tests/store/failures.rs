@@ -53,7 +53,7 @@ async fn what_the_server_refuses_to_commit_is_not_written() {
         assert!(matches!(error, Error::Database { .. }), "{code}: {error:?}");
         assert_eq!(error.is_busy(), *code == "55P03");
         nothing_is_left_open(&mut superuser).await;
-        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(before));
+        assert_eq!(scene.writer.confirm().await.unwrap().head.index, Index(before));
         repair_table(&mut superuser, "changes").await;
         scene.writer.commit(Index(before), rows(before + 1..=before + 1)).await.unwrap();
     }

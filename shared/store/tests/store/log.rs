@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::change::ChangeSet;
 use model::{Index, Nanos, Timestamp};
-use state::State;
+use state::{Scope, State};
 use store::{Args, LogSize, Tail};
 use wire::LogRow;
 
@@ -35,6 +35,21 @@ async fn page(scene: &Scene, after: u64, bytes_max: usize) -> Vec<u64> {
 
 async fn is_trimmed(scene: &Scene, after: u64) -> bool {
     matches!(scene.database.changes_after(Index(after), usize::MAX).await.unwrap(), Tail::Trimmed)
+}
+
+#[tokio::test]
+async fn what_is_read_tells_which_change_set_is_before_it() {
+    let scene = Scene::new().await;
+    let sets = empty_sets(1..=3);
+    commit(&scene, &sets).await;
+    for after in 0..=3 {
+        let read = scene.database.changes_after(Index(after), usize::MAX).await.unwrap();
+        let Tail::Page { previous, .. } = read else { panic!("nothing was trimmed") };
+        let before = after.checked_sub(1).map(|at| sets[at as usize].request_id);
+        assert_eq!(previous, before, "after index {after}");
+    }
+    let loaded = scene.database.load(Scope::ALL).await.unwrap();
+    assert_eq!(loaded.state.last_request(), Some(sets[2].request_id));
 }
 
 /// A time that many minutes after the change set at an index.
@@ -262,9 +277,11 @@ async fn the_requests_since_a_moment_are_remembered() {
     commit(&scene, &sets[..2]).await;
     maintain(&scene, 1, 4).await;
     commit(&scene, &sets[2..]).await;
-    let found = scene.database.requests_since(sets[1].at).await.unwrap();
+    let found = scene.database.requests_since(sets[1].at, usize::MAX).await.unwrap();
     let expected: Vec<_> = sets[1..].iter().map(|set| (set.request_id, set.index, set.at)).collect();
     assert_eq!(found, expected);
-    assert_eq!(scene.database.requests_since(Timestamp::UNSET).await.unwrap().len(), 5);
-    assert_eq!(scene.database.requests_since(empty(6).at).await.unwrap(), []);
+    assert_eq!(scene.database.requests_since(Timestamp::UNSET, usize::MAX).await.unwrap().len(), 5);
+    let newest = scene.database.requests_since(Timestamp::UNSET, 2).await.unwrap();
+    assert_eq!(newest.iter().map(|(_, index, _)| index.0).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(scene.database.requests_since(empty(6).at, usize::MAX).await.unwrap(), []);
 }

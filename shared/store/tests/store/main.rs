@@ -16,4 +16,5 @@ mod rebuilt;
 mod roles;
 mod scene;
 mod schema;
+mod secrets;
 mod state_dump;

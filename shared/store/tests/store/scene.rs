@@ -10,7 +10,7 @@ use private_servers::Postgres;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use state::State;
-use store::{Args, Database, Head, Projector, TakeOutcome, Writer};
+use store::{Args, Confirmed, Database, Head, Projector, TakeOutcome, Writer};
 use wire::LogRow;
 
 /// A condition that is not met within this time fails the test.
@@ -77,6 +77,8 @@ pub(crate) fn args(database_url: String) -> Args {
         database_url,
         database_password_file: None,
         database_wait_secs: 10,
+        // Servers of tests do not flush what they write.
+        allow_unsafe_database: true,
         applier_lease_ms: 60_000,
         log_keep_secs: 3_600,
         log_max_mb: 1_024,
@@ -85,7 +87,7 @@ pub(crate) fn args(database_url: String) -> Args {
 
 pub(crate) fn taken(take: TakeOutcome) -> Head {
     match take {
-        TakeOutcome::Active(head) => head,
+        TakeOutcome::Active(Confirmed { head, .. }) => head,
         TakeOutcome::Held { by, remaining } => panic!("{by} holds the lease for {remaining:?}"),
     }
 }

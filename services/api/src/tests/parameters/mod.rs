@@ -47,7 +47,7 @@ fn marks(name: &str) -> Vec<String> {
         "namespace" => &[".namespace()", "key(request)"],
         "filter" => &[".filter::<"],
         name if PAGE.contains(&name) => &[".page()"],
-        name if READ.contains(&name) => &["api.read(", "api.list(", "api.select(", ".read_options()"],
+        name if READ.contains(&name) => &["api.read", "api.list", "api.select(", ".read_options()"],
         _ => &[],
     };
     by_method.iter().map(|mark| (*mark).to_owned()).chain([format!("\"{name}\"")]).collect()

@@ -209,7 +209,7 @@ impl TestGroup {
 }
 
 impl TestAlloc {
-    fn random(dice: &mut Dice, cluster: &Cluster) -> Self {
+    pub(super) fn random(dice: &mut Dice, cluster: &Cluster) -> Self {
         let node = dice.roll(cluster.nodes.len() as u64) as usize;
         let owner = match dice.once_in(2) {
             true => Owner::Group(dice.roll(cluster.groups.len() as u64) as usize),

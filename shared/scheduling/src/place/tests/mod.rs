@@ -2,6 +2,7 @@
 
 mod cluster;
 mod naive;
+mod preempting;
 
 use std::collections::BTreeMap;
 

@@ -4,15 +4,16 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tests::harness::api::text;
-use tests::harness::{Cluster, jobs, processes};
+
+use super::api::text;
+use super::{Cluster, jobs, processes};
 
 /// The longest pause between two lines of a running task, in seconds. It writes ten times a second if the machine is
 /// not overloaded.
 const SILENCE_MAX_SECS: f64 = 4.0;
 
 /// One such task for each of several nodes.
-pub(crate) struct SteadyTasks {
+pub struct SteadyTasks {
     tasks: Vec<Task>,
 }
 
@@ -26,12 +27,17 @@ struct Task {
 
 impl SteadyTasks {
     /// Registers the tasks, and waits until they run.
-    pub(crate) async fn start(cluster: &Cluster, nodes: &[&str]) -> Self {
+    ///
+    /// # Panics
+    /// If they do not run in time.
+    pub async fn start(cluster: &Cluster, nodes: &[&str]) -> Self {
         let mut tasks = Vec::new();
         for node in nodes {
             let name = format!("steady-{}", node.replace('@', "-"));
             let [pids, ticks] = ["pids", "ticks"].map(|end| cluster.path(&format!("{name}.{end}")));
             let mut job = jobs::service(&name, &jobs::ticking_script(&pids, &ticks));
+            // Without the clock that a test may give to its agent.
+            job["Job"]["TaskGroups"][0]["Tasks"][0]["Env"] = json!({ "LD_PRELOAD": "" });
             job["Job"]["Constraints"] =
                 json!([{ "LTarget": "${node.unique.name}", "Operand": "=", "RTarget": node }]);
             cluster.api.put("/v1/jobs", &job).await;
@@ -47,7 +53,10 @@ impl SteadyTasks {
     }
 
     /// Asserts that the tasks have run without a pause or a restart, and that the API shows it.
-    pub(crate) async fn assert_never_stopped(&self, cluster: &Cluster) {
+    ///
+    /// # Panics
+    /// If one has not.
+    pub async fn assert_never_stopped(&self, cluster: &Cluster) {
         for Task { job, alloc, pid, pids, ticks } in &self.tasks {
             assert!(processes::runs(*pid), "{job} has exited");
             let ran = fs::read_to_string(pids).expect("the task has written its process id");

@@ -4,6 +4,10 @@
 //! not have them any more, the state is loaded anew. An applier in the same process updates the replica faster
 //! ([`Replica::adopt`]); the feed's change sets are then repeats.
 
+mod listen;
+mod log;
+mod losses;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,19 +15,21 @@ use bytes::Bytes;
 use fail::fail_point;
 use model::change::ChangeSet;
 use model::{HistoryId, Index};
-use state::{Inconsistent, Replica, State};
+use state::{Inconsistent, Replica};
 use telemetry::clock;
 use telemetry::metrics::catalogue::{FEED_GAPS, FEED_INDEX, FEED_LAG, FEED_LOADS, FEED_READ_FROM_LOG};
-use telemetry::repeats::{Outage, Repeats};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use wire::feed::{Changes, Head};
+use wire::feed::{Changes, Committer};
 use wire::{DecodeError, Subject, Wire};
 
-use crate::backoff::backoff;
+use self::listen::{compare_databases, receive_heads};
+use self::log::LogReader;
+pub use self::log::{Log, LogError, LogPage};
+use self::losses::LossDetector;
 use crate::connection::Bus;
 use crate::contact::{Contact, ReceivedHead};
-use crate::database::{Comparison, DatabaseMatch, LocatedHead};
+use crate::continuity::Continues;
 use crate::error::Error;
 use crate::serve::{Request, Requests};
 
@@ -38,8 +44,6 @@ const DECODED_INLINE_BYTES_MAX: usize = 128 << 10;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// A batch of at least this many change sets means load. Then the following change sets may be batched.
 const LOAD_SETS_MIN: u64 = 16;
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(5);
 /// Minimum time between two loads of the state.
 const LOADS_APART: Duration = Duration::from_secs(2);
 /// How long a replica must have been ahead of every received head before it counts as ahead of the log. Change sets may
@@ -51,45 +55,14 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(50);
 /// How long a history that the log did not have is attributed to a mistaken applier.
 const HISTORY_REFUTED_FOR: Duration = Duration::from_secs(5);
 
-/// The log of committed change sets. Its methods may be called again at any time, and their results may be discarded.
-pub trait Log: Send + Sync + 'static {
-    /// Loads the newest durable state.
-    fn load(&self) -> impl Future<Output = Result<State, LogError>> + Send;
-
-    /// Reads the change sets after `index`, one page of them.
-    fn after(&self, index: Index) -> impl Future<Output = Result<LogPage, LogError>> + Send;
-
-    /// Reads the head.
-    fn head(&self) -> impl Future<Output = Result<Head, LogError>> + Send;
-
-    /// The address of the database that holds the log, for messages.
-    fn address(&self) -> String;
-}
-
-/// The reason why the log cannot be read.
-pub type LogError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A page of the log.
-#[derive(Debug)]
-pub enum LogPage {
-    /// Consecutive change sets, without a gap.
-    Sets {
-        /// The history that they belong to.
-        history: HistoryId,
-        /// Index of the last change set in the log at the time of the read.
-        head: Index,
-        /// The encoded change sets that follow the requested index; none if that index was the last.
-        sets: Vec<Bytes>,
-    },
-    /// The log does not have the next change set any more.
-    Trimmed,
-}
-
 /// Keeps `replica` up to date, and records in `contact` the applier's announcements, and whether the log is the one that
 /// the applier writes, until `stop`. Loads the state first.
 ///
 /// Under load, change sets that arrive within `batch_delay` are applied together. That is cheaper than applying them
 /// one by one: each time, the process must be woken, and the state must be loaded into the caches of its core.
+///
+/// A replica never goes back within a history, nor applies change sets that do not continue it (`docs/architecture/log.md`):
+/// it tells the applier that its database lacks writes, and waits.
 ///
 /// Run once for each process, in its own task.
 pub async fn follow(
@@ -100,9 +73,11 @@ pub async fn follow(
     batch_delay: Duration,
     stop: CancellationToken,
 ) {
+    let log = Arc::new(log);
     let feed = Feed {
+        losses: Arc::new(LossDetector::new(bus.clone(), Arc::clone(&replica), contact.clone())),
         replica,
-        log: Arc::new(log),
+        reader: LogReader::new(Arc::clone(&log), contact.clone()),
         contact,
         batch_delay,
         history: None,
@@ -110,12 +85,10 @@ pub async fn follow(
         ahead: None,
         behind: None,
         loaded: None,
-        failures: 0,
-        outage: Outage::default(),
     };
     tokio::select! {
         () = stop.cancelled() => {}
-        ended = feed.run(bus) => {
+        ended = feed.run(bus, log) => {
             if let Err(error) = ended {
                 tracing::error!(error = telemetry::chain(&error), "cannot follow the change feed");
             }
@@ -125,7 +98,8 @@ pub async fn follow(
 
 struct Feed<L> {
     replica: Arc<Replica>,
-    log: Arc<L>,
+    losses: Arc<LossDetector>,
+    reader: LogReader<L>,
     contact: Contact,
     /// How long change sets are batched under load.
     batch_delay: Duration,
@@ -139,10 +113,6 @@ struct Feed<L> {
     behind: Option<(Index, Instant)>,
     /// When the state was last loaded.
     loaded: Option<Instant>,
-    /// Number of consecutive failures to read the log.
-    failures: u32,
-    /// Limits the lines about these failures.
-    outage: Outage,
 }
 
 /// The reason why a state is loaded.
@@ -154,8 +124,10 @@ enum LoadReason {
     Trimmed,
     /// A message names another history.
     History,
-    /// The replica had an index that the log may never have had.
-    Ahead(Index),
+    /// The replica has an index that the log may never have had.
+    Ahead,
+    /// The log no longer has what would show whether it continues the replica.
+    Unverifiable,
     /// A change set could not be applied.
     Inconsistent,
 }
@@ -177,13 +149,13 @@ async fn overdue(behind: Option<(Index, Instant)>) -> Index {
 }
 
 impl<L: Log> Feed<L> {
-    async fn run(mut self, bus: Bus) -> Result<(), Error> {
+    async fn run(mut self, bus: Bus, log: Arc<L>) -> Result<(), Error> {
         // Subscribing comes before loading, so that no change set is missed in between.
         let mut changes = bus.serve(Subject::Changes.to_string()).await?;
         let heads = bus.serve(Subject::Head.to_string()).await?;
         let mut listeners = JoinSet::new();
-        listeners.spawn(receive_heads(heads, self.contact.clone()));
-        listeners.spawn(compare_databases(Arc::clone(&self.log), self.contact.clone()));
+        listeners.spawn(receive_heads(heads, self.contact.clone(), Arc::clone(&self.losses)));
+        listeners.spawn(compare_databases(log, self.contact.clone()));
         let mut link = bus.link();
         let mut made = link.borrow().made;
         let mut head = self.contact.heads();
@@ -240,14 +212,42 @@ impl<L: Log> Feed<L> {
             self.check_history(changes.history).await;
             return None;
         }
+        let by = changes.by;
+        if self.losses.check(changes.history, by).await != Continues::Yes || self.contact.has_lost() {
+            return None;
+        }
         let mut last = Index(changes.first.0.checked_add(changes.sets.len() as u64)?.saturating_sub(1));
         if changes.first > self.index().next() {
             FEED_GAPS.add(1);
             self.catch_up(Some(Index(changes.first.0 - 1))).await;
+            if self.contact.has_lost() {
+                return None;
+            }
         }
-        let next = self.index().next();
+        let snapshot = self.replica.snapshot();
+        let (index, request) = (snapshot.index(), snapshot.last_request());
+        drop(snapshot);
+        let next = index.next();
+        if next == changes.first
+            && let Some(by) = by
+        {
+            let (history, previous) = (changes.history, changes.previous);
+            let continues = self.losses.continuity().check_next(history, by, index, request, previous);
+            match continues {
+                Continues::Yes => {}
+                Continues::Stale | Continues::Unknown => {
+                    self.load(LoadReason::Unverifiable).await;
+                    return None;
+                }
+                Continues::Lacks(lost) => {
+                    self.losses.report(lost).await;
+                    return None;
+                }
+            }
+        }
         if !(changes.first..=last).contains(&next) {
             // These are repeats, or the log is not as far as it should be. The next head will show which.
+            self.holds(by, last);
             return None;
         }
         fail_point!("feed.taken");
@@ -261,8 +261,11 @@ impl<L: Log> Feed<L> {
             && let Some(request) = more.next_now()
         {
             match request.body::<Changes>() {
-                Ok(Changes { history, first, sets })
-                    if Some(history) == self.history && first == last.next() && !sets.is_empty() =>
+                Ok(Changes { history, by: same, first, sets, .. })
+                    if Some(history) == self.history
+                        && same == by
+                        && first == last.next()
+                        && !sets.is_empty() =>
                 {
                     last = Index(last.0.saturating_add(sets.len() as u64));
                     let before = batch.len();
@@ -272,10 +275,36 @@ impl<L: Log> Feed<L> {
                 Ok(_) | Err(_) => rest = Some(request),
             }
         }
-        self.apply(batch).await;
+        if self.apply(batch).await {
+            self.holds(by, last);
+        }
         // Change sets that were too large for a message.
         self.catch_up(Some(last)).await;
         rest
+    }
+
+    /// Records that the replica holds the change sets of an applier up to an index, as far as it has reached it.
+    fn holds(&mut self, by: Option<Committer>, last: Index) {
+        if let (Some(by), Some(history)) = (by, self.history) {
+            self.losses.continuity().holds(history, last.min(self.index()), by);
+        }
+    }
+
+    /// Whether the log, which lacked something of the replica, continues it again.
+    async fn is_found_again(&mut self) -> bool {
+        let snapshot = self.replica.snapshot();
+        let (index, last) = (snapshot.index(), snapshot.last_request());
+        drop(snapshot);
+        match self.reader.after(index).await {
+            LogPage::Sets { head, previous, .. } if self.history == Some(head.history) => {
+                let continues = self.losses.continuity().check_page(&head, index, last, previous);
+                if let Continues::Lacks(lost) = continues {
+                    self.losses.report(lost).await;
+                }
+                continues == Continues::Yes
+            }
+            LogPage::Sets { .. } | LogPage::Trimmed => false,
+        }
     }
 
     /// Compares the replica with an announced head.
@@ -283,20 +312,42 @@ impl<L: Log> Feed<L> {
         if self.history != Some(head.history) {
             return self.check_history(head.history).await;
         }
+        let by = head.committer();
+        match self.losses.check(head.history, by).await {
+            Continues::Yes => {}
+            Continues::Unknown => return self.catch_up(None).await,
+            Continues::Stale | Continues::Lacks(_) => return,
+        }
+        if self.contact.has_lost() {
+            if !self.is_found_again().await {
+                return;
+            }
+            self.losses.lacks_nothing();
+        }
+        if let Some(by) = by {
+            self.losses.continuity().announced(by);
+        }
         let index = self.index();
         FEED_INDEX.set(index.0 as f64);
         FEED_LAG.set(head.index.0.saturating_sub(index.0) as f64);
-        match self.ahead {
-            Some((seen, since)) if head.index < seen => {
-                if at.saturating_duration_since(since) >= AHEAD_MIN {
-                    self.load(LoadReason::Ahead(seen)).await;
-                }
-            }
-            Some(_) | None => self.ahead = (index > head.index).then_some((index, clock::monotonic())),
-        }
+        self.check_ahead(head.index, at).await;
+        let index = self.index();
         let is_awaited = self.behind.is_some_and(|(target, _)| index < target);
         if !is_awaited {
             self.behind = (index < head.index).then(|| (head.index, clock::monotonic() + ARRIVAL_TIMEOUT));
+        }
+    }
+
+    /// Loads the state if the replica has been ahead of the announced indexes for long.
+    async fn check_ahead(&mut self, announced: Index, at: Instant) {
+        let index = self.index();
+        match self.ahead {
+            Some((seen, since)) if announced < seen => {
+                if at.saturating_duration_since(since) >= AHEAD_MIN {
+                    self.load(LoadReason::Ahead).await;
+                }
+            }
+            Some(_) | None => self.ahead = (index > announced).then_some((index, clock::monotonic())),
         }
     }
 
@@ -309,7 +360,7 @@ impl<L: Log> Feed<L> {
         if is_refuted {
             return;
         }
-        let in_log = self.read_head().await.history;
+        let in_log = self.reader.head().await.history;
         if self.history != Some(in_log) {
             self.load(LoadReason::History).await;
         }
@@ -320,19 +371,32 @@ impl<L: Log> Feed<L> {
     /// later ones; reading a growing log to its end would never return to the feed.
     async fn catch_up(&mut self, mut target: Option<Index>) {
         loop {
-            let index = self.index();
+            let snapshot = self.replica.snapshot();
+            let (index, last) = (snapshot.index(), snapshot.last_request());
+            drop(snapshot);
             if target.is_some_and(|target| index >= target) {
                 return;
             }
-            match self.read_log(index).await {
-                LogPage::Trimmed => return self.load(LoadReason::Trimmed).await,
-                LogPage::Sets { history, .. } if self.history != Some(history) => {
+            match self.reader.after(index).await {
+                LogPage::Trimmed => return self.load_unless_lost(LoadReason::Trimmed).await,
+                LogPage::Sets { head, .. } if self.history != Some(head.history) => {
                     return self.load(LoadReason::History).await;
                 }
-                LogPage::Sets { head, sets, .. } => {
-                    target = target.or(Some(head));
+                LogPage::Sets { head, previous, sets } => {
+                    let continues = self.losses.continuity().check_page(&head, index, last, previous);
+                    match continues {
+                        Continues::Yes => {}
+                        Continues::Stale | Continues::Unknown => {
+                            return self.load_unless_lost(LoadReason::Unverifiable).await;
+                        }
+                        Continues::Lacks(lost) => return self.losses.report(lost).await,
+                    }
+                    target = target.or(Some(head.index));
                     FEED_READ_FROM_LOG.add(sets.len() as u64);
-                    self.apply(sets).await;
+                    let last = Index(index.0 + sets.len() as u64);
+                    if self.apply(sets).await {
+                        self.losses.continuity().read(last, &head);
+                    }
                 }
             }
             if self.index() <= index {
@@ -341,8 +405,8 @@ impl<L: Log> Feed<L> {
         }
     }
 
-    /// Applies encoded change sets. If that fails, loads the state.
-    async fn apply(&mut self, sets: Vec<Bytes>) {
+    /// Applies encoded change sets. If that fails, loads the state. Returns whether the replica has them.
+    async fn apply(&mut self, sets: Vec<Bytes>) -> bool {
         let replica = Arc::clone(&self.replica);
         let bytes: usize = sets.iter().map(Bytes::len).sum();
         let applied = if bytes <= DECODED_INLINE_BYTES_MAX {
@@ -354,94 +418,58 @@ impl<L: Log> Feed<L> {
         match applied {
             // A gap here means that another writer of the replica was faster or slower. The next head shows what is
             // missing.
-            Ok(()) | Err(ApplyError::Inconsistent(Inconsistent::Gap { .. })) => {}
+            Ok(()) => true,
+            Err(ApplyError::Inconsistent(Inconsistent::Gap { .. })) => false,
             Err(error) => {
                 tracing::error!(
                     error = telemetry::chain(&error),
                     "a change set does not match the replica, loading the state"
                 );
                 self.load(LoadReason::Inconsistent).await;
+                false
             }
         }
     }
 
-    /// Loads the state. The replica only goes back to an earlier index if it must have been wrong.
+    /// Loads the state, unless the log is known to lack change sets that the replica has: a loaded state does not show that
+    /// once the log is further than the replica.
+    async fn load_unless_lost(&mut self, reason: LoadReason) {
+        if !self.contact.has_lost() {
+            self.load(reason).await;
+        }
+    }
+
+    /// Loads the state. The replica does not go back to an earlier index of its history.
     async fn load(&mut self, reason: LoadReason) {
         if let Some(loaded) = self.loaded {
             tokio::time::sleep_until((loaded + LOADS_APART).into()).await;
         }
-        let state = self.load_from_log().await;
+        // What the replica has was in the log before.
+        let before = self.index();
+        let (state, head) = self.reader.load().await;
         fail_point!("feed.loaded");
         self.loaded = Some(clock::monotonic());
         (self.ahead, self.behind) = (None, None);
         FEED_LOADS.add(1);
         let (index, history) = (state.index(), state.history());
+        if let Some(known) = self.history {
+            let continues = self.losses.continuity().check_loaded(&head, known, before);
+            if let Continues::Lacks(lost) = continues {
+                return self.losses.report(lost).await;
+            }
+        }
+        self.losses.continuity().read(index, &head);
         let is_another_history = self.history.replace(history).is_some_and(|known| known != history);
-        let was_wrong = match reason {
-            LoadReason::First | LoadReason::Trimmed | LoadReason::History => is_another_history,
-            LoadReason::Ahead(seen) => is_another_history || index < seen,
-            LoadReason::Inconsistent => true,
-        };
+        let was_wrong = is_another_history || reason == LoadReason::Inconsistent;
         if was_wrong {
             self.replica.reset(state);
         } else {
             self.replica.catch_up(state);
         }
+        if is_another_history {
+            self.losses.lacks_nothing();
+        }
         tracing::info!(index = index.0, %history, ?reason, was_wrong, "loaded the state");
-    }
-
-    async fn load_from_log(&mut self) -> State {
-        loop {
-            match self.log.load().await {
-                Ok(loaded) => {
-                    self.log_succeeded();
-                    return loaded;
-                }
-                Err(error) => self.log_failed(error).await,
-            }
-        }
-    }
-
-    async fn read_log(&mut self, index: Index) -> LogPage {
-        loop {
-            match self.log.after(index).await {
-                Ok(page) => {
-                    self.log_succeeded();
-                    return page;
-                }
-                Err(error) => self.log_failed(error).await,
-            }
-        }
-    }
-
-    async fn read_head(&mut self) -> Head {
-        loop {
-            match self.log.head().await {
-                Ok(head) => {
-                    self.log_succeeded();
-                    return head;
-                }
-                Err(error) => self.log_failed(error).await,
-            }
-        }
-    }
-
-    fn log_succeeded(&mut self) {
-        self.contact.record_log_read(Ok(()));
-        self.failures = 0;
-        if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.succeeded(clock::monotonic()) {
-            tracing::info!(attempts, lasting_secs, "the log can be read again");
-        }
-    }
-
-    async fn log_failed(&mut self, error: LogError) {
-        let error = telemetry::chain(error.as_ref());
-        if let Some(Repeats { attempts, lasting_secs, .. }) = self.outage.failed(&error, clock::monotonic()) {
-            tracing::warn!(error, attempts, lasting_secs, "cannot read the log, trying again");
-        }
-        self.contact.record_log_read(Err(error));
-        tokio::time::sleep(backoff(self.failures, RETRY_MIN, RETRY_MAX)).await;
-        self.failures = self.failures.saturating_add(1);
     }
 
     fn index(&self) -> Index {
@@ -451,50 +479,10 @@ impl<L: Log> Feed<L> {
 
 fn apply(replica: &Replica, sets: &[Bytes]) -> Result<(), ApplyError> {
     for sets in sets.chunks(STEP_SETS_MAX) {
+        let bytes = sets.iter().map(Bytes::len).sum();
         let decode = |bytes| wire::decode(ChangeSet::KIND, ChangeSet::VERSION, bytes).map(Arc::new);
         let sets = sets.iter().map(|bytes| decode(bytes)).collect::<Result<Vec<Arc<ChangeSet>>, _>>()?;
-        replica.apply(sets)?;
+        replica.apply_sized(sets, bytes)?;
     }
     Ok(())
-}
-
-/// Records the applier's announcements, also while the feed is busy.
-async fn receive_heads(mut heads: Requests, contact: Contact) {
-    while let Some(request) = heads.next().await {
-        if let Some((request, head)) = request.read::<Head>().await {
-            contact.record_announcement(head, request.database().map(Arc::from));
-        }
-    }
-}
-
-/// Compares the log with the applier's announcements, and records whether it is the log that the applier writes. A database
-/// that does not answer delays neither the feed nor the announcements.
-async fn compare_databases<L: Log>(log: Arc<L>, contact: Contact) {
-    let address: Arc<str> = log.address().into();
-    let mut comparison = Comparison::default();
-    let mut heads = contact.heads();
-    while heads.changed().await.is_ok() {
-        let received = heads.borrow_and_update().clone();
-        let Some(ReceivedHead { head, at, database }) = received else { continue };
-        if comparison.announced(&head, at) {
-            let own = match log.head().await {
-                Ok(head) => LocatedHead { head, address: Some(Arc::clone(&address)) },
-                Err(error) => {
-                    contact.record_log_read(Err(telemetry::chain(error.as_ref())));
-                    continue;
-                }
-            };
-            contact.record_log_read(Ok(()));
-            comparison.compare(LocatedHead { head, address: database }, own, at);
-        }
-        let was_other = contact.database().is_other();
-        contact.set_database(comparison.result());
-        match (was_other, comparison.result()) {
-            (false, DatabaseMatch::Other(other)) => {
-                tracing::error!(error = other.to_string(), "the plan applier writes another database");
-            }
-            (true, DatabaseMatch::Same) => tracing::info!("the plan applier writes this database again"),
-            (_, _) => {}
-        }
-    }
 }

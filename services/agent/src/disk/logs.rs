@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::PathBuf;
 
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
 use super::dirs::LOGS;
-use super::tree::OpenDir;
+use super::tree::{Links, OpenDir};
 
 /// How far before the end of a full file a line end is searched, in bytes.
 const NEWLINE_SCAN_BYTES: usize = 32 << 10;
@@ -29,6 +31,15 @@ pub(crate) struct LogFiles {
     pub(crate) files_max: u64,
     /// The maximum size of a file, in bytes; at least 1.
     pub(crate) file_bytes_max: u64,
+}
+
+/// A place in a stream's files: where a write ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// The number of the file.
+    pub(crate) file: u64,
+    /// The position in the file.
+    pub(crate) bytes: u64,
 }
 
 /// The name of a log file.
@@ -70,6 +81,28 @@ impl Rotator {
         let number = numbers(&dir, &files.task, stream)?.last().copied().unwrap_or(0);
         let (file, written) = open(&dir, &files.task, stream, number)?;
         Ok(Self { dir, files, stream, number, file, written })
+    }
+
+    /// Where the next write begins.
+    pub(crate) fn place(&self) -> Place {
+        Place { file: self.number, bytes: self.written }
+    }
+
+    /// The number of bytes that have been written since a place. Those in files that were removed meanwhile do not count.
+    pub(crate) fn written_since(&self, place: Place) -> io::Result<u64> {
+        let mut sum = 0;
+        for number in place.file..=self.number {
+            let name = file_name(&self.files.task, self.stream, number);
+            let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+            let length = match self.dir.open_beneath(name.as_ref(), flags, Links::Refused) {
+                Ok(file) => file.metadata()?.len(),
+                Err(Errno::ENOENT) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            let skipped = if number == place.file { place.bytes } else { 0 };
+            sum += length.saturating_sub(skipped);
+        }
+        Ok(sum)
     }
 
     /// Writes all bytes, to several files if necessary.
@@ -201,6 +234,19 @@ mod tests {
         let mut log = scene.open(5, 5).unwrap();
         log.write(b"defg").unwrap();
         assert_eq!(scene.contents(), [entry(9, ""), entry(10, "abcde"), entry(11, "fg")]);
+    }
+
+    #[test]
+    fn what_was_written_since_a_place_is_counted_over_files() {
+        let scene = Scene::new();
+        let mut log = scene.open(5, 5).unwrap();
+        log.write(b"ab").unwrap();
+        let place = log.place();
+        assert_eq!((place, log.written_since(place).unwrap()), (Place { file: 0, bytes: 2 }, 0));
+        log.write(b"cdefghijkl").unwrap();
+        assert_eq!(scene.open(5, 5).unwrap().written_since(place).unwrap(), 10);
+        fs::remove_file(scene.path("web.stdout.1")).unwrap();
+        assert_eq!(scene.open(5, 5).unwrap().written_since(place).unwrap(), 5);
     }
 
     /// A task may replace the directory of its logs at any time, before and after it is opened.

@@ -19,7 +19,9 @@
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `driver` | one file for each kind of task |
-//! | [`executor`] | the process beside each task |
+//! | [`executor`] | the process beside each task that is a process |
+//! | `collector` | the process beside each container, which writes its output to the task's log files |
+//! | `engine` | a client of container engines |
 //! | `cgroups` | the kernel's limits and counters of tasks |
 //! | `networks` | the networks of allocations |
 //! | `resources` | what a task may use of its node, and what it uses |
@@ -35,9 +37,11 @@
 mod account;
 mod alloc;
 mod cgroups;
+mod collector;
 mod context;
 mod disk;
 mod driver;
+mod engine;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -55,6 +59,7 @@ mod testing;
 mod wait;
 mod work;
 
+pub use driver::docker::settings::{AllowedModes, Dangling, Settings as DockerSettings};
 pub use node::config::{Args, Pair, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;

@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver;
+use crate::driver::docker::create::NodeNames;
 use crate::driver::running::RunningTasks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
@@ -75,7 +76,11 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
-    let drivers = driver::all(&config.drivers);
+    let node = NodeNames {
+        id: identity.node.to_string(),
+        name: config.node_name.as_deref().unwrap_or(machine.host_name()).to_owned(),
+    };
+    let drivers = driver::all(&config.drivers, node);
     let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, clock::now()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 

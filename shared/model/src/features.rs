@@ -100,7 +100,7 @@ features! {
         HealthByRequest("allocation health by request", Is, NotBuilt, None);
     }
     Tasks "Tasks" {
-        IsolatingDrivers("Docker and other isolating drivers", Are, NotBuilt, None);
+        IsolatingDrivers("isolating drivers other than docker", Are, NotBuilt, None);
         MockOptions("some options of mock_driver", Are, NotBuilt, None);
         Templates("templates", Are, NotBuilt, Some("write the file in a prestart task"));
         Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));

@@ -1,6 +1,7 @@
 //! Task drivers: each starts, watches and ends tasks of one kind. Everything around a task, and its restarts, is
 //! in `task`.
 
+pub(crate) mod docker;
 pub(crate) mod exec_session;
 pub(crate) mod mock;
 pub(crate) mod process;
@@ -10,6 +11,7 @@ pub(crate) mod start;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +21,8 @@ use model::{Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use self::docker::Docker;
+use self::docker::create::NodeNames;
 use self::exec_session::{ExecError, ExecRequest, ExecSession};
 use self::mock::Mock;
 use self::process::ExecutorCommand;
@@ -185,11 +189,17 @@ pub(crate) struct DriverSettings {
     pub(crate) raw_exec: Option<raw_exec::Settings>,
     /// Whether `mock_driver` is enabled.
     pub(crate) mock: bool,
+    /// The settings of `docker`, and its engine's socket; `None` if there is no engine.
+    pub(crate) docker: Option<(PathBuf, docker::settings::Settings)>,
 }
 
-/// The drivers that the settings enable.
-pub(crate) fn all(settings: &DriverSettings) -> Drivers {
+/// The drivers that the settings enable, on this node.
+pub(crate) fn all(settings: &DriverSettings, node: NodeNames) -> Drivers {
     let mut drivers = Drivers::default();
+    if let Some((socket, docker)) = &settings.docker {
+        let executor = settings.executor.clone();
+        drivers = drivers.with(docker::NAME, Docker::new(docker.clone(), socket.clone(), node, executor));
+    }
     if let Some(raw_exec) = &settings.raw_exec {
         drivers = drivers.with(raw_exec::NAME, RawExec::new(raw_exec.clone(), settings.executor.clone()));
     }

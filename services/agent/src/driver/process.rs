@@ -67,6 +67,20 @@ impl Default for ExecutorCommand {
 }
 
 impl ExecutorCommand {
+    /// The command that starts the program in a directory.
+    pub(crate) fn command(&self, dir: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.args)
+            .arg(dir)
+            // The agent's environment holds secrets that tasks could read there.
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        command
+    }
+
     /// An executor that is another program.
     pub(crate) fn new(program: PathBuf, args: Vec<String>) -> Self {
         Self { program, args }
@@ -181,17 +195,7 @@ async fn try_launch(
 
     // The pipe is also opened for writing, so that it does not end before the executor has opened it.
     let alive = pipe::OpenOptions::new().read_write(true).open_receiver(dir.join(ALIVE)).map_err(text)?;
-    let mut child = Command::new(&executor.program)
-        .args(&executor.args)
-        .arg(dir)
-        // The agent's environment holds secrets that tasks could read there.
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .map_err(text)?;
+    let mut child = executor.command(dir).stderr(log).spawn().map_err(text)?;
     match until_started(&mut child, alive, dir).await {
         Ok(process) => {
             // Reaps the guard, so that it does not stay as a zombie. If the agent ends first, init reaps it.

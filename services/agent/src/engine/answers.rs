@@ -140,8 +140,6 @@ pub(crate) struct ContainerState {
     /// Whether it ended for lack of memory.
     #[serde(rename = "OOMKilled")]
     pub(crate) oom_killed: bool,
-    /// The id of its first process.
-    pub(crate) pid: i64,
     /// The exit code.
     pub(crate) exit_code: i64,
     /// Why it could not be started.
@@ -193,8 +191,6 @@ pub(crate) struct Summary {
     pub(crate) created: i64,
     /// Its names.
     pub(crate) names: Option<Vec<String>>,
-    /// Its labels.
-    pub(crate) labels: Option<BTreeMap<String, String>>,
 }
 
 /// A command in a container that was created.

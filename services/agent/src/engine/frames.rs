@@ -94,7 +94,8 @@ impl Splitter {
 
     fn next_line(&mut self) -> Option<Bytes> {
         let end = self.buffer.iter().position(|byte| *byte == b'\n');
-        let length = end.map(|end| end + 1).or((self.buffer.len() >= LINE_BYTES_MAX).then_some(LINE_BYTES_MAX))?;
+        let length =
+            end.map(|end| end + 1).or((self.buffer.len() >= LINE_BYTES_MAX).then_some(LINE_BYTES_MAX))?;
         Some(self.buffer.split_to(length).freeze())
     }
 }
@@ -171,7 +172,8 @@ mod tests {
                     found.push((output.stream, String::from_utf8(output.bytes.to_vec()).unwrap()));
                 }
             }
-            let expected = [(LogStream::Stdout, "one\n"), (LogStream::Stderr, ""), (LogStream::Stderr, "two")];
+            let expected =
+                [(LogStream::Stdout, "one\n"), (LogStream::Stderr, ""), (LogStream::Stderr, "two")];
             assert_eq!(found, expected.map(|(stream, text)| (stream, text.to_owned())), "cut at {cut}");
         }
     }
@@ -206,7 +208,9 @@ mod tests {
         ] {
             assert_eq!(parse_time(text), Some(nanos), "{text}");
         }
-        for text in ["", "T", "2026-13-01T00:00:00Z", "2026-01-01", "1970-01-01T00:00:00", "1970-01-01T0:x:0Z"] {
+        for text in
+            ["", "T", "2026-13-01T00:00:00Z", "2026-01-01", "1970-01-01T00:00:00", "1970-01-01T0:x:0Z"]
+        {
             assert_eq!(parse_time(text), None, "{text}");
         }
         assert_eq!(since(1_500_000_001), "1.500000001");

@@ -31,9 +31,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::io::ReaderStream;
 
-pub(crate) use answers::{
-    Container, ContainerState, EngineInfo, Image, LoadedImage, PullStatus, Stats, Summary, Version,
-};
+pub(crate) use answers::{Container, ContainerState, EngineInfo, PullStatus, Stats, Summary, Version};
 pub(crate) use calls::{ExecSettings, LogsFrom, Upgrade};
 
 /// How long a request may take that the engine answers at once.

@@ -35,6 +35,7 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
+use crate::collector;
 use crate::disk::logs::{LogFiles, Rotator};
 use crate::disk::store::{self, Durability};
 
@@ -116,9 +117,16 @@ impl Exit {
     }
 }
 
-/// Runs the task that the directory describes until it has ended.
+/// Runs the task that the directory describes until it has ended. If the directory is that of a log collector, this process
+/// is one instead: the engine runs the task.
 pub fn main(args: &Args) -> ExitCode {
-    let outcome = if guard::is_guarded() { run(&args.dir) } else { guard::run(&args.dir) };
+    let outcome = if collector::is_described(&args.dir) {
+        collector::run(&args.dir)
+    } else if guard::is_guarded() {
+        run(&args.dir)
+    } else {
+        guard::run(&args.dir)
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

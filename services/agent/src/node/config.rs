@@ -10,6 +10,7 @@ use model::Text;
 use super::host_env::check_env_allowlist;
 use crate::disk::gc;
 use crate::driver::DriverSettings;
+use crate::driver::docker;
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
 
@@ -93,6 +94,24 @@ pub struct Args {
     /// Environment variables that `raw_exec` tasks do not get; a trailing `*` matches any suffix.
     #[arg(long = "raw-exec-denied-env", env = "DROVER_RAW_EXEC_DENIED_ENV", value_delimiter = ',')]
     pub denied_env: Vec<String>,
+    /// Socket of the engine that runs `docker` tasks, as `unix://` and a path; an empty text is none.
+    #[arg(long = "docker-endpoint", env = "DROVER_DOCKER_ENDPOINT", default_value = docker::settings::DEFAULT_ENDPOINT)]
+    pub docker_endpoint: String,
+    /// Allow `docker` tasks to mount paths of the node, and volumes of the engine.
+    #[arg(long = "docker-volumes", env = "DROVER_DOCKER_VOLUMES")]
+    pub docker_volumes: bool,
+    /// Allow privileged `docker` tasks.
+    #[arg(long = "docker-allow-privileged", env = "DROVER_DOCKER_ALLOW_PRIVILEGED")]
+    pub docker_allow_privileged: bool,
+    /// File with credentials for registries, as Docker's command line writes it.
+    #[arg(long = "docker-auth-config", env = "DROVER_DOCKER_AUTH_CONFIG", default_value = "")]
+    pub docker_auth_config: String,
+    /// Number of images that the node pulls at once; 0 is no limit.
+    #[arg(long = "docker-pulls-max", env = "DROVER_DOCKER_PULLS_MAX", default_value_t = docker::settings::PULLS_MAX)]
+    pub docker_pulls_max: usize,
+    /// Further settings of the driver `docker`. Those that have an argument of their own are taken from it.
+    #[arg(skip)]
+    pub docker: docker::settings::Settings,
     /// Environment variables of the agent that tasks get besides LANG and TZ; a trailing `*` matches any suffix. Tasks
     /// never get credentials and settings of the agent.
     #[arg(long = "env-allowlist", env = "DROVER_ENV_ALLOWLIST", value_delimiter = ',')]
@@ -226,6 +245,16 @@ impl Config {
             denied_gids: ids("gids", &args.denied_gids)?,
             denied_env: args.denied_env,
         };
+        let docker = docker::settings::Settings {
+            endpoint: args.docker_endpoint,
+            volumes_enabled: args.docker_volumes,
+            allow_privileged: args.docker_allow_privileged,
+            auth_config: args.docker_auth_config,
+            pulls_max: args.docker_pulls_max,
+            ..args.docker
+        };
+        let socket =
+            docker.check().map_err(|error| anyhow::anyhow!("settings of the driver docker: {error}"))?;
         check_env_allowlist(&args.env_allowlist)
             .map_err(|error| anyhow::anyhow!("--env-allowlist: {error}"))?;
         Ok(Self {
@@ -255,6 +284,7 @@ impl Config {
                     .unwrap_or_default(),
                 raw_exec: args.raw_exec.then_some(settings),
                 mock: args.mock_driver,
+                docker: socket.map(|socket| (socket, docker)),
             },
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,

@@ -255,6 +255,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.denied_uids, &settings.raw_exec.denied_host_uids);
     replace(&mut args.denied_gids, &settings.raw_exec.denied_host_gids);
     replace(&mut args.denied_env, &settings.raw_exec.denied_envvars);
+    settings.docker.apply(&mut args);
     Ok(args)
 }
 
@@ -376,13 +377,16 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 7] = [
+    const ELSEWHERE: [&str; 10] = [
         "data_dir",
         "log_level",
         "log_json",
         "server { enabled ",
         "client { enabled ",
         "client { options ",
+        "plugin docker { config { gc { container ",
+        "plugin docker { config { gc { dangling_containers { enabled ",
+        "plugin docker { config { gc { image ",
         "telemetry { prometheus_metrics",
     ];
 

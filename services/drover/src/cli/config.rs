@@ -257,10 +257,10 @@ mod tests {
     #[test]
     fn what_is_not_built_is_a_warning() {
         let verdict =
-            verdict("data_dir = \"/d\"\nclient { enabled = true }\nplugin \"docker\" { config { a = 1 } }\n");
+            verdict("data_dir = \"/d\"\nclient { enabled = true }\nplugin \"qemu\" { config { a = 1 } }\n");
         assert!(verdict.is_valid());
         let expected = "\
-WARNING: a.hcl: At 3:8: not built yet: plugin \"docker\"; an agent does not start with it
+WARNING: a.hcl: At 3:8: not built yet: plugin \"qemu\"; an agent does not start with it
 WARNING: a client without a server needs the address of NATS: nats { url = \"nats://...\" } or DROVER_NATS_URL
 ";
         assert_eq!(verdict.problems(), expected);
@@ -269,8 +269,8 @@ WARNING: a client without a server needs the address of NATS: nats { url = \"nat
             "errors": [],
             "warnings": [
                 {
-                    "message": "a.hcl: At 3:8: not built yet: plugin \"docker\"; an agent does not start with it",
-                    "file": "a.hcl", "line": 3, "column": 8, "key": "plugin \"docker\"",
+                    "message": "a.hcl: At 3:8: not built yet: plugin \"qemu\"; an agent does not start with it",
+                    "file": "a.hcl", "line": 3, "column": 8, "key": "plugin \"qemu\"",
                 },
                 {
                     "message": "a client without a server needs the address of NATS: nats { url = \"nats://...\" } or DROVER_NATS_URL",

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use super::values::Scalar;
 
 /// The settings in a block, by key.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Block(BTreeMap<String, Setting>);
 
 /// The value of a key in a block.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Setting {
     Scalar(Scalar),
     Block(Block),

@@ -3,6 +3,7 @@
 
 use model::features::Feature;
 
+use super::docker;
 use super::schema::{COUNT, Key, SMALL, Support, Type, WHOLE};
 
 const fn used(name: &'static str, value_type: Type) -> Key {
@@ -281,7 +282,8 @@ const PORTS: &[Key] = &[used("http", SMALL), idle("rpc", SMALL, ONE_PORT), idle(
 const POSTGRES: &[Key] = &[used("password_file", Type::Text), used("url", Type::Text)];
 
 /// Plugins that are built-in drivers here.
-const PLUGINS: &[Key] = &[used("raw_exec", Type::Block(RAW_EXEC))];
+const PLUGINS: &[Key] =
+    &[used("docker", Type::Block(docker::PLUGIN)), used("raw_exec", Type::Block(RAW_EXEC))];
 
 /// The keys in the block of any plugin.
 const PLUGIN: &[Key] = &[within("args", Type::Texts), within("config", Type::Any)];

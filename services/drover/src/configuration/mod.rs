@@ -6,6 +6,7 @@
 
 mod block;
 mod checks;
+mod docker;
 mod keys;
 mod reader;
 mod schema;

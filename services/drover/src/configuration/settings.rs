@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::block::{Block, FromScalar};
+use super::docker::Docker;
 use super::values::Scalar;
 
 /// The settings of all files. A setting that no file contains is `None`.
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) client: Client,
     pub(crate) raw_exec: RawExec,
+    pub(crate) docker: Docker,
     pub(crate) nats: Nats,
     pub(crate) postgres: Postgres,
 }
@@ -143,6 +145,7 @@ impl Settings {
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
             raw_exec: RawExec::of(top.block("plugin").block("raw_exec").block("config")),
+            docker: Docker::of(top.block("plugin").block("docker").block("config")),
             nats: Nats::of(top.block("nats")),
             postgres: Postgres::of(top.block("postgres")),
         }

@@ -77,6 +77,11 @@ impl Machine {
         f64::from(self.total_mhz()) / self.cores.len().max(1) as f64
     }
 
+    /// The machine's name, by which the node is called if it has no other.
+    pub(crate) fn host_name(&self) -> &str {
+        &self.host_name
+    }
+
     fn total_mhz(&self) -> u32 {
         self.cores.iter().fold(0, |mhz, core| mhz.saturating_add(core.mhz()))
     }

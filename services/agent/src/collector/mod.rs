@@ -45,7 +45,9 @@ const COLLECTED: &str = "collected";
 
 /// How long output may be in the files without being recorded, while nothing else arrives.
 const SAVE_DELAY: Duration = Duration::from_millis(500);
-/// The pause before the engine is asked again.
+/// The pause between the end of the engine's answer and the question whether the container has ended.
+const END_PAUSE: Duration = Duration::from_millis(20);
+/// The pause before an engine that is away is asked again.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// What to collect.
@@ -188,7 +190,7 @@ impl Collector {
             // What is followed after the end is complete.
             match self.follow().await {
                 Ok(Ok(())) if ended => return Ok(self.error),
-                Ok(Ok(())) => sleep(RETRY_PAUSE).await,
+                Ok(Ok(())) => sleep(END_PAUSE).await,
                 Ok(Err(Stop::Refused(reason))) => return Ok(Some(reason)),
                 Ok(Err(Stop::Abandoned)) => return Err(io::Error::other("the directory is gone")),
                 Err(error) => self.pause(&error).await?,

@@ -26,8 +26,8 @@ impl Engine {
     /// The node's address in the engine's default network, if it has one. It blocks.
     pub(crate) fn bridge_ip_blocking(&self) -> Option<String> {
         let network = self.get_blocking::<Network>("/networks/bridge").ok()?;
-        let gateways = network.ipam.config.into_iter().flatten().map(|subnet| subnet.gateway);
-        gateways.into_iter().find(|gateway| !gateway.is_empty())
+        let mut gateways = network.ipam.config.into_iter().flatten().map(|subnet| subnet.gateway);
+        gateways.find(|gateway| !gateway.is_empty())
     }
 
     /// Sends a request of HTTP/1.0: the answer ends with the connection, and is not cut into chunks.

@@ -157,7 +157,7 @@ mod tests {
 
     fn frame(kind: u8, text: &str) -> Vec<u8> {
         let length = u32::try_from(text.len()).unwrap().to_be_bytes();
-        [&[kind, 0, 0, 0], &length[..], text.as_bytes()].concat()
+        [&[kind, 0, 0, 0][..], &length[..], text.as_bytes()].concat()
     }
 
     #[test]

@@ -107,10 +107,15 @@ impl Engine {
                 command.env_remove(name);
             }
         }
-        command.env("DOCKER_HOST", format!("unix://{}", self.directory.path().join("docker.sock").display()));
+        command.env("DOCKER_HOST", format!("unix://{}", self.socket().display()));
         command.env("DOCKER_CONFIG", configuration()).env("DOCKER_BUILDKIT", "1");
         command.args(arguments);
         command
+    }
+
+    /// The engine's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("docker.sock")
     }
 
     /// Runs a command of the client and returns its output.

@@ -28,6 +28,19 @@ pub fn batch(id: &str, script: &str) -> Value {
     job
 }
 
+/// The same as a service or a batch job in a container of an image with `bash`. The job is neither restarted nor
+/// rescheduled.
+pub fn container(id: &str, kind: &str, image: &str, script: &str) -> Value {
+    let config = json!({ "image": image, "command": "bash", "args": ["-c", script], "ports": ["http"] });
+    let mut job = job(id, kind, 1, &json!({ "Driver": "docker", "Config": config }));
+    let group = &mut job["Job"]["TaskGroups"][0];
+    group["RestartPolicy"] = json!({ "Attempts": 0, "Mode": "fail" });
+    group["ReschedulePolicy"] = json!({ "Attempts": 0, "Unlimited": false });
+    group["Networks"] = json!([{ "DynamicPorts": [{ "Label": "http", "To": 80 }] }]);
+    group["Tasks"][0]["Resources"]["MemoryMB"] = json!(32);
+    job
+}
+
 /// A shell script that appends its process id to `pid`, and then repeatedly the machine's uptime in seconds to `ticks`.
 pub fn ticking_script(pid: &Path, ticks: &Path) -> String {
     let (pid, ticks) = (pid.display(), ticks.display());

@@ -102,6 +102,6 @@ mod tests {
         assert_eq!(clean("/../../x%20y//"), redirect("/x%20y/"));
         assert_eq!(clean("/.."), redirect("/"));
         assert_eq!(clean("/v1//job/a%2F%2Fb"), redirect("/v1/job/a%2F%2Fb"), "escapes stay as they are");
-        assert_eq!(clean("//\\elsewhere.example/"), redirect("/%5C%5Celsewhere.example/"));
+        assert_eq!(clean("//\\elsewhere.example/"), redirect("/%5Celsewhere.example/"));
     }
 }

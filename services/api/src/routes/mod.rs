@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_says_so_and_is_on_the_list() {
+    fn unbuilt_routes_are_on_the_list() {
         for route in ROUTES {
             let (RouteKind::NotBuilt(feature) | RouteKind::Off(feature, _)) = route.kind else { continue };
             let path = route.path;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_none() {
+    fn unknown_paths_have_no_route() {
         for path in
             ["/v1/nonsense", "/v1/", "/v1", "/v2/jobs", "/v1/jobs/nonsense", "/v1/jobs/", "/v1/status/x"]
         {

@@ -46,7 +46,7 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
 }
 
 #[actix_web::test]
-async fn what_is_not_built_says_its_name() {
+async fn unbuilt_routes_name_their_feature() {
     let harness = Harness::without_applier(Vec::new()).await;
     for (method, path, name) in [
         ("GET", "/v1/volumes", "GET /v1/volumes is not built yet"),

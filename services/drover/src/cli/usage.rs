@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_no_command_of_a_group_gets_the_help_of_the_group() {
+    fn a_group_without_a_command_prints_its_help() {
         let usage = |words: &[&str]| {
             let (help, exit) = help_of_group(words);
             let usage = help.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default().to_owned();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_is_not_in_the_list() {
+    fn built_commands_are_not_in_the_list() {
         for &(line, feature) in NOT_BUILT {
             assert!(!feature.is_built(), "{line}: the list says that {feature:?} is built");
             let (group, names) = line.rsplit_once(' ').unwrap_or(("", line));

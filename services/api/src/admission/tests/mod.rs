@@ -91,7 +91,7 @@ fn status(text: &str) -> u16 {
 }
 
 #[test]
-fn what_is_not_built_is_refused_by_name() {
+fn unbuilt_features_are_refused_by_name() {
     let state = state_of(Vec::new());
     let text = |text: &str| outcome(job(text), &state).1.unwrap_or_default();
     let periodic = r#"{"ID": "a", "Type": "batch", "Periodic": {"Spec": "@daily"}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#;
@@ -127,7 +127,7 @@ fn signals_ask_for_nodes_that_know_them() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_before_what_is_not_built() {
+fn invalid_values_are_reported_before_unbuilt_features() {
     assert_eq!(status(r#"{"ID": "a", "Type": "system"}"#), 500);
 }
 

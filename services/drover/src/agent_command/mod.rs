@@ -213,7 +213,9 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     replace(&mut plan_applier.batch_eval_gc_threshold_secs, &seconds(&server.batch_eval_gc_threshold));
     replace(&mut plan_applier.deployment_gc_threshold_secs, &seconds(&server.deployment_gc_threshold));
     replace(&mut plan_applier.node_gc_threshold_secs, &seconds(&server.node_gc_threshold));
+    replace(&mut plan_applier.job_tracked_versions, &server.job_tracked_versions);
     ensure!(plan_applier.gc_interval_secs > 0, "job_gc_interval must not be 0");
+    ensure!(plan_applier.job_tracked_versions > 0, "job_tracked_versions must not be 0");
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
     if let Some(types) = &server.enabled_schedulers {
         let read = |text: &String| {

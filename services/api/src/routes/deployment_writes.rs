@@ -1,6 +1,7 @@
 //! Routes that change deployments: promote, pause, resume, fail, unblock, and set the health of allocations (http-api §16).
 
 use model::deployment::DeploymentStatus;
+use model::text::quoted;
 use model::{AllocId, DeploymentId, Text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -151,10 +152,10 @@ fn wrong_alloc<'a>(state: &State, id: DeploymentId, mut allocs: impl Iterator<It
     if deployment.status.is_terminal() {
         return Error::failed("can't set health of allocations for a terminal deployment");
     }
-    let problem = |alloc: &String| match parse_id::<AllocId>("alloc", alloc) {
+    let problem = |alloc: &String| match parse_id::<AllocId>(&format!("alloc {}", quoted(alloc)), alloc) {
         Err(malformed) => Some(malformed),
         Ok(found) if state.alloc(found).is_some_and(|found| found.deployment_id() == Some(id)) => None,
-        Ok(_) => Some(Error::failed(format!("unknown alloc \"{alloc}\""))),
+        Ok(_) => Some(Error::failed(format!("unknown alloc {}", quoted(alloc)))),
     };
     allocs.find_map(problem).unwrap_or_else(|| Error::failed("an allocation ID is malformed"))
 }

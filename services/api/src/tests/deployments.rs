@@ -6,7 +6,7 @@ use model::change::Change;
 use model::deployment::{Deployment, DeploymentStatus};
 use model::job::{Job, JobSpec};
 use model::node::Eligibility;
-use model::{AllocId, DeploymentId, Index, JobKey, JobVersionKey, NodeId, Timestamp};
+use model::{AllocId, DeploymentId, Index, JobKey, JobVersionKey, NodeId, Text, Timestamp};
 use serde_json::json;
 use wire::Subject;
 use wire::command::{
@@ -104,7 +104,7 @@ async fn deployments_are_changed_by_commands() {
     let alloc = AllocId::from_bytes([6; 16]);
     let pause = |pause| Command::PauseDeployment(PauseDeployment { id, pause });
     let promote = |groups: Option<&[&str]>| {
-        let groups = groups.map(|groups| groups.iter().copied().map(Into::into).collect());
+        let groups = groups.map(|groups| groups.iter().map(|name| Text::from(*name)).collect());
         Command::PromoteDeployment(PromoteDeployment { id, groups })
     };
     let health = |healthy, unhealthy| Command::SetAllocHealth(SetAllocHealth { id, healthy, unhealthy });

@@ -90,8 +90,8 @@ fn fail_unhealthy(work: &mut Work<'_>, deployment: &Deployment, allocs: &[AllocI
 }
 
 /// Fails a deployment of which a group is still late. Each healthy allocation, and each pause, postpones the progress
-/// deadline (N-12.10, N-13.2). The job returns to a stable version if a group that lacks healthy
-/// allocations asks for it (N-14.4).
+/// deadline (N-12.10, N-13.2). The job returns to a stable version if a group that lacks healthy allocations asks for it
+/// (N-14.4).
 fn fail_late(work: &mut Work<'_>, deployment: &Deployment, progress_by: Timestamp) -> Result<(), Refusal> {
     let health = DeploymentHealth::of(work.state(), deployment);
     let groups = deployment.groups.iter().filter(|(name, group)| !health.is_enough(name, group));

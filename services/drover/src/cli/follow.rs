@@ -72,8 +72,8 @@ impl Session {
         }
     }
 
-    /// The deployment of the older version to which the job of a failed deployment returns. `None` if the job does not return,
-    /// or needs no deployment for it.
+    /// The deployment of the older version to which the job of a failed deployment returns. `None` if the job does not
+    /// return, or needs no deployment for it.
     async fn rollback_of(&self, failed: &Deployment) -> Result<Option<String>, Error> {
         if !rollout::rolls_back(failed) {
             return Ok(None);

@@ -285,9 +285,9 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     (
         "UpdateStrategy",
         &[
-            ("AutoPromote", Invalid("Auto Promote requires a Canary count greater than zero")),
-            ("AutoRevert", Refused(Feature::AutoRevert)),
-            ("Canary", Refused(Feature::Canaries)),
+            ("AutoPromote", Used("shared/state/src/deployment_health.rs", "auto_promote")),
+            ("AutoRevert", Used("services/plan-applier/src/judge/fail_deployment.rs", "auto_revert")),
+            ("Canary", Used("shared/scheduling/src/reconcile/canaries.rs", "canary")),
             ("HealthCheck", Used(HEALTH, "health_check")),
             ("HealthyDeadline", Used(HEALTH, "healthy_deadline")),
             ("MaxParallel", Used(HEALTH, "max_parallel")),
@@ -318,5 +318,4 @@ pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
     ("NetworkResource", "Mode", "bridge", Feature::BridgeNetworks),
     ("NetworkResource", "Mode", "cni/name", Feature::BridgeNetworks),
     ("NetworkResource", "Mode", "none", Feature::BridgeNetworks),
-    ("UpdateStrategy", "HealthCheck", "manual", Feature::HealthByRequest),
 ];

@@ -195,10 +195,17 @@ impl Cgroups {
         self.cpus.as_ref()
     }
 
+    /// Groups of version 2 that do not exist, with these processors.
+    #[cfg(test)]
+    pub(crate) fn for_tests(cpus: impl Into<BTreeSet<u16>>) -> Self {
+        let inner = PathBuf::from("nomad.slice");
+        Self { version: Version::V2, parents: Vec::new(), inner, cpus: Some(cpus.into()) }
+    }
+
     /// The groups of a task with these limits. They are not created yet.
     pub(crate) fn task(&self, alloc: AllocId, task: &str, limits: &TaskLimits) -> TaskCgroup {
         let slice = if limits.cores.is_empty() { SHARE } else { RESERVE };
-        self.named(slice, &format!("{alloc}.{}{SCOPE}", plain(task)))
+        self.named(slice, &scope_name(alloc, task))
     }
 
     fn named(&self, slice: &str, name: &str) -> TaskCgroup {
@@ -217,6 +224,14 @@ impl Cgroups {
         };
         let groups = self.parents.iter().map(group).collect();
         TaskCgroup { version: self.version, groups, inner: self.inner.join(slice).join(name) }
+    }
+
+    /// Kills what is left in the groups of a task, and removes them.
+    pub(crate) fn remove_task(&self, alloc: AllocId, task: &str) -> io::Result<()> {
+        let name = scope_name(alloc, task);
+        // The job may have changed since they were made, and with it the slice.
+        let removed = [SHARE, RESERVE].map(|slice| self.named(slice, &name).remove());
+        removed.into_iter().collect()
     }
 
     /// Kills what is left in the groups of an allocation, and removes them.
@@ -278,6 +293,10 @@ impl Cgroups {
         }
         Ok(found)
     }
+}
+
+fn scope_name(alloc: AllocId, task: &str) -> String {
+    format!("{alloc}.{}{SCOPE}", plain(task))
 }
 
 /// A task's name as a part of a group's name. Characters that make trouble there are replaced, and then a hash keeps names

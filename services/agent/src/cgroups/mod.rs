@@ -122,7 +122,10 @@ impl Cgroups {
                 Self { version: Version::V2, parents, inner, cpus: None }
             }
             None if mounts.controllers.is_empty() => {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "no hierarchy of cgroups with controllers is mounted"));
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "no hierarchy of cgroups with controllers is mounted",
+                ));
             }
             None => {
                 let mut parents: Vec<Parent> = Vec::new();
@@ -253,7 +256,8 @@ impl Cgroups {
         files::make(&parent.dir.join(&own))?;
         // The groups are listed first: another agent makes its mark before it makes them.
         let found = self.scopes()?.into_iter().map(|(alloc, ..)| alloc).collect();
-        let others = files::children(&parent.dir)?.into_iter().filter(|name| name.starts_with(OWNER) && *name != own);
+        let others =
+            files::children(&parent.dir)?.into_iter().filter(|name| name.starts_with(OWNER) && *name != own);
         let others: Vec<_> = others.collect();
         if others.is_empty() {
             return Ok(found);

@@ -23,8 +23,7 @@ const PROCESSES: &str = "cgroup.procs";
 /// Kills all processes of a group of version 2, since kernel 5.14.
 const KILL: &str = "cgroup.kill";
 /// Stops all processes of a group, in version 1 and 2.
-const FREEZER: [(&str, &str, &str); 2] =
-    [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")];
+const FREEZER: [(&str, &str, &str); 2] = [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")];
 /// How many descendants a group may have in a row. More are not followed.
 const DEPTH_MAX: usize = 16;
 
@@ -97,6 +96,14 @@ impl TaskCgroup {
             }
         }
         Ok(())
+    }
+
+    /// Groups of version 2 that do not exist.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        let dir = PathBuf::from("/sys/fs/cgroup/nomad.slice/share.slice/0.web.scope");
+        let groups = vec![Group { dir, controllers: vec![Controller::Memory], is_own: true }];
+        Self { version: Version::V2, groups, inner: PathBuf::from("nomad.slice/share.slice/0.web.scope") }
     }
 
     /// Opens the process lists of the groups.
@@ -235,7 +242,9 @@ impl TaskCgroup {
     /// The group by which processes are found and killed. In version 1, all processes are in all hierarchies; that of the
     /// freezer is preferred.
     fn emptied(&self) -> Option<&Group> {
-        self.own().find(|group| group.controllers.contains(&Controller::Freezer)).or_else(|| self.own().next())
+        self.own()
+            .find(|group| group.controllers.contains(&Controller::Freezer))
+            .or_else(|| self.own().next())
     }
 
     /// The text of a counter; empty if there is no such controller, file or group.
@@ -251,7 +260,9 @@ fn collect_processes(dir: &Path, depth: usize, found: &mut Vec<Pid>) -> io::Resu
     let list = match read(dir, PROCESSES) {
         Ok(list) => list,
         // A group of threads has no list of processes. They are in that of the group above it.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported) => String::new(),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported) => {
+            String::new()
+        }
         Err(error) => return Err(error),
     };
     // 0 is a process that cannot be seen from here.

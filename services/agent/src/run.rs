@@ -22,9 +22,7 @@ use crate::cgroups::Cgroups;
 use crate::context::Context;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
-use crate::driver::Drivers;
-use crate::driver::mock::{self, Mock};
-use crate::driver::raw_exec::{self, RawExec};
+use crate::driver;
 use crate::driver::running::RunningTasks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
@@ -80,7 +78,7 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
-    let drivers = drivers(&config);
+    let drivers = driver::all(&config.drivers);
     let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
     let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, cgroups.as_ref(), clock::now()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
@@ -102,7 +100,8 @@ async fn run_parts(
     let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
-    remove_left_cgroups(&context, identity.node);
+    let node = identity.node;
+    remove_left_cgroups(&context, node);
     let allocs = tokio::spawn(allocs.run(command_receiver));
 
     // Dropping the set at the end of this function aborts its tasks.
@@ -168,17 +167,15 @@ async fn run_parts(
             tracing::warn!(error = chain(&error), "cannot unmount the secrets of tasks");
         }
     }
-    if context.config.stop_tasks_on_exit
-        && let Some(cgroups) = &context.cgroups
-    {
-        cgroups.leave(identity.node);
-    }
     services.shutdown().await;
     drop(commands);
     allocs.await?;
     // The reporter's inbox is closed: it sends the remaining reports and ends.
     if timeout(LAST_REPORT_TIMEOUT, reporting.join_all()).await.is_err() {
         tracing::warn!("stopped without reporting the last allocation states");
+    }
+    if let Some(cgroups) = &context.cgroups {
+        cgroups.leave(node);
     }
     drop(data_dir);
     tracing::info!("agent stopped");
@@ -213,17 +210,6 @@ fn remove_left_cgroups(context: &Arc<Context>, node: NodeId) {
             }
         }
     });
-}
-
-fn drivers(config: &Config) -> Drivers {
-    let mut drivers = Drivers::default();
-    if let Some(settings) = &config.raw_exec {
-        drivers = drivers.with(raw_exec::NAME, RawExec::new(settings.clone(), config.executor.clone()));
-    }
-    if config.mock_driver {
-        drivers = drivers.with(mock::NAME, Mock);
-    }
-    drivers
 }
 
 /// Fingerprints the node periodically and registers changes.

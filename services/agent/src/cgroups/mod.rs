@@ -37,7 +37,7 @@ use self::task::Group;
 use crate::resources::TaskLimits;
 
 pub(crate) use overrides::Overrides;
-pub(crate) use task::{Entry, TaskCgroup};
+pub(crate) use task::TaskCgroup;
 
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 const OWN_CGROUPS: &str = "/proc/self/cgroup";
@@ -271,14 +271,13 @@ impl Cgroups {
         Ok(BTreeSet::new())
     }
 
-    /// Removes the agent's place, if no groups of tasks are left in it. Nothing depends on that.
+    /// Takes back the mark that [`Self::leftovers`] has made, unless there are groups of tasks: they may be this agent's, and
+    /// another must not take them for what is left of its own.
     pub(crate) fn leave(&self, node: NodeId) {
-        for parent in &self.parents {
-            for name in [&*format!("{OWNER}{node}"), SHARE, RESERVE] {
-                // Fails if it does not exist, or has groups below it.
-                let _ = fs::remove_dir(parent.dir.join(name));
-            }
-            let _ = fs::remove_dir(&parent.dir);
+        let is_empty = self.scopes().is_ok_and(|scopes| scopes.is_empty());
+        if let Some(parent) = self.parents.first().filter(|_| is_empty) {
+            // Fails if there is none.
+            let _ = fs::remove_dir(parent.dir.join(format!("{OWNER}{node}")));
         }
     }
 

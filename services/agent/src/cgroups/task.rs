@@ -20,6 +20,9 @@ use crate::resources::{TaskLimits, TaskUsage};
 
 /// The list of a group's processes.
 const PROCESSES: &str = "cgroup.procs";
+/// The list of a group's threads in version 1. A process that has just been forked is one thread, and enters by this list
+/// without a lock that all processes of the machine would wait for.
+const THREADS: &str = "tasks";
 /// Kills all processes of a group of version 2, since kernel 5.14.
 const KILL: &str = "cgroup.kill";
 /// Stops all processes of a group, in version 1 and 2.
@@ -52,13 +55,13 @@ pub(super) struct Group {
     pub(super) is_own: bool,
 }
 
-/// The open process lists of a task's groups, for a new process that enters them before it becomes the task's.
+/// The open lists of a task's groups, for a new process that enters them before it becomes the task's.
 #[derive(Debug)]
 pub(crate) struct Entry(Vec<File>);
 
 impl Entry {
-    /// Moves the calling process into the groups. Between fork and exec, it is safe to call: it only writes to files that
-    /// are open, and allocates no memory.
+    /// Moves the calling process, which must have a single thread, into the groups. Between fork and exec, it is safe to
+    /// call: it only writes to files that are open, and allocates no memory.
     pub(crate) fn enter(&self) -> io::Result<()> {
         for mut file in &self.0 {
             file.write_all(b"0")?;
@@ -106,10 +109,14 @@ impl TaskCgroup {
         Self { version: Version::V2, groups, inner: PathBuf::from("nomad.slice/share.slice/0.web.scope") }
     }
 
-    /// Opens the process lists of the groups.
+    /// Opens the lists of the groups by which a new process enters them.
     pub(crate) fn open(&self) -> io::Result<Entry> {
+        let name = match self.version {
+            Version::V1 => THREADS,
+            Version::V2 => PROCESSES,
+        };
         let list = |group: &Group| {
-            let path = group.dir.join(PROCESSES);
+            let path = group.dir.join(name);
             open(&path).map_err(|error| explained(&path, &error))
         };
         self.groups.iter().map(list).collect::<io::Result<_>>().map(Entry)

@@ -141,9 +141,9 @@ fn the_limits_of_a_task_are_set_with_version_1() {
         let files: Vec<_> = files.iter().map(|file| (*file, "")).collect();
         tree.put(&format!("{dir}/{name}"), &files);
     };
-    file("cpu,cpuacct", &["cgroup.procs", "cpu.shares"]);
-    file("memory", &["cgroup.procs", "memory.limit_in_bytes", "memory.soft_limit_in_bytes"]);
-    tree.put("cpuset/nomad.slice/share.slice", &[("cgroup.procs", "")]);
+    file("cpu,cpuacct", &["tasks", "cpu.shares"]);
+    file("memory", &["tasks", "memory.limit_in_bytes", "memory.soft_limit_in_bytes"]);
+    tree.put("cpuset/nomad.slice/share.slice", &[("tasks", "")]);
     let task = cgroups.task(alloc_id(1), "web", &limits());
     task.create(&limits()).unwrap();
     assert_eq!(tree.text(&format!("cpu,cpuacct/{name}/cpu.shares")), "500");
@@ -153,7 +153,7 @@ fn the_limits_of_a_task_are_set_with_version_1() {
     for group in
         [format!("cpu,cpuacct/{name}"), format!("memory/{name}"), "cpuset/nomad.slice/share.slice".into()]
     {
-        assert_eq!(tree.text(&format!("{group}/cgroup.procs")), "0", "{group}");
+        assert_eq!(tree.text(&format!("{group}/tasks")), "0", "{group}");
     }
     assert!(
         !tree.path(&format!("cpuset/{name}")).exists(),

@@ -46,7 +46,7 @@ impl Scene {
             Some(cgroups) => match needs.iter().find(|controller| !has(&cgroups, controller)) {
                 None => return Some(Self { cgroups, dir: tempfile::tempdir().unwrap() }),
                 Some(missing) => {
-                    cgroups.leave(NodeId::from_bytes([0; 16]));
+                    dissolve(&cgroups);
                     format!("there is no controller {}", missing.as_str())
                 }
             },
@@ -102,7 +102,18 @@ impl Drop for Scene {
     fn drop(&mut self) {
         // What a failed test leaves would run on.
         let _ = self.cgroups.remove_alloc(alloc_id(1));
-        self.cgroups.leave(NodeId::from_bytes([0; 16]));
+        dissolve(&self.cgroups);
+    }
+}
+
+/// Removes the parents of tests, which are theirs alone.
+fn dissolve(cgroups: &Cgroups) {
+    cgroups.leave(NodeId::from_bytes([0; 16]));
+    for parent in &cgroups.parents {
+        for dir in [parent.dir.join(SHARE), parent.dir.join(RESERVE), parent.dir.clone()] {
+            // What cannot be removed is no reason to fail.
+            let _ = fs::remove_dir(dir);
+        }
     }
 }
 

@@ -184,7 +184,7 @@ async fn run_parts(
 
 /// Removes the control groups of allocations that the agent does not know any more, with what still runs in them. The rest
 /// of the agent does not wait for it.
-fn remove_left_cgroups(context: &Arc<Context>, node: NodeId) {
+fn remove_left_cgroups(context: &Context, node: NodeId) {
     let Some(cgroups) = &context.cgroups else { return };
     let left = cgroups.leftovers(node).and_then(|mut left| {
         for known in context.store.allocs()? {

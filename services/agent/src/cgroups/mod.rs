@@ -319,4 +319,6 @@ fn plain(task: &str) -> String {
 }
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;

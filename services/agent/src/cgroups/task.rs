@@ -224,7 +224,7 @@ impl TaskCgroup {
     /// Kills what is left in the groups, and removes them. It is not an error if they do not exist.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.kill()?;
-        for group in self.own() {
+        for group in self.own().filter(|group| group.dir.exists()) {
             remove_tree(&group.dir, DEPTH_MAX)?;
             if group.controllers.contains(&Controller::Cpuset)
                 && let Some(slice) = group.dir.parent()

@@ -181,9 +181,12 @@ fn reserved_cores_are_taken_from_the_others_and_given_back() {
     assert_eq!(refused, "the reserved cores 7 are not among those that tasks can use on this node, 0-3");
 
     // The kernel removes the files of a group with it.
-    fs::remove_dir_all(tree.path(&name)).unwrap();
+    for file in fs::read_dir(tree.path(&name)).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
     task.remove().unwrap();
     assert_eq!(cpus(share), "0-3");
+    assert!(!tree.path(&name).exists());
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use model::Text;
@@ -14,53 +13,29 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use super::*;
+use crate::cgroups::testing::{NODE, Place};
 use crate::disk::dirs::AllocDirs;
 use crate::driver::raw_exec::{RawExec, Settings};
 use crate::driver::start::{Progress, Start};
 use crate::driver::{Driver as _, Running};
 use crate::testing::{eventually, executor, secrets, task_id};
 
-/// The facility in `DROVER_REQUIRE`.
-const FACILITY: &str = "cgroups";
-
-/// Numbers the parents of tests of this process.
-static PARENTS: AtomicU32 = AtomicU32::new(0);
-
-/// A place of its own in the machine's hierarchies, and a directory for tasks.
+/// A place in the machine's hierarchies, and a directory for tasks.
 struct Scene {
-    cgroups: Cgroups,
+    place: Place,
     dir: TempDir,
 }
 
 impl Scene {
-    /// `None` if the machine lacks what is needed. That is reported.
-    #[allow(clippy::print_stdout, reason = "a skipped test is reported to the user")]
+    /// `None` if the machine lacks what is needed.
     fn new(test: &str, needs: &[Controller]) -> Option<Self> {
-        let number = PARENTS.fetch_add(1, Ordering::Relaxed);
-        let parent = format!("drover-test-{}-{number}.slice", std::process::id());
-        let has = |cgroups: &Cgroups, controller: &Controller| {
-            cgroups.parents.iter().any(|parent| parent.controllers.contains(controller))
-        };
-        let cause = match Cgroups::detect(Path::new(&parent), &BTreeSet::new()) {
-            None => "no cgroups can be made here".to_owned(),
-            Some(cgroups) => match needs.iter().find(|controller| !has(&cgroups, controller)) {
-                None => return Some(Self { cgroups, dir: tempfile::tempdir().unwrap() }),
-                Some(missing) => {
-                    dissolve(&cgroups);
-                    format!("there is no controller {}", missing.as_str())
-                }
-            },
-        };
-        let required = std::env::var("DROVER_REQUIRE").unwrap_or_default();
-        let is_required = required.split(',').any(|name| name.trim() == FACILITY);
-        assert!(!is_required, "{test} needs {FACILITY}, which DROVER_REQUIRE requires: {cause}");
-        println!("skipped {test}: {cause}");
-        None
+        let place = Place::with(test, needs)?;
+        Some(Self { place, dir: tempfile::tempdir().unwrap() })
     }
 
     /// Starts a shell script as the task of this name, in groups with these limits.
     async fn script(&self, task: &str, script: &str, limits: &TaskLimits) -> (Arc<dyn Running>, TaskCgroup) {
-        let cgroup = self.cgroups.task(alloc_id(1), task, limits);
+        let cgroup = self.place.cgroups.task(alloc_id(1), task, limits);
         cgroup.create(limits).unwrap();
         let dirs = AllocDirs::new(self.dir.path().join("alloc-1"));
         dirs.build().unwrap();
@@ -95,25 +70,6 @@ impl Scene {
         let read = || fs::read_to_string(&file).unwrap_or_default();
         eventually("the task has written a file", || read().ends_with('\n')).await;
         read()
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        // What a failed test leaves would run on.
-        let _ = self.cgroups.remove_alloc(alloc_id(1));
-        dissolve(&self.cgroups);
-    }
-}
-
-/// Removes the parents of tests, which are theirs alone.
-fn dissolve(cgroups: &Cgroups) {
-    cgroups.leave(NodeId::from_bytes([0; 16]));
-    for parent in &cgroups.parents {
-        for dir in [parent.dir.join(SHARE), parent.dir.join(RESERVE), parent.dir.clone()] {
-            // What cannot be removed is no reason to fail.
-            let _ = fs::remove_dir(dir);
-        }
     }
 }
 
@@ -182,11 +138,10 @@ async fn what_an_agent_left_behind_is_ended_with_the_groups_of_its_allocation() 
     let Some(scene) = Scene::new("what_an_agent_left_behind", &[]) else { return };
     let (task, cgroup) = scene.script("web", "echo $$ > pid; exec sleep 60", &memory(64)).await;
     let pid = scene.text("web", "pid").await;
-    let node = NodeId::from_bytes([0; 16]);
-    assert_eq!(scene.cgroups.leftovers(node).unwrap(), [alloc_id(1)].into());
-    scene.cgroups.remove_alloc(alloc_id(1)).unwrap();
+    assert_eq!(scene.place.cgroups.leftovers(NODE).unwrap(), [alloc_id(1)].into());
+    scene.place.cgroups.remove_alloc(alloc_id(1)).unwrap();
     assert!(cgroup.processes().unwrap().is_empty());
-    assert!(scene.cgroups.leftovers(node).unwrap().is_empty());
+    assert!(scene.place.cgroups.leftovers(NODE).unwrap().is_empty());
     assert!(!task.wait().await.successful());
     assert!(!is_alive(&pid));
 }
@@ -194,7 +149,7 @@ async fn what_an_agent_left_behind_is_ended_with_the_groups_of_its_allocation() 
 #[tokio::test]
 async fn a_reserved_core_belongs_to_one_task_alone() {
     let Some(scene) = Scene::new("a_reserved_core", &[Controller::Cpuset]) else { return };
-    let cpus = scene.cgroups.cpus().unwrap().clone();
+    let cpus = scene.place.cgroups.cpus().unwrap().clone();
     let (Some(first), true) = (cpus.first().copied(), cpus.len() > 1) else { return };
     let script = "while [ ! -e go ]; do sleep 0.01; done; grep Cpus_allowed_list /proc/self/status > cpus; exec sleep 60";
     let (other, _) = scene.script("other", script, &memory(64)).await;
@@ -224,7 +179,7 @@ async fn a_reserved_core_belongs_to_one_task_alone() {
 async fn a_task_of_another_user_enters_its_groups_too() {
     let Some(scene) = Scene::new("a_task_of_another_user", &[]) else { return };
     let limits = memory(64);
-    let cgroup = scene.cgroups.task(alloc_id(1), "user", &limits);
+    let cgroup = scene.place.cgroups.task(alloc_id(1), "user", &limits);
     cgroup.create(&limits).unwrap();
     let entry = cgroup.open().unwrap();
     let mut command = Command::new("sleep");

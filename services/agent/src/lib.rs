@@ -24,6 +24,7 @@
 //! | `engine` | a client of container engines |
 //! | `cgroups` | the kernel's limits and counters of tasks |
 //! | `networks` | the networks of allocations |
+//! | `cpu_list` | lists of processor numbers, as the kernel writes them |
 //! | `resources` | what a task may use of its node, and what it uses |
 //! | `proc` | counters of processors and processes |
 //! | `disk` | state, directories, secrets and output of tasks on disk, and their removal |
@@ -39,6 +40,7 @@ mod alloc;
 mod cgroups;
 mod collector;
 mod context;
+mod cpu_list;
 mod disk;
 mod driver;
 mod engine;

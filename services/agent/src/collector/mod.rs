@@ -151,6 +151,8 @@ struct Collector {
     saved: Positions,
     /// The first error in writing.
     error: Option<String>,
+    /// The last message about the engine. The same is not repeated.
+    noted: String,
 }
 
 /// Why collecting cannot go on.
@@ -173,7 +175,16 @@ impl Collector {
         }
         let engine = Engine::new(collect.socket.clone());
         let saved = known.unwrap_or(saved);
-        Ok(Self { dir: dir.to_owned(), engine, collect, stdout, stderr, saved, error: None })
+        Ok(Self {
+            dir: dir.to_owned(),
+            engine,
+            collect,
+            stdout,
+            stderr,
+            saved,
+            error: None,
+            noted: String::new(),
+        })
     }
 
     /// Collects until the container has ended. Returns why some output is missing.
@@ -199,9 +210,13 @@ impl Collector {
     }
 
     /// Waits before the engine is asked again. Fails if nobody wants the output any more.
-    async fn pause(&self, error: &EngineError) -> io::Result<()> {
-        // The agent has redirected standard error to a file.
-        let _ = writeln!(io::stderr(), "collector: {}", chain(error));
+    async fn pause(&mut self, error: &EngineError) -> io::Result<()> {
+        let text = chain(error);
+        if self.noted != text {
+            // The agent has redirected standard error to a file.
+            let _ = writeln!(io::stderr(), "collector: {text}");
+            self.noted = text;
+        }
         sleep(RETRY_PAUSE).await;
         if self.dir.exists() { Ok(()) } else { Err(io::Error::other("the directory is gone")) }
     }

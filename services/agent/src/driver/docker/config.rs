@@ -251,7 +251,7 @@ impl ProcessConfig {
 
 impl NetworkConfig {
     fn read(fields: &mut Fields) -> Result<Self, String> {
-        let port_map = fields.map("port_map")?.into_iter().map(|(label, port)| match port.parse() {
+        let port_map = fields.map("port_map")?.into_iter().map(|(label, port)| match port.parse::<u16>() {
             Ok(port) => Ok((label, port)),
             Err(_) => Err(format!("port_map.{label}: expected a port, not {port}")),
         });

@@ -283,6 +283,11 @@ impl Driver for Docker {
         }
     }
 
+    /// The engine makes its own, by the limits of the container.
+    fn uses_cgroups(&self) -> bool {
+        false
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         let engine = &self.shared.engine;
         let asked = engine.version_blocking().and_then(|version| Ok((version, engine.info_blocking()?)));

@@ -47,7 +47,8 @@ impl Fields {
         convert: impl FnOnce(&Value) -> Option<T>,
     ) -> Result<Option<T>, String> {
         let Some(value) = self.take(key) else { return Ok(None) };
-        convert(&value).map(Some).ok_or_else(|| format!("{}{key}: expected {what}, not {value}", self.place))
+        let found = kind(&value);
+        convert(&value).map(Some).ok_or_else(|| format!("{}{key}: expected {what}, not {found}", self.place))
     }
 
     /// A text that may be absent.
@@ -77,22 +78,24 @@ impl Fields {
 
     /// A list of texts.
     pub(super) fn texts(&mut self, key: &str) -> Result<Vec<String>, String> {
-        let texts = |value: &Value| value.as_array()?.iter().map(text).collect();
+        let texts = |value: &Value| -> Option<Vec<String>> { value.as_array()?.iter().map(text).collect() };
         Ok(self.read(key, "a list of strings", texts)?.unwrap_or_default())
     }
 
     /// A list of texts that may be absent; one text is a list of one.
     pub(super) fn maybe_texts(&mut self, key: &str) -> Result<Option<Vec<String>>, String> {
-        let texts = |value: &Value| match value {
-            Value::Array(items) => items.iter().map(text).collect(),
-            other => Some(vec![text(other)?]),
+        let texts = |value: &Value| -> Option<Vec<String>> {
+            match value.as_array() {
+                Some(items) => items.iter().map(text).collect(),
+                None => Some(vec![text(value)?]),
+            }
         };
         self.read(key, "a list of strings", texts)
     }
 
     /// A duration, such as `5m`.
     pub(super) fn duration(&mut self, key: &str) -> Result<Option<Duration>, String> {
-        let duration = |value: &Value| {
+        let duration = |value: &Value| -> Option<Duration> {
             let nanos = api_types::duration::parse(value.as_str()?).ok()?;
             Some(Duration::from_nanos(nanos.try_into().ok()?))
         };
@@ -101,7 +104,7 @@ impl Fields {
 
     /// Texts by names of their own, such as labels. Several blocks are one.
     pub(super) fn map(&mut self, key: &str) -> Result<BTreeMap<String, String>, String> {
-        let map = |value: &Value| {
+        let map = |value: &Value| -> Option<BTreeMap<String, String>> {
             let mut all = BTreeMap::new();
             for object in objects(value)? {
                 for (name, value) in object {
@@ -116,7 +119,7 @@ impl Fields {
     /// Blocks with the same key.
     pub(super) fn blocks(&mut self, key: &str) -> Result<Vec<Self>, String> {
         let place = format!("{}{key}.", self.place);
-        let blocks = |value: &Value| {
+        let blocks = |value: &Value| -> Option<Vec<Self>> {
             let objects = objects(value)?.into_iter();
             Some(objects.map(|values| Self { place: place.clone(), values: values.clone() }).collect())
         };
@@ -132,6 +135,18 @@ impl Fields {
             return Err(format!("{place}: the block is given more than once"));
         }
         Ok(first)
+    }
+}
+
+/// The kind of a value. The value itself may be a secret.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a bool",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a block",
     }
 }
 
@@ -221,10 +236,10 @@ mod tests {
         let mut mount = found.block("mount").unwrap().unwrap();
         assert_eq!(
             mount.flag("readonly").unwrap_err(),
-            r#"mount.readonly: expected true or false, not "maybe""#
+            "mount.readonly: expected true or false, not a string"
         );
         assert_eq!(mount.finish().unwrap_err(), r#"unknown key "mount.x""#);
-        assert_eq!(found.map("labels").unwrap_err(), r#"labels: expected a block of strings, not "a""#);
+        assert_eq!(found.map("labels").unwrap_err(), "labels: expected a block of strings, not a string");
         assert_eq!(found.finish().unwrap_err(), r#"unknown key "y", "z""#);
         let mut twice = fields(json!({ "logging": [{}, {}] }));
         assert_eq!(twice.block("logging").unwrap_err(), "logging: the block is given more than once");

@@ -10,9 +10,11 @@ use crate::driver::start::Start;
 /// The longest period of the processor's time limit, and the one without a setting, in µs.
 const CPU_PERIOD_MAX: i64 = 1_000_000;
 const CPU_PERIOD: i64 = 100_000;
-/// The shortest time in a period, in µs, and the smallest weight, that the kernel accepts.
+/// The shortest time in a period that the kernel accepts, in µs.
 const CPU_QUOTA_MIN: i64 = 1_000;
+/// The smallest and the greatest weight that the kernel accepts.
 const CPU_SHARES_MIN: u64 = 2;
+const CPU_SHARES_MAX: u64 = 262_144;
 const MB: u64 = 1 << 20;
 
 /// Adds the limits to what the engine gets.
@@ -30,7 +32,7 @@ pub(super) fn limits(
     host.put("MemoryReservation", memory.reserved);
 
     if resources.cpu_shares > 0 {
-        host.put("CpuShares", resources.cpu_shares.max(CPU_SHARES_MIN));
+        host.put("CpuShares", resources.cpu_shares.clamp(CPU_SHARES_MIN, CPU_SHARES_MAX));
     }
     let cores: Vec<String> = resources.cores.iter().map(u16::to_string).collect();
     host.put("CpusetCpus", cores.join(","));

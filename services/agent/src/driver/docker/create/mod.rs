@@ -150,8 +150,8 @@ fn labels(facts: Facts<'_>, config: &TaskConfig, id: &TaskId) -> BTreeMap<String
         ("task_group_name", &*id.group),
         ("task_name", &*id.task),
         ("namespace", &*id.namespace),
-        ("node_name", &*facts.node.name),
-        ("node_id", &*facts.node.id),
+        ("node_name", facts.node.name.as_str()),
+        ("node_id", facts.node.id.as_str()),
     ];
     let patterns = &facts.settings.extra_labels;
     for (name, value) in extra {

@@ -4,9 +4,11 @@
 pub(crate) mod exec_session;
 pub(crate) mod mock;
 pub(crate) mod process;
+mod process_exec;
 pub(crate) mod raw_exec;
 pub(crate) mod running;
 pub(crate) mod start;
+pub(crate) mod terminal;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::exec_session::{ExecError, ExecRequest, ExecSession};
-use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
+use super::{Exit, Handle, NotRecovered, Running, StartError, StopError, process_exec};
 use crate::disk::store::{self, Durability};
 use crate::executor::{
     ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, STARTED, Started, descendants, kill_descendants, parent_of,
@@ -403,7 +403,8 @@ impl Running for Process {
         usage.map(Some).map_err(io::Error::other)
     }
 
-    async fn exec(&self, _: ExecRequest) -> Result<ExecSession, ExecError> {
-        Err(ExecError::unsupported("raw_exec"))
+    async fn exec(&self, request: ExecRequest) -> Result<ExecSession, ExecError> {
+        let dir = &self.handle.dir;
+        process_exec::exec(dir, self.exit.clone(), request, |line| send_command(dir, line)).await
     }
 }

@@ -6,15 +6,17 @@
 //! | file | content |
 //! |---|---|
 //! | `launch` | what to run (`Launch`); removed after it is read, because it contains the environment |
-//! | `control` | a pipe for commands, one per line: `signal <number>`, `kill` |
+//! | `control` | a pipe for commands, one per line: `signal <number>`, `kill`, `exec <directory>` |
 //! | `alive` | a pipe that the executor keeps open for writing; its first line is `started <pid>` or `failed <reason>` |
 //! | `started` | the process of the task (`Started`); written before the line in `alive` |
 //! | `exit` | how the task ended (`Exit`); written before `alive` closes |
 //!
-//! The agent's side is in `driver::process`. The executor uses five blocking threads and no async runtime. Above it is a
+//! The agent's side is in `driver::process`. Commands that users run in the task have directories of their own (`session`).
+//! The executor uses five blocking threads, three more for each such command, and no async runtime. Above it is a
 //! second process, its guard, in case it is killed.
 
 mod guard;
+pub(crate) mod session;
 mod tree;
 
 use std::fs::{self, File, OpenOptions};
@@ -23,7 +25,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -35,6 +37,7 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
+use self::session::{Children, SharedChildren, locked};
 use crate::disk::logs::{LogFiles, Rotator};
 use crate::disk::store::{self, Durability};
 
@@ -118,7 +121,11 @@ impl Exit {
 
 /// Runs the task that the directory describes until it has ended.
 pub fn main(args: &Args) -> ExitCode {
-    let outcome = if guard::is_guarded() { run(&args.dir) } else { guard::run(&args.dir) };
+    let outcome = match session::requested() {
+        Some(dir) => session::enter(&dir),
+        None if guard::is_guarded() => run(&args.dir),
+        None => guard::run(&args.dir),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -155,10 +162,10 @@ fn run(dir: &Path) -> io::Result<()> {
     };
     alive.write_all(format!("started {pid}\n").as_bytes())?;
 
-    let task = Arc::new(Mutex::new(Some(pid)));
-    let command_target = Arc::clone(&task);
-    thread::spawn(move || handle_commands(control, &command_target));
-    let exit = wait(pid, &task)?;
+    let children = SharedChildren::new(Children::new(pid).into());
+    let (targets, dir_of_commands) = (Arc::clone(&children), dir.to_owned());
+    thread::spawn(move || handle_commands(control, &dir_of_commands, &Arc::new(launch), &targets));
+    let exit = wait(pid, &children)?;
     kill_descendants(Pid::this(), Reap::Yes);
     while drained.recv_timeout(DRAIN_TIMEOUT).is_ok() {}
     store::write(&dir.join(EXIT), &exit, Durability::Process)
@@ -223,15 +230,15 @@ fn collect_output(child: &mut Child, logs: Option<&LogFiles>) -> io::Result<Rece
     Ok(drained)
 }
 
-/// The task's process while it exists. The lock is held while it is signalled, so that its id cannot belong to another
-/// process.
-type Task = Mutex<Option<Pid>>;
-
-fn handle_commands(control: File, task: &Task) {
+fn handle_commands(control: File, dir: &Path, launch: &Arc<Launch>, children: &SharedChildren) {
     for line in BufReader::new(control).lines() {
         let Ok(line) = line else { return };
-        let task = task.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(pid) = *task else { return };
+        if let Some(name) = line.strip_prefix("exec ") {
+            session::serve(dir.join(name), Arc::clone(launch), Arc::clone(children));
+            continue;
+        }
+        let children = locked(children);
+        let Some(pid) = children.task else { return };
         let outcome = match line.split_once(' ') {
             Some(("signal", number)) => match number.parse::<i32>().map(Signal::try_from) {
                 Ok(Ok(signal)) => kill(pid, signal),
@@ -247,8 +254,8 @@ fn handle_commands(control: File, task: &Task) {
     }
 }
 
-/// Waits for the task and reaps the orphans that it leaves.
-fn wait(pid: Pid, task: &Task) -> io::Result<Exit> {
+/// Waits for the task. Reaps the commands that run in it, and the orphans that it leaves.
+fn wait(pid: Pid, children: &SharedChildren) -> io::Result<Exit> {
     loop {
         // `WNOWAIT` does not reap the process, so its id stays valid until the lock is held.
         let ended = match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
@@ -257,12 +264,18 @@ fn wait(pid: Pid, task: &Task) -> io::Result<Exit> {
             Err(error) => return Err(error.into()),
         };
         let Some(ended) = ended else { continue };
-        let mut task = task.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = waitpid(ended, None)?;
+        let mut children = locked(children);
+        let status = match waitpid(ended, None) {
+            Ok(status) => status,
+            // A command that could not be started was reaped where it was to be started.
+            Err(Errno::ECHILD) if ended != pid => continue,
+            Err(error) => return Err(error.into()),
+        };
         if ended == pid {
-            *task = None;
+            children.task = None;
             return Ok(exit_of(status));
         }
+        children.ended(ended, || exit_of(status));
     }
 }
 

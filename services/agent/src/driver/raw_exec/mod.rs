@@ -116,7 +116,7 @@ impl Driver for RawExec {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             signals: true,
-            exec: false,
+            exec: true,
             isolation: Isolation::None,
             networks: &[NetworkMode::Host],
             mounts: false,

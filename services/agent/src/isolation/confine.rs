@@ -23,14 +23,18 @@ const UMASK: Mode = Mode::from_bits_truncate(0o022);
 /// Hides this process from others that are not root on the node: its memory, its open files, its program. This ends when
 /// the process becomes another program.
 pub(crate) fn hide() -> io::Result<()> {
-    set_dumpable(false)?;
+    Ok(set_dumpable(false)?)
+}
+
+/// Sets the permissions that new files do not get, whatever those of the agent are.
+pub(crate) fn set_umask() {
     umask(UMASK);
-    Ok(())
 }
 
 /// Takes the rights of this process that the task does not have. What follows runs with the rights of the task.
 pub(crate) fn confine(confinement: &Confinement) -> io::Result<()> {
     let step = |what: &'static str| move |error: io::Error| io::Error::other(format!("{what}: {error}"));
+    set_umask();
     syscalls::new_session_keyring().or_else(without_keyrings).map_err(step("cannot make a keyring"))?;
     syscalls::close_others_on_exec().map_err(step("cannot mark open files"))?;
     limit_open_files(confinement.open_files).map_err(step("cannot limit open files"))?;
@@ -72,7 +76,7 @@ fn limit_capabilities(granted: &Granted) -> io::Result<CapabilitySet> {
     }
     // Also those that only a newer kernel knows.
     for number in 0..u64::BITS {
-        let bit = 1 << number;
+        let bit = 1_u64 << number;
         if granted.bounding.bits() & bit == 0 {
             match remove_capability_from_bounding_set(KernelSet::from_bits_retain(bit)) {
                 // There are no more.

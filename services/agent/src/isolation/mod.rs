@@ -11,9 +11,10 @@
 //! | `mounts` | mounts that are held open |
 //! | `confine` | taking rights away from the own process, before it becomes the task |
 //! | `command` | finding the program of a task in its root |
+//! | `support` | whether this node can isolate tasks |
 //! | `syscalls` | system calls for which no crate has a safe function |
 //!
-//! The processes that use this module are in `executor::launcher`. They run nothing else, and no thread of theirs does
+//! The processes that use this module are in `executor::isolated`. They run nothing else, and no thread of theirs does
 //! anything meanwhile.
 
 pub(crate) mod capabilities;
@@ -24,6 +25,7 @@ mod mounts;
 pub(crate) mod namespaces;
 pub(crate) mod root;
 mod seccomp;
+pub(crate) mod support;
 mod syscalls;
 
 pub(crate) use mounts::own_program;

@@ -9,8 +9,14 @@ use nix::unistd::sethostname;
 
 use super::description::Namespaces;
 
-/// Moves this process into new namespaces. Only its children are in the one of processes; the first becomes its init
-/// process.
+/// Lets the children of this thread be in a new namespace of processes. The first of them becomes its init process, with
+/// which all others end.
+pub(crate) fn new_processes() -> io::Result<()> {
+    Ok(unshare(CloneFlags::CLONE_NEWPID)?)
+}
+
+/// Moves this process into the other namespaces of a task. It must be in the task's control groups already, which become
+/// the root of those that it sees.
 pub(crate) fn enter_new(namespaces: &Namespaces, hostname: Option<&str>) -> io::Result<()> {
     if let Some(network) = &namespaces.network {
         let entered = File::open(network).and_then(|file| Ok(setns(file, CloneFlags::CLONE_NEWNET)?));
@@ -29,7 +35,6 @@ pub(crate) fn enter_new(namespaces: &Namespaces, hostname: Option<&str>) -> io::
 fn flags(namespaces: &Namespaces) -> CloneFlags {
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS;
     for (wanted, flag) in [
-        (namespaces.pid, CloneFlags::CLONE_NEWPID),
         (namespaces.ipc, CloneFlags::CLONE_NEWIPC),
         (namespaces.cgroup, CloneFlags::CLONE_NEWCGROUP),
     ] {
@@ -38,7 +43,7 @@ fn flags(namespaces: &Namespaces) -> CloneFlags {
     flags
 }
 
-/// Lets the children of this process be in the namespace of a task's processes.
+/// Lets the children of this thread be in the namespace of a task's processes.
 pub(crate) fn join_processes(task: &impl AsFd) -> io::Result<()> {
     Ok(setns(task, CloneFlags::CLONE_NEWPID)?)
 }

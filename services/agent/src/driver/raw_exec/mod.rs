@@ -162,6 +162,7 @@ impl Driver for RawExec {
             user: is_named.then_some((account.uid, account.gid)),
             oom_score_adj: config.oom_score_adj,
             logs: start.logs,
+            isolation: None,
         };
         // The directory belongs to the task, too: a link in it must not redirect what is written.
         let log = start.dirs.open().and_then(|dir| dir.append(EXECUTOR_LOG, EXECUTOR_LOG_MODE));

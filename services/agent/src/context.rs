@@ -4,6 +4,7 @@
 use model::AllocId;
 use tokio::sync::watch;
 
+use crate::cgroups::Cgroups;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::secrets::Storage;
 use crate::disk::store::Store;
@@ -26,6 +27,8 @@ pub(crate) struct Context {
     pub(crate) node: NodeFacts,
     /// The part of the machine's environment that tasks get.
     pub(crate) host_env: HostEnv,
+    /// The control groups of tasks; `None` if the agent cannot make any.
+    pub(crate) cgroups: Option<Cgroups>,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,
     /// The tasks that are running.

@@ -1,6 +1,7 @@
 //! Task drivers: each starts, watches and ends tasks of one kind (A-22.1). Everything around a task, and its restarts, is
 //! in `task`.
 
+pub(crate) mod exec;
 pub(crate) mod exec_session;
 pub(crate) mod mock;
 pub(crate) mod process;
@@ -34,6 +35,16 @@ pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:
 pub(crate) trait Driver: Send + Sync {
     /// What the driver can do with its tasks.
     fn capabilities(&self) -> Capabilities;
+
+    /// Whether its tasks run in the control groups that the agent makes.
+    fn uses_cgroups(&self) -> bool {
+        true
+    }
+
+    /// The user of tasks that name none; empty is the agent's own.
+    fn default_user(&self) -> &'static str {
+        ""
+    }
 
     /// Detects the driver and its health. It may block.
     fn fingerprint(&self) -> Fingerprint;
@@ -189,6 +200,12 @@ impl Drivers {
     /// Returns the driver of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Driver>> {
         self.0.get(name)
+    }
+
+    /// The user that a task of a driver runs as, which names `user`; empty is the agent's own.
+    pub(crate) fn user<'a>(&self, driver: &str, user: &'a str) -> &'a str {
+        let default = || self.get(driver).map_or("", |driver| driver.default_user());
+        if user.is_empty() { default() } else { user }
     }
 
     /// The fingerprints of all drivers.

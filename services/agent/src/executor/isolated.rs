@@ -25,7 +25,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, dup2_stdin, setsid};
 
-use super::{Launch, output};
+use super::{Launch, enter_cgroup, output};
 use crate::isolation::description::Isolation;
 use crate::isolation::{command, confine, namespaces, own_program, root};
 
@@ -53,6 +53,7 @@ pub(super) fn start(launch: &Launch, isolation: &Isolation) -> io::Result<Child>
         .stdin(OwnedFd::from(process))
         .stdout(output(launch))
         .stderr(output(launch));
+    enter_cgroup(&mut command, launch)?;
     let is_first = isolation.namespaces.pid;
     let mut child =
         spawn_after(|| if is_first { namespaces::new_processes() } else { Ok(()) }, &mut command)?;

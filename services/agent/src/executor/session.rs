@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::isolated::spawn_after;
 use super::tree::kill_session;
-use super::{Exit, Launch};
+use super::{Exit, Launch, enter_cgroup};
 use crate::disk::store::{self, Durability};
 use crate::isolation::description::Confinement;
 use crate::isolation::{confine, namespaces, own_program};
@@ -159,9 +159,9 @@ fn start(
     let mut children = locked(children);
     let Some(task) = children.task else { return Err(io::Error::other("the task has ended")) };
     let child = if launch.isolation.is_some() {
-        start_in(task, dir)?
+        start_in(task, launch, dir)?
     } else {
-        process(Path::new("/proc/self/exe"), dir).stdin(Stdio::null()).spawn()?
+        process(Path::new("/proc/self/exe"), launch, dir)?.stdin(Stdio::null()).spawn()?
     };
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, exit) = channel();
@@ -169,20 +169,21 @@ fn start(
     Ok((pid, exit))
 }
 
-/// A process of this program that is to become the command.
-fn process(program: &Path, dir: &Path) -> Command {
+/// A process of this program that is to become the command, in the control groups of the task.
+fn process(program: &Path, launch: &Launch, dir: &Path) -> io::Result<Command> {
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1)).env_clear().env(SESSION, dir).stdout(Stdio::null());
-    command
+    enter_cgroup(&mut command, launch)?;
+    Ok(command)
 }
 
 /// Starts the process of a command among the processes of an isolated task. Its standard input refers to the task, whose
 /// other namespaces it enters later.
-fn start_in(task: Pid, dir: &Path) -> io::Result<Child> {
+fn start_in(task: Pid, launch: &Launch, dir: &Path) -> io::Result<Child> {
     let task = rustix::process::Pid::from_raw(task.as_raw()).ok_or(io::ErrorKind::InvalidInput)?;
     let task = pidfd_open(task, PidfdFlags::empty())?;
     let (program, path) = own_program()?;
-    let mut command = process(&path, dir);
+    let mut command = process(&path, launch, dir)?;
     command.stdin(task.try_clone()?);
     let child = spawn_after(|| namespaces::join_processes(&task), &mut command)?;
     drop(program);

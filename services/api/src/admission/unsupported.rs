@@ -59,9 +59,8 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
-    if let Some(Resources { cores, devices, numa, networks, .. }) = &task.resources {
+    if let Some(Resources { devices, numa, networks, .. }) = &task.resources {
         problems.append(missing([
-            (Feature::ReservedCores, number(*cores) > 0),
             (Feature::Devices, !items(devices).is_empty()),
             (Feature::Numa, numa.is_some()),
         ]));

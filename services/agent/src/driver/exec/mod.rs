@@ -52,12 +52,13 @@ pub(crate) struct Exec {
     kind: Kind,
     settings: Settings,
     executor: ExecutorCommand,
+    has_cgroups: bool,
 }
 
 impl Exec {
-    /// Creates the driver.
-    pub(crate) fn new(kind: Kind, settings: Settings, executor: ExecutorCommand) -> Self {
-        Self { kind, settings, executor }
+    /// Creates the driver of an agent that can make control groups, or cannot.
+    pub(crate) fn new(kind: Kind, settings: Settings, executor: ExecutorCommand, has_cgroups: bool) -> Self {
+        Self { kind, settings, executor, has_cgroups }
     }
 
     fn read(&self, config: Map<String, Value>) -> Result<(Program, Wanted), StartError> {
@@ -98,7 +99,10 @@ impl Driver for Exec {
                 None => return Fingerprint { description: java::ABSENT.into(), ..Fingerprint::default() },
             },
         };
-        match support::check() {
+        let checked = support::check().and_then(|()| {
+            if self.has_cgroups { Ok(()) } else { Err(String::from("the agent cannot make cgroups")) }
+        });
+        match checked {
             Ok(()) => {
                 Fingerprint { detected: true, healthy: true, description: "Healthy".into(), attributes }
             }
@@ -122,6 +126,7 @@ impl Driver for Exec {
             user: None,
             oom_score_adj: None,
             logs: start.logs,
+            cgroup: start.cgroup,
             isolation: Some(isolation),
         };
         // The directory belongs to the task, too: a link in it must not redirect what is written.

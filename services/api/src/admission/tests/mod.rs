@@ -98,9 +98,9 @@ fn what_is_not_built_is_refused_by_name() {
     assert!(text(periodic).contains("periodic jobs are not built yet"));
     let nested = text(
         r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "bridge"}], "Tasks": [
-            {"Name": "t", "Driver": "raw_exec", "Resources": {"Cores": 1}}]}]}"#,
+            {"Name": "t", "Driver": "raw_exec", "Resources": {"NUMA": {"Affinity": "require"}}}]}]}"#,
     );
-    for named in ["network mode \"bridge\"", "reserved cores"] {
+    for named in ["network mode \"bridge\"", "NUMA settings"] {
         assert!(nested.contains(named), "{nested}");
     }
     let alone =

@@ -20,6 +20,7 @@
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
+//! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
 //! | `networks` | the networks of allocations |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
@@ -43,6 +44,7 @@ mod driver;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod isolation;
 mod networks;
 mod node;
 mod proc;

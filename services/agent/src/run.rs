@@ -22,9 +22,7 @@ use crate::cgroups::Cgroups;
 use crate::context::Context;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
-use crate::driver::Drivers;
-use crate::driver::mock::{self, Mock};
-use crate::driver::raw_exec::{self, RawExec};
+use crate::driver;
 use crate::driver::running::RunningTasks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
@@ -80,8 +78,8 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
-    let drivers = drivers(&config);
     let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
+    let drivers = driver::all(&config.drivers, cgroups.is_some());
     let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, cgroups.as_ref(), clock::now()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
@@ -213,17 +211,6 @@ fn remove_left_cgroups(context: &Arc<Context>, node: NodeId) {
             }
         }
     });
-}
-
-fn drivers(config: &Config) -> Drivers {
-    let mut drivers = Drivers::default();
-    if let Some(settings) = &config.raw_exec {
-        drivers = drivers.with(raw_exec::NAME, RawExec::new(settings.clone(), config.executor.clone()));
-    }
-    if config.mock_driver {
-        drivers = drivers.with(mock::NAME, Mock);
-    }
-    drivers
 }
 
 /// Fingerprints the node periodically and registers changes.

@@ -22,7 +22,11 @@ use model::{Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use self::exec::{EXEC, Exec, JAVA, Kind};
 use self::exec_session::{ExecError, ExecRequest, ExecSession};
+use self::mock::Mock;
+use self::process::ExecutorCommand;
+use self::raw_exec::RawExec;
 use self::start::{Prepare, Start};
 pub(crate) use crate::executor::Exit;
 use crate::resources::TaskUsage;
@@ -185,6 +189,38 @@ pub(crate) struct NotRecovered(pub(crate) String);
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct StopError(pub(crate) String);
+
+/// The settings of the drivers.
+#[derive(Debug, Clone)]
+pub(crate) struct DriverSettings {
+    /// The executor beside each task that is a process.
+    pub(crate) executor: ExecutorCommand,
+    /// The settings of `raw_exec`, if it is enabled.
+    pub(crate) raw_exec: Option<raw_exec::Settings>,
+    /// The settings of `exec`, which is always there: its fingerprint says whether this node can isolate tasks.
+    pub(crate) exec: exec::config::Settings,
+    /// The settings of `java`, which is there in the same way.
+    pub(crate) java: exec::config::Settings,
+    /// Whether `mock_driver` is enabled.
+    pub(crate) mock: bool,
+}
+
+/// The drivers that the settings enable. Some need an agent that can make control groups.
+pub(crate) fn all(settings: &DriverSettings, has_cgroups: bool) -> Drivers {
+    let isolating = |kind, own: &exec::config::Settings| {
+        Exec::new(kind, own.clone(), settings.executor.clone(), has_cgroups)
+    };
+    let mut drivers = Drivers::default()
+        .with(EXEC, isolating(Kind::Exec, &settings.exec))
+        .with(JAVA, isolating(Kind::Java, &settings.java));
+    if let Some(raw_exec) = &settings.raw_exec {
+        drivers = drivers.with(raw_exec::NAME, RawExec::new(raw_exec.clone(), settings.executor.clone()));
+    }
+    if settings.mock {
+        drivers = drivers.with(mock::NAME, Mock);
+    }
+    drivers
+}
 
 /// The node's drivers by name.
 #[derive(Clone, Default)]

@@ -8,6 +8,8 @@ use clap::Parser as _;
 use model::Text;
 
 use super::host_env::check_env_allowlist;
+use super::isolation_args::IsolationArgs;
+use super::users::DeniedUsers;
 use crate::cgroups;
 use crate::cpu_list;
 use crate::disk::gc;
@@ -93,6 +95,9 @@ pub struct Args {
     /// Allow tasks to run as plain processes, without isolation (driver `raw_exec`).
     #[arg(long = "raw-exec", env = "DROVER_RAW_EXEC")]
     pub raw_exec: bool,
+    /// Settings of the drivers `exec` and `java`, and the users that tasks may run as.
+    #[command(flatten)]
+    pub isolation: IsolationArgs,
     /// Enable tasks that only simulate running (driver `mock_driver`), for tests.
     #[arg(long = "mock-driver", env = "DROVER_MOCK_DRIVER", hide = true)]
     pub mock_driver: bool,
@@ -217,6 +222,8 @@ pub(crate) struct Config {
     pub(crate) cgroup_parent: PathBuf,
     pub(crate) dynamic_ports: (u16, u16),
     pub(crate) drivers: DriverSettings,
+    /// The users that tasks may not run as.
+    pub(crate) users: DeniedUsers,
     pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
@@ -253,8 +260,8 @@ impl Config {
         let reservable_cores = cores("reservable-cores", &args.reservable_cores)?;
         check_env_allowlist(&args.env_allowlist)
             .map_err(|error| anyhow::anyhow!("--env-allowlist: {error}"))?;
+        let data_dir = std::path::absolute(args.data_dir)?;
         Ok(Self {
-            data_dir: std::path::absolute(args.data_dir)?,
             node_name: args.node_name.filter(|name| !name.is_empty()).map(Text::from),
             datacenter: args.datacenter.into(),
             region: args.region.into(),
@@ -283,8 +290,12 @@ impl Config {
                     .map(|(program, args)| ExecutorCommand::new(program, args))
                     .unwrap_or_default(),
                 raw_exec: args.raw_exec.then_some(settings),
+                exec: args.isolation.exec(&data_dir)?,
+                java: args.isolation.java(&data_dir)?,
                 mock: args.mock_driver,
             },
+            users: args.isolation.users(),
+            data_dir,
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,
             gc: gc::Limits {

@@ -114,7 +114,7 @@ impl Driver for Exec {
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
         let (program, wanted) = self.read(start.config.clone())?;
-        let user = if start.user.is_empty() { DEFAULT_USER } else { &start.user };
+        let user = if start.user.is_empty() { DEFAULT_USER } else { &*start.user };
         let account = Account::find(user).map_err(StartError::unrecoverable)?;
         self.settings.check_user(&account).map_err(StartError::unrecoverable)?;
         let isolation = description::describe(&self.settings, &wanted, &start, &account).map_err(invalid)?;

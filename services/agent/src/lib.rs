@@ -59,10 +59,11 @@ mod testing;
 mod wait;
 mod work;
 
-pub use node::config::{Args, Pair, PortRange};
+pub use node::config::{Args, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
 pub use node::isolation_args::IsolationArgs;
+pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};
 pub use run::run_connecting;

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_signal_that_nothing_handles_ends_the_task() {
-        let status = "Name:\tsleep\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000002\nSigCgt:\t0000000000004000\n";
+        let status =
+            "Name:\tsleep\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000002\nSigCgt:\t0000000000004000\n";
         // SIGINT is ignored, SIGTERM is handled, nothing is done about SIGHUP.
         assert!(!is_left_to_kernel(status, Signal::SIGINT));
         assert!(!is_left_to_kernel(status, Signal::SIGTERM));

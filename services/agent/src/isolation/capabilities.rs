@@ -236,10 +236,7 @@ mod tests {
         assert_eq!(set(&["checkpoint_restore"]).bits(), 1 << 40);
         assert_eq!(set(&["all"]), CapabilitySet::ALL);
         assert_eq!(set(&["net_raw", "kill"]).to_string(), "kill, net_raw");
-        assert_eq!(
-            CapabilitySet::read(&names(&["net_fly"])).unwrap_err(),
-            r#"unknown capability "net_fly""#
-        );
+        assert_eq!(CapabilitySet::read(&names(&["net_fly"])).unwrap_err(), r#"unknown capability "net_fly""#);
     }
 
     #[test]
@@ -252,7 +249,10 @@ mod tests {
         assert_eq!((root.held, root.required), (root.bounding, CapabilitySet::EMPTY));
         assert_eq!(granted(&[], &[], false).held, set(&["net_bind_service"]));
         let other = granted(&["chown"], &["all"], false);
-        assert_eq!((other.bounding, other.held, other.required), (set(&["chown"]), set(&["chown"]), set(&["chown"])));
+        assert_eq!(
+            (other.bounding, other.held, other.required),
+            (set(&["chown"]), set(&["chown"]), set(&["chown"]))
+        );
         assert_eq!(granted(&["kill"], &["all"], true).held, set(&["kill"]));
     }
 
@@ -267,6 +267,9 @@ mod tests {
         assert_eq!(of(CapabilitySet::ALL, &["all"]).unwrap().bounding, CapabilitySet::ALL);
         // A shorter list of the operator also shortens what tasks get by default.
         assert_eq!(of(set(&["kill"]), &[]).unwrap().bounding, set(&["kill"]));
-        assert_eq!(of(CapabilitySet::ALL, &["flying"]).unwrap_err(), r#"cap_add: unknown capability "flying""#);
+        assert_eq!(
+            of(CapabilitySet::ALL, &["flying"]).unwrap_err(),
+            r#"cap_add: unknown capability "flying""#
+        );
     }
 }

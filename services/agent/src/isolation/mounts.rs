@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::AT_FDCWD;
 use nix::mount::{MsFlags, mount};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_string,
-    fsmount, fsopen, move_mount, open_tree,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
 use super::description::Sharing;
@@ -51,9 +51,8 @@ impl Mounted {
 
     /// A copy of what is mounted at a path that no task can change. Links are followed.
     pub(super) fn copy_path(path: &Path) -> io::Result<Self> {
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_RECURSIVE;
+        let flags =
+            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
         Ok(Self(open_tree(AT_FDCWD, path, flags)?))
     }
 

@@ -34,10 +34,9 @@ pub(crate) fn enter_new(namespaces: &Namespaces, hostname: Option<&str>) -> io::
 
 fn flags(namespaces: &Namespaces) -> CloneFlags {
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS;
-    for (wanted, flag) in [
-        (namespaces.ipc, CloneFlags::CLONE_NEWIPC),
-        (namespaces.cgroup, CloneFlags::CLONE_NEWCGROUP),
-    ] {
+    for (wanted, flag) in
+        [(namespaces.ipc, CloneFlags::CLONE_NEWIPC), (namespaces.cgroup, CloneFlags::CLONE_NEWCGROUP)]
+    {
         flags.set(flag, wanted);
     }
     flags

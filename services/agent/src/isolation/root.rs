@@ -224,7 +224,8 @@ impl Inner {
                 Err(io::Error::other("one is a directory and the other is not"))
             };
         }
-        let (Some(parent), Some(Component::Normal(name))) = (path.parent(), path.components().next_back()) else {
+        let (Some(parent), Some(Component::Normal(name))) = (path.parent(), path.components().next_back())
+        else {
             return Err(io::Error::other("not a path of a mount point"));
         };
         let parent_dir = self.mount_point(parent, Kind::Dir, links)?;

@@ -9,8 +9,7 @@ use super::capabilities::CapabilitySet;
 use super::own_program;
 
 /// What an agent needs itself: to make namespaces and mounts, and to become the users of tasks.
-const NEEDED: [&str; 7] =
-    ["chown", "dac_override", "setgid", "setpcap", "setuid", "sys_admin", "sys_chroot"];
+const NEEDED: [&str; 7] = ["chown", "dac_override", "setgid", "setpcap", "setuid", "sys_admin", "sys_chroot"];
 /// The namespaces that tasks get, as the kernel shows those of this process.
 const NAMESPACES: [&str; 6] = ["cgroup", "ipc", "mnt", "net", "pid", "uts"];
 /// What the kernel shows if it can filter system calls.

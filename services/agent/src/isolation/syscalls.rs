@@ -69,12 +69,7 @@ pub(super) fn new_session_keyring() -> io::Result<()> {
 pub(super) fn close_others_on_exec() -> io::Result<()> {
     // SAFETY: the call takes numbers only, and closes nothing before the process becomes another program.
     let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            FIRST_OTHER_FD,
-            libc::c_uint::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
+        libc::syscall(libc::SYS_close_range, FIRST_OTHER_FD, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
     };
     result(outcome)
 }

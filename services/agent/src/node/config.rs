@@ -9,6 +9,7 @@ use model::Text;
 
 use super::host_env::check_env_allowlist;
 use super::isolation_args::IsolationArgs;
+use super::pair::Pair;
 use super::users::DeniedUsers;
 use crate::cgroups;
 use crate::cpu_list;
@@ -153,28 +154,6 @@ impl Default for Args {
             args: Args,
         }
         NoFlags::parse_from(["agent"]).args
-    }
-}
-
-/// A key and a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
-    /// The key.
-    pub key: String,
-    /// The value.
-    pub value: String,
-}
-
-impl std::str::FromStr for Pair {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('=') {
-            Some((key, value)) if !key.is_empty() => {
-                Ok(Self { key: key.to_owned(), value: value.to_owned() })
-            }
-            Some(_) | None => Err(format!("expected key=value, not {text:?}")),
-        }
     }
 }
 

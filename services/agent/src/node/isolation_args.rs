@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
-use super::config::Pair;
+use super::pair::Pair;
 use super::users::{CHECKED_DRIVERS, DENYLIST, DeniedUsers};
 use crate::driver::exec::config::{Mode, Settings, check_paths};
 use crate::driver::raw_exec::IdRanges;
@@ -106,10 +106,7 @@ impl IsolationArgs {
     /// The users that tasks may not run as.
     pub(super) fn users(&self) -> DeniedUsers {
         let named = |list: &[String]| list.iter().filter(|name| !name.is_empty()).cloned().collect();
-        DeniedUsers {
-            names: named(&self.user_denylist),
-            checked_drivers: named(&self.user_checked_drivers),
-        }
+        DeniedUsers { names: named(&self.user_denylist), checked_drivers: named(&self.user_checked_drivers) }
     }
 
     fn common(&self, data_dir: &Path) -> anyhow::Result<Settings> {
@@ -166,7 +163,10 @@ mod tests {
         let only_chown = CapabilitySet::read(&chown).unwrap();
         let opt = [(PathBuf::from("/opt"), PathBuf::from("/tools"))];
         let table = [
-            (IsolationArgs { exec_no_pivot_root: true, ..args() }, Settings { no_pivot_root: true, ..default() }),
+            (
+                IsolationArgs { exec_no_pivot_root: true, ..args() },
+                Settings { no_pivot_root: true, ..default() },
+            ),
             (
                 IsolationArgs { exec_default_pid_mode: text("host"), ..args() },
                 Settings { default_pid_mode: Mode::Host, ..default() },

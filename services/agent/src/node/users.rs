@@ -50,7 +50,10 @@ mod tests {
         let denied = DeniedUsers { names: names(DENYLIST), checked_drivers: names(CHECKED_DRIVERS) };
         let root = Account::for_tests("toor", 0, 0, &[]);
         let ada = Account::for_tests("ada", 1_000, 1_000, &[]);
-        assert_eq!(denied.check("exec", "root", None).unwrap_err(), r#"running as user "root" is disallowed"#);
+        assert_eq!(
+            denied.check("exec", "root", None).unwrap_err(),
+            r#"running as user "root" is disallowed"#
+        );
         assert_eq!(
             denied.check("java", "toor", Some(&root)).unwrap_err(),
             r#"running as user "toor" is disallowed"#

@@ -10,17 +10,11 @@ use crate::driver::raw_exec::IdRanges;
 use crate::isolation::capabilities::CapabilitySet;
 
 /// The paths of the node that a task sees if the operator does not say otherwise.
-const DEFAULT_PATHS: [&str; 9] = [
-    "/bin",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/run/resolvconf",
-    "/run/systemd/resolve",
-    "/sbin",
-    "/usr",
-];
+const DEFAULT_PATHS: [&str; 9] =
+    ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
+
+/// Where the kernel shows the node. A task has views of its own.
+const KERNEL_PATHS: [&str; 2] = ["/proc", "/sys"];
 
 /// Whether a task shares something with the node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,6 +87,12 @@ pub(crate) fn check_paths(paths: &BTreeMap<PathBuf, PathBuf>) -> Result<(), Stri
         if target == Path::new("/") {
             return Err("the root of a task is its own directory, and cannot be another one".into());
         }
+        if source == Path::new("/") || KERNEL_PATHS.iter().any(|path| source.starts_with(path)) {
+            let source = quoted(&source.display().to_string());
+            return Err(format!(
+                "{source} shows all processes of the node; name the directories that tasks need"
+            ));
+        }
     }
     Ok(())
 }
@@ -164,14 +164,8 @@ impl ExecConfig {
         if self.command.is_empty() {
             return Err("command is empty".into());
         }
-        let wanted = wanted(
-            settings,
-            &self.pid_mode,
-            &self.ipc_mode,
-            self.cap_add,
-            self.cap_drop,
-            self.work_dir,
-        )?;
+        let wanted =
+            wanted(settings, &self.pid_mode, &self.ipc_mode, self.cap_add, self.cap_drop, self.work_dir)?;
         Ok((Program { command: self.command, args: self.args }, wanted))
     }
 }
@@ -182,14 +176,8 @@ impl JavaConfig {
         if self.class.is_empty() && self.jar_path.is_empty() {
             return Err("jar_path or class must be specified".into());
         }
-        let wanted = wanted(
-            settings,
-            &self.pid_mode,
-            &self.ipc_mode,
-            self.cap_add,
-            self.cap_drop,
-            self.work_dir,
-        )?;
+        let wanted =
+            wanted(settings, &self.pid_mode, &self.ipc_mode, self.cap_add, self.cap_drop, self.work_dir)?;
         let mut args = self.jvm_options;
         for (flag, value) in [("-cp", self.class_path), ("-jar", self.jar_path)] {
             if !value.is_empty() {
@@ -281,7 +269,9 @@ mod tests {
     fn the_command_line_of_java_has_the_order_of_the_rules() {
         let args = |config: Value| java(config).unwrap().0.args.join(" ");
         assert_eq!(
-            args(json!({ "class": "Main", "class_path": "/local", "jvm_options": ["-Xmx1g"], "args": ["a"] })),
+            args(
+                json!({ "class": "Main", "class_path": "/local", "jvm_options": ["-Xmx1g"], "args": ["a"] })
+            ),
             "-Xmx1g -cp /local Main a"
         );
         assert_eq!(args(json!({ "jar_path": "local/x.jar", "args": ["a", "b"] })), "-jar local/x.jar a b");
@@ -305,8 +295,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_the_operator_hold_for_tasks_that_say_nothing() {
-        let shared =
-            Settings { default_pid_mode: Mode::Host, default_ipc_mode: Mode::Host, ..settings() };
+        let shared = Settings { default_pid_mode: Mode::Host, default_ipc_mode: Mode::Host, ..settings() };
         let config: ExecConfig =
             serde_json::from_value(json!({ "command": "sh", "ipc_mode": "private" })).unwrap();
         let wanted = config.read(&shared).unwrap().1;
@@ -320,6 +309,7 @@ mod tests {
         assert!(check("opt", "/opt").is_err() && check("/opt", "opt").is_err());
         assert!(check("/opt/../etc", "/opt").is_err() && check("/opt", "/..").is_err());
         assert!(check("/opt", "/").is_err());
+        assert!(check("/", "/node").is_err() && check("/proc/1", "/node").is_err());
         assert_eq!(check_paths(&settings().paths), Ok(()));
     }
 }

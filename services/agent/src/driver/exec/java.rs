@@ -33,9 +33,11 @@ pub(super) fn attributes() -> Option<Attributes> {
 /// `OpenJDK Runtime Environment (build 17.0.8+7)` and `OpenJDK 64-Bit Server VM (build 17.0.8+7, mixed mode)`.
 fn parsed(text: &str) -> Attributes {
     let mut attributes = Attributes::from([("driver.java".into(), "true".into())]);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.starts_with("Picked up")).collect();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.starts_with("Picked up")).collect();
     let version = lines.first().and_then(|line| line.split('"').nth(1));
-    for (name, value) in [("version", version), ("runtime", lines.get(1).copied()), ("vm", lines.get(2).copied())]
+    for (name, value) in
+        [("version", version), ("runtime", lines.get(1).copied()), ("vm", lines.get(2).copied())]
     {
         if let Some(value) = value {
             attributes.insert(Text::from(format!("driver.java.{name}")), value.into());
@@ -56,10 +58,7 @@ mod tests {
         assert_eq!(&*attributes["driver.java"], "true");
         assert_eq!(&*attributes["driver.java.version"], "17.0.8");
         assert_eq!(&*attributes["driver.java.runtime"], "OpenJDK Runtime Environment (build 17.0.8+7)");
-        assert_eq!(
-            &*attributes["driver.java.vm"],
-            "OpenJDK 64-Bit Server VM (build 17.0.8+7, mixed mode)"
-        );
+        assert_eq!(&*attributes["driver.java.vm"], "OpenJDK 64-Bit Server VM (build 17.0.8+7, mixed mode)");
         assert_eq!(parsed("").len(), 1);
     }
 }

@@ -128,7 +128,9 @@ fn decided(verdict: Verdict) -> Vec<Instruction> {
             failed(NOT_PERMITTED),
             allowed,
         ],
-        Verdict::Only(position, values) => compared(argument(position), values, allowed, failed(NOT_PERMITTED)),
+        Verdict::Only(position, values) => {
+            compared(argument(position), values, allowed, failed(NOT_PERMITTED))
+        }
         Verdict::Except(position, values) => {
             compared(argument(position), values, failed(NOT_PERMITTED), allowed)
         }

@@ -63,7 +63,11 @@ fn other_architectures_and_unknown_calls_do_not_pass() {
     assert_eq!(run(&program, OWN_ARCHITECTURE, read, [0; 6]), ALLOW);
     assert_eq!(run(&program, 0x4000_0003, read, [0; 6]), KILL_PROCESS);
     for number in [profile::LAST + 1, OTHER_INTERFACE, OTHER_INTERFACE + read, u32::MAX] {
-        assert_eq!(run(&program, OWN_ARCHITECTURE, number, [0; 6]), FAIL | u32::from(NOT_KNOWN), "{number:#x}");
+        assert_eq!(
+            run(&program, OWN_ARCHITECTURE, number, [0; 6]),
+            FAIL | u32::from(NOT_KNOWN),
+            "{number:#x}"
+        );
     }
 }
 

@@ -35,6 +35,7 @@ const SECRET_PATHS: &[&str] = &[
     "/etc/ssh/ssh_host_ed25519_key",
     "/etc/ssh/ssh_host_rsa_key",
     "/etc/ssl/private",
+    "/run/credentials",
 ];
 
 /// The number of files that a process of a task may have open.
@@ -50,8 +51,7 @@ pub(super) fn describe(
     start: &Start,
     account: &Account,
 ) -> Result<Isolation, String> {
-    let capabilities =
-        Granted::of(settings.allow_caps, &wanted.cap_add, &wanted.cap_drop, account.uid == 0)?;
+    let capabilities = Granted::of(settings.allow_caps, &wanted.cap_add, &wanted.cap_drop, account.uid == 0)?;
     let network = start.network.as_deref();
     let has_own_processes = wanted.pid_mode == Mode::Private;
     Ok(Isolation {

@@ -20,6 +20,9 @@ pub(super) const MARKER: &str = "MARKER";
 /// The variable with a path that is in the command lines of the node's processes.
 pub(super) const HIDDEN: &str = "HIDDEN";
 
+/// The variable with the id of a process of the node.
+pub(super) const HOST_PID: &str = "HOST_PID";
+
 /// What becomes of an attack.
 type Attacked = Result<(), String>;
 
@@ -117,8 +120,9 @@ pub(super) const ATTACKS: &[(&str, fn() -> Attacked)] = &[
     ("type-into-terminal", || call(libc::SYS_ioctl, [0, 0x5412, c"x".as_ptr() as usize, 0, 0])),
     ("host-name", || text(sethostname("escaped"))),
     ("processes-of-node", processes_of_node),
-    ("trace-parent-of-first-process", || call(libc::SYS_ptrace, [16, 0, 0, 0, 0])),
-    ("signal-outside", || text(kill(Pid::from_raw(i32::MAX / 2), None))),
+    ("trace-process-of-node", || call(libc::SYS_ptrace, [16, host_pid()? as usize, 0, 0, 0])),
+    ("signal-process-of-node", || text(kill(Pid::from_raw(host_pid()?), None))),
+    ("read-process-of-node", || call(libc::SYS_process_vm_readv, [host_pid()? as usize, 0, 0, 0, 0])),
     ("secrets-of-other-task", || read("/alloc/../other/secrets/key")),
     ("secrets-of-other-task-by-first-process", || read("/proc/1/root/../other/secrets/key")),
     ("private-of-agent", || read("/private/token")),
@@ -138,6 +142,14 @@ where
 
 fn marker() -> String {
     env::var(MARKER).unwrap()
+}
+
+/// A process of the node, whose id no process of the task has.
+fn host_pid() -> Result<i32, String> {
+    /// The task starts fewer processes.
+    const OWN_MAX: i32 = 500;
+    let pid: i32 = env::var(HOST_PID).unwrap().parse().unwrap();
+    if pid > OWN_MAX { Ok(pid) } else { Err(format!("{pid} could be a process of the task")) }
 }
 
 /// Makes a system call. Whatever it returns without an error is a success.
@@ -172,7 +184,7 @@ fn write(path: &str) -> Attacked {
     text(OpenOptions::new().append(true).open(path).map(drop))
 }
 
-/// Makes a device, which is a disk on most machines, and opens it.
+/// Makes a device, which is the memory of the node, and opens it.
 fn device(path: &str) -> Attacked {
     mknod(path, SFlag::S_IFCHR, Mode::S_IRWXU, makedev(1, 1)).map_err(|error| error.to_string())?;
     let opened = File::open(path).map(drop);

@@ -3,7 +3,7 @@
 use std::env;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::attacks::{ATTACKS, HIDDEN, MARKER};
+use super::attacks::{ATTACKS, HIDDEN, HOST_PID, MARKER};
 use super::*;
 
 /// Where the program of the attacks is mounted.
@@ -45,6 +45,7 @@ async fn attacked(user: &str, config: Value) -> String {
             .chain([
                 (MARKER.to_owned(), marker.display().to_string()),
                 (HIDDEN.to_owned(), scene.dir.path().display().to_string()),
+                (HOST_PID.to_owned(), std::process::id().to_string()),
             ])
             .collect(),
         ..start

@@ -134,7 +134,7 @@ fn prepare(executor: &mut UnixStream) -> io::Result<Command> {
     namespaces::enter_new(&isolation.namespaces, isolation.hostname.as_deref())?;
     root::enter(&isolation.root, &isolation.namespaces)?;
     dup2_stdin(File::open("/dev/null")?)?;
-    let path = launch.env.iter().find(|(name, _)| name == "PATH").map_or(DEFAULT_PATH, |(_, path)| path);
+    let path = launch.env.iter().find(|(name, _)| name == "PATH").map_or(DEFAULT_PATH, |(_, path)| path.as_str());
     let name = launch.command.to_str().ok_or_else(|| io::Error::other("the command is not text"))?;
     let program = command::find(name, path).map_err(io::Error::other)?;
     confine::confine(&isolation.confinement)?;

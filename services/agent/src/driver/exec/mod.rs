@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::{Map, Text};
+use nix::unistd::geteuid;
 use serde_json::Value;
 
 use self::config::{ExecConfig, JavaConfig, Program, Settings, Wanted};
@@ -107,7 +108,8 @@ impl Driver for Exec {
                 Fingerprint { detected: true, healthy: true, description: "Healthy".into(), attributes }
             }
             Err(description) => {
-                Fingerprint { detected: true, healthy: false, description, attributes: BTreeMap::new() }
+                let detected = geteuid().is_root();
+                Fingerprint { detected, healthy: false, description, attributes: BTreeMap::new() }
             }
         }
     }

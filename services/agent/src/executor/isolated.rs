@@ -89,13 +89,13 @@ pub(super) fn spawn_after(
 fn introduce(process: &mut UnixStream, launch: &Launch) -> io::Result<()> {
     let body = rmp_serde::to_vec_named(launch).map_err(io::Error::other)?;
     let length = u64::try_from(body.len()).map_err(io::Error::other)?;
-    process.write_all(&length.to_le_bytes())?;
-    process.write_all(&body)?;
+    let sent = process.write_all(&length.to_le_bytes()).and_then(|()| process.write_all(&body));
     let mut answer = String::new();
     process.read_to_string(&mut answer)?;
     match answer.strip_prefix(READY).unwrap_or(&answer) {
         "" if answer == READY => Ok(()),
-        "" => Err(io::Error::other("the process ended before it became the task")),
+        // Why it could not be sent is less than what the process says.
+        "" => sent.and(Err(io::Error::other("the process ended before it became the task"))),
         rest => Err(io::Error::other(rest.strip_prefix(FAILED).unwrap_or(rest).to_owned())),
     }
 }
@@ -134,7 +134,8 @@ fn prepare(executor: &mut UnixStream) -> io::Result<Command> {
     namespaces::enter_new(&isolation.namespaces, isolation.hostname.as_deref())?;
     root::enter(&isolation.root, &isolation.namespaces)?;
     dup2_stdin(File::open("/dev/null")?)?;
-    let path = launch.env.iter().find(|(name, _)| name == "PATH").map_or(DEFAULT_PATH, |(_, path)| path.as_str());
+    let path =
+        launch.env.iter().find(|(name, _)| name == "PATH").map_or(DEFAULT_PATH, |(_, path)| path.as_str());
     let name = launch.command.to_str().ok_or_else(|| io::Error::other("the command is not text"))?;
     let program = command::find(name, path).map_err(io::Error::other)?;
     confine::confine(&isolation.confinement)?;

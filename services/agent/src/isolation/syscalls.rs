@@ -76,7 +76,8 @@ pub(super) fn close_others_on_exec() -> io::Result<()> {
 
 /// Installs a filter of system calls for this thread and what it starts. The thread must have given up new privileges.
 pub(super) fn install_filter(program: &[Instruction]) -> io::Result<()> {
-    let length: libc::c_ushort = program.len().try_into().map_err(|_| io::Error::other("the filter is too long"))?;
+    let length: libc::c_ushort =
+        program.len().try_into().map_err(|_| io::Error::other("the filter is too long"))?;
     let program = FilterProgram { length, steps: program.as_ptr() };
     // SAFETY: the kernel copies as many instructions as the program says, which outlives the call. `Instruction` has the
     // layout of the kernel's `struct sock_filter`.

@@ -501,13 +501,8 @@ const VAULT: &[Key] = &[
 ];
 
 /// Keys of `client.options` that are settings.
-pub(super) const OPTIONS_USED: &[&str] = &[
-    "driver.raw_exec.enable",
-    "env.allowlist",
-    "env.denylist",
-    "user.checked_drivers",
-    "user.denylist",
-];
+pub(super) const OPTIONS_USED: &[&str] =
+    &["driver.raw_exec.enable", "env.allowlist", "env.denylist", "user.checked_drivers", "user.denylist"];
 
 /// The feature that plugins need which are not built in.
 pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;

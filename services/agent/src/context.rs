@@ -1,6 +1,8 @@
 //! Values that all parts of the agent share: settings, drivers, the state store, and the facts about the node that jobs may
 //! refer to.
 
+use std::io;
+
 use model::AllocId;
 use tokio::sync::watch;
 
@@ -41,6 +43,11 @@ impl Context {
     /// The directories of an allocation.
     pub(crate) fn dirs(&self, id: AllocId) -> AllocDirs {
         AllocDirs::new(self.config.allocs_dir().join(id.to_string()))
+    }
+
+    /// Kills what is left in the control groups of an allocation, and removes them. It may block for a while.
+    pub(crate) fn remove_cgroups(&self, id: AllocId) -> io::Result<()> {
+        self.cgroups.as_ref().map_or(Ok(()), |cgroups| cgroups.remove_alloc(id))
     }
 
     /// The usage of the disk with the allocations.

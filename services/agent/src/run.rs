@@ -100,7 +100,8 @@ async fn run_parts(
     let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
-    remove_left_cgroups(&context, identity.node);
+    let node = identity.node;
+    remove_left_cgroups(&context, node);
     let allocs = tokio::spawn(allocs.run(command_receiver));
 
     // Dropping the set at the end of this function aborts its tasks.
@@ -166,17 +167,15 @@ async fn run_parts(
             tracing::warn!(error = chain(&error), "cannot unmount the secrets of tasks");
         }
     }
-    if context.config.stop_tasks_on_exit
-        && let Some(cgroups) = &context.cgroups
-    {
-        cgroups.leave(identity.node);
-    }
     services.shutdown().await;
     drop(commands);
     allocs.await?;
     // The reporter's inbox is closed: it sends the remaining reports and ends.
     if timeout(LAST_REPORT_TIMEOUT, reporting.join_all()).await.is_err() {
         tracing::warn!("stopped without reporting the last allocation states");
+    }
+    if let Some(cgroups) = &context.cgroups {
+        cgroups.leave(node);
     }
     drop(data_dir);
     tracing::info!("agent stopped");
@@ -185,7 +184,7 @@ async fn run_parts(
 
 /// Removes the control groups of allocations that the agent does not know any more, with what still runs in them. The rest
 /// of the agent does not wait for it.
-fn remove_left_cgroups(context: &Arc<Context>, node: NodeId) {
+fn remove_left_cgroups(context: &Context, node: NodeId) {
     let Some(cgroups) = &context.cgroups else { return };
     let left = cgroups.leftovers(node).and_then(|mut left| {
         for known in context.store.allocs()? {

@@ -91,7 +91,11 @@ mod tests {
         assert_eq!(cpu_v2(stat), expected);
         // Without the controller, there are only the times.
         assert_eq!(cpu_v2("usage_usec 1\n").throttled_periods, None);
-        let first = cpu_v1("30000000\n", "user 2\nsystem 1\n", "nr_periods 9\nnr_throttled 4\nthrottled_time 50000\n");
+        let first = cpu_v1(
+            "30000000\n",
+            "user 2\nsystem 1\n",
+            "nr_periods 9\nnr_throttled 4\nthrottled_time 50000\n",
+        );
         assert_eq!(
             first,
             CpuUsage {

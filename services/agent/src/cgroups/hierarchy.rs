@@ -78,7 +78,8 @@ impl Mounts {
 
 /// A path of the list of mounts, in which some characters are written in octal.
 fn unescaped(field: &str) -> PathBuf {
-    let plain = field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
+    let plain =
+        field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
     PathBuf::from(plain)
 }
 
@@ -110,7 +111,8 @@ mod tests {
             (Controller::Memory, "/sys/fs/cgroup/memory"),
         ];
         assert_eq!(mounts.controllers, expected.map(|(name, path)| (name, PathBuf::from(path))).into());
-        let only = Mounts::read("31 23 0:27 / /my\\040groups rw shared:4 - cgroup2 cgroup rw,nsdelegate\nodd\n");
+        let only =
+            Mounts::read("31 23 0:27 / /my\\040groups rw shared:4 - cgroup2 cgroup rw,nsdelegate\nodd\n");
         assert_eq!(only, Mounts { unified: Some(PathBuf::from("/my groups")), ..Mounts::default() });
         assert_eq!(Mounts::read(""), Mounts::default());
     }

@@ -37,7 +37,7 @@ use self::task::Group;
 use crate::resources::TaskLimits;
 
 pub(crate) use overrides::Overrides;
-pub(crate) use task::{Entry, TaskCgroup};
+pub(crate) use task::TaskCgroup;
 
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 const OWN_CGROUPS: &str = "/proc/self/cgroup";
@@ -122,7 +122,10 @@ impl Cgroups {
                 Self { version: Version::V2, parents, inner, cpus: None }
             }
             None if mounts.controllers.is_empty() => {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "no hierarchy of cgroups with controllers is mounted"));
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "no hierarchy of cgroups with controllers is mounted",
+                ));
             }
             None => {
                 let mut parents: Vec<Parent> = Vec::new();
@@ -253,7 +256,8 @@ impl Cgroups {
         files::make(&parent.dir.join(&own))?;
         // The groups are listed first: another agent makes its mark before it makes them.
         let found = self.scopes()?.into_iter().map(|(alloc, ..)| alloc).collect();
-        let others = files::children(&parent.dir)?.into_iter().filter(|name| name.starts_with(OWNER) && *name != own);
+        let others =
+            files::children(&parent.dir)?.into_iter().filter(|name| name.starts_with(OWNER) && *name != own);
         let others: Vec<_> = others.collect();
         if others.is_empty() {
             return Ok(found);
@@ -267,14 +271,13 @@ impl Cgroups {
         Ok(BTreeSet::new())
     }
 
-    /// Removes the agent's place, if no groups of tasks are left in it. Nothing depends on that.
+    /// Takes back the mark that [`Self::leftovers`] has made, unless there are groups of tasks: they may be this agent's, and
+    /// another must not take them for what is left of its own.
     pub(crate) fn leave(&self, node: NodeId) {
-        for parent in &self.parents {
-            for name in [&*format!("{OWNER}{node}"), SHARE, RESERVE] {
-                // Fails if it does not exist, or has groups below it.
-                let _ = fs::remove_dir(parent.dir.join(name));
-            }
-            let _ = fs::remove_dir(&parent.dir);
+        let is_empty = self.scopes().is_ok_and(|scopes| scopes.is_empty());
+        if let Some(parent) = self.parents.first().filter(|_| is_empty) {
+            // Fails if there is none.
+            let _ = fs::remove_dir(parent.dir.join(format!("{OWNER}{node}")));
         }
     }
 
@@ -315,5 +318,7 @@ fn plain(task: &str) -> String {
     name
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,8 @@ const AGENT: &str = "agent";
 const CONTROLLERS: &str = "cgroup.controllers";
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 const PROCESSES: &str = "cgroup.procs";
+/// Every group has this file but the root of the machine.
+const TYPE: &str = "cgroup.type";
 
 /// The place for the groups of tasks in a hierarchy of version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,8 +99,9 @@ fn pass_on(dir: &Path, controllers: &[Controller], is_base: bool) -> io::Result<
 fn enable(dir: &Path, controller: Controller, is_base: bool) -> io::Result<()> {
     let value = format!("+{}", controller.as_str());
     match write(dir, SUBTREE_CONTROL, &value) {
-        // A group that passes on controllers may have no processes, except for the root of the machine.
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy && is_base => {
+        // A group that passes on controllers may have no processes, except for the root of the machine, whose processes
+        // stay where they are.
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy && is_base && dir.join(TYPE).exists() => {
             vacate(dir)?;
             write(dir, SUBTREE_CONTROL, &value)
         }

@@ -41,7 +41,11 @@ pub(super) enum Version {
 
 /// Prepares the agent's parent group, whose slices exist. Tasks get the processors of the group above it, without
 /// `excluded`. Returns those that they get.
-pub(super) fn prepare(version: Version, parent: &Path, excluded: &BTreeSet<u16>) -> io::Result<BTreeSet<u16>> {
+pub(super) fn prepare(
+    version: Version,
+    parent: &Path,
+    excluded: &BTreeSet<u16>,
+) -> io::Result<BTreeSet<u16>> {
     let _dividing = lock();
     let slices = [parent.join(RESERVE), parent.join(SHARE)];
     if version == Version::V1 {

@@ -20,11 +20,13 @@ use crate::resources::{TaskLimits, TaskUsage};
 
 /// The list of a group's processes.
 const PROCESSES: &str = "cgroup.procs";
+/// The list of a group's threads in version 1. A process that has just been forked is one thread, and enters by this list
+/// without a lock that all processes of the machine would wait for.
+const THREADS: &str = "tasks";
 /// Kills all processes of a group of version 2, since kernel 5.14.
 const KILL: &str = "cgroup.kill";
 /// Stops all processes of a group, in version 1 and 2.
-const FREEZER: [(&str, &str, &str); 2] =
-    [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")];
+const FREEZER: [(&str, &str, &str); 2] = [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")];
 /// How many descendants a group may have in a row. More are not followed.
 const DEPTH_MAX: usize = 16;
 
@@ -53,13 +55,13 @@ pub(super) struct Group {
     pub(super) is_own: bool,
 }
 
-/// The open process lists of a task's groups, for a new process that enters them before it becomes the task's.
+/// The open lists of a task's groups, for a new process that enters them before it becomes the task's.
 #[derive(Debug)]
 pub(crate) struct Entry(Vec<File>);
 
 impl Entry {
-    /// Moves the calling process into the groups. Between fork and exec, it is safe to call: it only writes to files that
-    /// are open, and allocates no memory.
+    /// Moves the calling process, which must have a single thread, into the groups. Between fork and exec, it is safe to
+    /// call: it only writes to files that are open, and allocates no memory.
     pub(crate) fn enter(&self) -> io::Result<()> {
         for mut file in &self.0 {
             file.write_all(b"0")?;
@@ -99,10 +101,22 @@ impl TaskCgroup {
         Ok(())
     }
 
-    /// Opens the process lists of the groups.
+    /// Groups of version 2 that do not exist.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        let dir = PathBuf::from("/sys/fs/cgroup/nomad.slice/share.slice/0.web.scope");
+        let groups = vec![Group { dir, controllers: vec![Controller::Memory], is_own: true }];
+        Self { version: Version::V2, groups, inner: PathBuf::from("nomad.slice/share.slice/0.web.scope") }
+    }
+
+    /// Opens the lists of the groups by which a new process enters them.
     pub(crate) fn open(&self) -> io::Result<Entry> {
+        let name = match self.version {
+            Version::V1 => THREADS,
+            Version::V2 => PROCESSES,
+        };
         let list = |group: &Group| {
-            let path = group.dir.join(PROCESSES);
+            let path = group.dir.join(name);
             open(&path).map_err(|error| explained(&path, &error))
         };
         self.groups.iter().map(list).collect::<io::Result<_>>().map(Entry)
@@ -210,7 +224,7 @@ impl TaskCgroup {
     /// Kills what is left in the groups, and removes them. It is not an error if they do not exist.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.kill()?;
-        for group in self.own() {
+        for group in self.own().filter(|group| group.dir.exists()) {
             remove_tree(&group.dir, DEPTH_MAX)?;
             if group.controllers.contains(&Controller::Cpuset)
                 && let Some(slice) = group.dir.parent()
@@ -235,7 +249,9 @@ impl TaskCgroup {
     /// The group by which processes are found and killed. In version 1, all processes are in all hierarchies; that of the
     /// freezer is preferred.
     fn emptied(&self) -> Option<&Group> {
-        self.own().find(|group| group.controllers.contains(&Controller::Freezer)).or_else(|| self.own().next())
+        self.own()
+            .find(|group| group.controllers.contains(&Controller::Freezer))
+            .or_else(|| self.own().next())
     }
 
     /// The text of a counter; empty if there is no such controller, file or group.
@@ -251,7 +267,9 @@ fn collect_processes(dir: &Path, depth: usize, found: &mut Vec<Pid>) -> io::Resu
     let list = match read(dir, PROCESSES) {
         Ok(list) => list,
         // A group of threads has no list of processes. They are in that of the group above it.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported) => String::new(),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported) => {
+            String::new()
+        }
         Err(error) => return Err(error),
     };
     // 0 is a process that cannot be seen from here.

@@ -20,8 +20,10 @@ pub(super) fn v1(controller: Controller, limits: &TaskLimits) -> Vec<Setting> {
             vec![("cpu.shares", limits.cpu_shares.clamp(SHARES.0, SHARES.1).to_string())]
         }
         Controller::Memory => {
-            let mut settings: Vec<_> =
-                hard_limit(limits).map(|bytes| ("memory.limit_in_bytes", bytes.to_string())).into_iter().collect();
+            let mut settings: Vec<_> = hard_limit(limits)
+                .map(|bytes| ("memory.limit_in_bytes", bytes.to_string()))
+                .into_iter()
+                .collect();
             if has_reservation(limits) {
                 settings.push(("memory.soft_limit_in_bytes", limits.memory_bytes.to_string()));
             }
@@ -87,14 +89,19 @@ mod tests {
     #[test]
     fn shares_become_shares_or_parts_of_the_node() {
         let limits = |cpu_shares, node_mhz| TaskLimits { cpu_shares, node_mhz, ..TaskLimits::default() };
-        for (cpu_shares, node_mhz, shares, weight) in
-            [(500, 10_000, "500", "500"), (1, 100_000, "2", "1"), (1_000_000, 2_000, "262144", "10000"), (100, 0, "100", "10")]
-        {
+        for (cpu_shares, node_mhz, shares, weight) in [
+            (500, 10_000, "500", "500"),
+            (1, 100_000, "2", "1"),
+            (1_000_000, 2_000, "262144", "10000"),
+            (100, 0, "100", "10"),
+        ] {
             let limits = limits(cpu_shares, node_mhz);
             assert_eq!(written(v1(Controller::Cpu, &limits)), [format!("cpu.shares={shares}")]);
             assert_eq!(written(v2(Controller::Cpu, &limits)), [format!("cpu.weight={weight}")]);
         }
-        assert!(v1(Controller::Cpu, &limits(0, 0)).is_empty() && v2(Controller::Cpu, &limits(0, 0)).is_empty());
+        assert!(
+            v1(Controller::Cpu, &limits(0, 0)).is_empty() && v2(Controller::Cpu, &limits(0, 0)).is_empty()
+        );
     }
 
     #[test]
@@ -106,11 +113,7 @@ mod tests {
                 &["memory.limit_in_bytes=134217728", "memory.soft_limit_in_bytes=67108864"],
                 &["memory.max=134217728", "memory.low=67108864"],
             ),
-            (
-                memory(64 * MB, u64::MAX),
-                &["memory.soft_limit_in_bytes=67108864"],
-                &["memory.low=67108864"],
-            ),
+            (memory(64 * MB, u64::MAX), &["memory.soft_limit_in_bytes=67108864"], &["memory.low=67108864"]),
             (memory(0, 0), &[], &[]),
         ];
         for (limits, first, second) in cases {

@@ -2,14 +2,13 @@
 //! takes it back. The runner calls them in the order of [`all`], and knows none of them.
 //!
 //! A hook may be interrupted at every point and runs again after a restart of the agent: what it does, it finds done.
-//! What it must know of earlier runs is in a file of its own ([`AllocRun::file`]).
 
 mod alloc_dir;
 mod await_previous_allocations;
+mod cgroups;
 pub(crate) mod chain;
 mod migrate_disk;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -20,6 +19,7 @@ use tokio::sync::watch;
 
 use self::alloc_dir::AllocDir;
 use self::await_previous_allocations::AwaitPreviousAllocations;
+use self::cgroups::Cgroups;
 use self::chain::AllocHooks;
 use self::migrate_disk::MigrateDisk;
 use crate::context::Context;
@@ -44,6 +44,7 @@ pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
         Box::new(AllocDir),
         Box::new(AwaitPreviousAllocations { ends }),
         Box::new(MigrateDisk { data_of }),
+        Box::new(Cgroups),
     ])
 }
 
@@ -99,10 +100,5 @@ impl AllocRun {
     /// The allocation's directories.
     pub(crate) fn dirs(&self) -> AllocDirs {
         self.context.dirs(self.spec.id())
-    }
-
-    /// The file that a hook keeps while the allocation is on this node.
-    pub(crate) fn file(&self, hook: &str) -> PathBuf {
-        self.context.store.alloc(self.spec.id()).join(format!("hook-{hook}"))
     }
 }

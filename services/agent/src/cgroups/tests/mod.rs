@@ -141,19 +141,24 @@ fn the_limits_of_a_task_are_set_with_version_1() {
         let files: Vec<_> = files.iter().map(|file| (*file, "")).collect();
         tree.put(&format!("{dir}/{name}"), &files);
     };
-    file("cpu,cpuacct", &["cgroup.procs", "cpu.shares"]);
-    file("memory", &["cgroup.procs", "memory.limit_in_bytes", "memory.soft_limit_in_bytes"]);
-    tree.put("cpuset/nomad.slice/share.slice", &[("cgroup.procs", "")]);
+    file("cpu,cpuacct", &["tasks", "cpu.shares"]);
+    file("memory", &["tasks", "memory.limit_in_bytes", "memory.soft_limit_in_bytes"]);
+    tree.put("cpuset/nomad.slice/share.slice", &[("tasks", "")]);
     let task = cgroups.task(alloc_id(1), "web", &limits());
     task.create(&limits()).unwrap();
     assert_eq!(tree.text(&format!("cpu,cpuacct/{name}/cpu.shares")), "500");
     assert_eq!(tree.text(&format!("memory/{name}/memory.limit_in_bytes")), "134217728");
     assert_eq!(tree.text(&format!("memory/{name}/memory.soft_limit_in_bytes")), "67108864");
     task.open().unwrap().enter().unwrap();
-    for group in [format!("cpu,cpuacct/{name}"), format!("memory/{name}"), "cpuset/nomad.slice/share.slice".into()] {
-        assert_eq!(tree.text(&format!("{group}/cgroup.procs")), "0", "{group}");
+    for group in
+        [format!("cpu,cpuacct/{name}"), format!("memory/{name}"), "cpuset/nomad.slice/share.slice".into()]
+    {
+        assert_eq!(tree.text(&format!("{group}/tasks")), "0", "{group}");
     }
-    assert!(!tree.path(&format!("cpuset/{name}")).exists(), "tasks without cores have the processors of their slice");
+    assert!(
+        !tree.path(&format!("cpuset/{name}")).exists(),
+        "tasks without cores have the processors of their slice"
+    );
 }
 
 #[test]
@@ -173,15 +178,15 @@ fn reserved_cores_are_taken_from_the_others_and_given_back() {
     assert_eq!((cpus(&name), cpus(share)), ("1-2".into(), "0,3".into()));
     let missing = with_cores(&[2, 7]);
     let refused = cgroups.task(alloc_id(1), "web", &missing).create(&missing).unwrap_err().to_string();
-    assert_eq!(
-        refused,
-        "the reserved cores 7 are not among those that tasks can use on this node, 0-3"
-    );
+    assert_eq!(refused, "the reserved cores 7 are not among those that tasks can use on this node, 0-3");
 
     // The kernel removes the files of a group with it.
-    fs::remove_dir_all(tree.path(&name)).unwrap();
+    for file in fs::read_dir(tree.path(&name)).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
     task.remove().unwrap();
     assert_eq!(cpus(share), "0-3");
+    assert!(!tree.path(&name).exists());
 }
 
 #[test]
@@ -199,14 +204,20 @@ fn processors_are_divided_with_version_1() {
     let tree = Tree::v1();
     let cgroups = tree.found(&tree.mounts_v1()).unwrap();
     let name = scope("reserve.slice", "web");
-    tree.put(&format!("cpuset/{name}"), &[("cgroup.procs", ""), ("cpuset.cpus", "\n"), ("cpuset.mems", "\n")]);
+    tree.put(
+        &format!("cpuset/{name}"),
+        &[("cgroup.procs", ""), ("cpuset.cpus", "\n"), ("cpuset.mems", "\n")],
+    );
     tree.put(&format!("cpu,cpuacct/{name}"), &[("cgroup.procs", ""), ("cpu.shares", "")]);
     let memory = ["cgroup.procs", "memory.limit_in_bytes", "memory.soft_limit_in_bytes"];
     tree.put(&format!("memory/{name}"), &memory.map(|file| (file, "")));
     let limits = with_cores(&[3]);
     cgroups.task(alloc_id(1), "web", &limits).create(&limits).unwrap();
     let text = |file: &str| tree.text(&format!("cpuset/{file}"));
-    assert_eq!((text(&format!("{name}/cpuset.cpus")), text(&format!("{name}/cpuset.mems"))), ("3".into(), "0".into()));
+    assert_eq!(
+        (text(&format!("{name}/cpuset.cpus")), text(&format!("{name}/cpuset.mems"))),
+        ("3".into(), "0".into())
+    );
     assert_eq!(text("nomad.slice/share.slice/cpuset.cpus"), "0-2");
     assert_eq!(text("nomad.slice/reserve.slice/cpuset.cpus"), "0-3");
 }
@@ -228,10 +239,7 @@ fn what_a_machine_lacks_is_not_written() {
     let tree = Tree::v2("memory");
     let cgroups = tree.found_v2();
     assert_eq!(cgroups.cpus(), None);
-    tree.put(
-        &scope("share.slice", "web"),
-        &[("cgroup.procs", ""), ("memory.max", ""), ("memory.low", "")],
-    );
+    tree.put(&scope("share.slice", "web"), &[("cgroup.procs", ""), ("memory.max", ""), ("memory.low", "")]);
     cgroups.task(alloc_id(1), "web", &limits()).create(&limits()).unwrap();
     let limits = with_cores(&[1]);
     let refused = cgroups.task(alloc_id(1), "web", &limits).create(&limits).unwrap_err().to_string();
@@ -267,7 +275,10 @@ fn usage_and_kills_are_read() {
     );
     tree.put(&format!("{name}/inner"), &[("cgroup.procs", "9\n")]);
     let usage = task.usage().unwrap();
-    assert_eq!((usage.cpu.total_ns, usage.memory.usage, usage.memory.rss), (Some(5_000), Some(4_096), Some(4_096)));
+    assert_eq!(
+        (usage.cpu.total_ns, usage.memory.usage, usage.memory.rss),
+        (Some(5_000), Some(4_096), Some(4_096))
+    );
     assert_eq!((usage.pids, task.oom_kills().unwrap()), (vec![7, 9, 12], 2));
 }
 

@@ -109,7 +109,9 @@ impl Config {
         let v1 = match &self.cgroup_v1_override {
             CgroupsV1::None => BTreeMap::new(),
             CgroupsV1::One(groups) => groups.clone(),
-            CgroupsV1::Several(blocks) => blocks.iter().flatten().map(|(name, path)| (name.clone(), path.clone())).collect(),
+            CgroupsV1::Several(blocks) => {
+                blocks.iter().flatten().map(|(name, path)| (name.clone(), path.clone())).collect()
+            }
         };
         Overrides { v1, v2: self.cgroup_v2_override.clone() }
     }
@@ -124,7 +126,8 @@ impl Config {
             )),
             Some(made) => {
                 let entered = made.clone().with_overrides(&overrides);
-                let cannot = |error| StartError::unrecoverable(format!("unable to configure cgroups: {error}"));
+                let cannot =
+                    |error| StartError::unrecoverable(format!("unable to configure cgroups: {error}"));
                 entered.map(Some).map_err(cannot)
             }
         }

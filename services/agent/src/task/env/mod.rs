@@ -94,6 +94,9 @@ fn built_in(spec: &AllocSpec, group: &TaskGroup, task: &Task, node: &NodeFacts, 
     if let Some(index) = spec.work.name_index {
         put(&mut env, "NOMAD_ALLOC_INDEX", index.to_string());
     }
+    if !node.cgroup_parent.is_empty() {
+        put(&mut env, "NOMAD_PARENT_CGROUP", node.cgroup_parent.to_string());
+    }
     if !job.parent_id.is_empty() {
         put(&mut env, "NOMAD_JOB_PARENT_ID", job.parent_id.to_string());
     }

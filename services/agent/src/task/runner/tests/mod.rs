@@ -1,5 +1,6 @@
 //! Tests of task runners with a simulated clock. The test plays the allocation.
 
+mod cgroups;
 mod hooks;
 
 use std::path::PathBuf;
@@ -190,7 +191,7 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     assert!(failed.starts_with(unknown), "{failed}");
     assert_eq!(last, "Not Restarting: Error was unrecoverable");
 
-    let unsupported = Task { templates: vec![api_types::Template::default()], ..task("web") };
+    let unsupported = Task { templates: vec![model::job::TaskTemplate::default()], ..task("web") };
     let scene = Scene::new(unsupported, 3);
     scene.begin(None).await.unwrap();
     assert_eq!(scene.events()[0], "Failed Validation: templates are not built into this agent");

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `run` | starts and stops the parts in order |
 //! | `servers` | what the servers tell the agent: its registration, heartbeats, and the node's work |
-//! | `requests` | what the API asks: files and logs, resource usage, restarts and signals of tasks |
+//! | `requests` | what the API asks: files and logs, resource usage, restarts and signals of tasks, commands in them |
 //! | `alloc` | allocations: all of the node, and the decisions and the runner of each |
 //! | `task` | one task of an allocation: its environment, restarts and runner |
 //! | `reports` | what the agent reports: the states of allocations |

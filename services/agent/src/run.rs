@@ -33,7 +33,7 @@ use crate::node::identity::Identity;
 use crate::node::presence::Presence;
 use crate::reports::actor::Reporter;
 use crate::requests::stats::{self, Stats};
-use crate::requests::{files, tasks};
+use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
 
@@ -133,6 +133,8 @@ async fn run_parts(
         services.spawn(files::serve(Arc::clone(&context), file_requests));
         let task_requests = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
         services.spawn(tasks::serve(task_requests, commands.clone()));
+        let exec_requests = bus.serve(Subject::AgentExec(identity.node).to_string()).await?;
+        services.spawn(exec::serve(Arc::clone(&context), exec_requests));
         let stats_requests = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
         let stats =
             Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), contact_state.subscribe()));

@@ -140,6 +140,12 @@ pub struct Args {
     /// Stop all tasks when the agent stops, instead of leaving them running for the next agent.
     #[arg(long = "stop-tasks-on-exit", env = "DROVER_STOP_TASKS_ON_EXIT")]
     pub stop_tasks_on_exit: bool,
+    /// Refuse to run commands of users in tasks.
+    #[arg(long = "disable-remote-exec", env = "DROVER_DISABLE_REMOTE_EXEC")]
+    pub disable_remote_exec: bool,
+    /// Log the whole commands that users run in tasks, which may contain secrets, and not only their first word.
+    #[arg(long = "exec-log-commands", env = "DROVER_EXEC_LOG_COMMANDS")]
+    pub exec_log_commands: bool,
     /// The program and arguments of an executor process; by default this program with its hidden sub-command `executor`.
     #[arg(skip)]
     pub executor: Option<(PathBuf, Vec<String>)>,
@@ -208,6 +214,10 @@ pub(crate) struct Config {
     pub(crate) gc: gc::Limits,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
+    /// Whether users may not run commands in tasks.
+    pub(crate) disable_remote_exec: bool,
+    /// Whether the log has whole commands.
+    pub(crate) exec_log_commands: bool,
 }
 
 /// Resources that are not available to tasks.
@@ -284,6 +294,8 @@ impl Config {
             },
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
+            disable_remote_exec: args.disable_remote_exec,
+            exec_log_commands: args.exec_log_commands,
         })
     }
 

@@ -132,7 +132,7 @@ const CLIENT: &[Key] = &[
     unbuilt(Feature::SomeSettings, "common_plugin_dir", Type::Text),
     idle("cpu_disable_dmidecode", Type::Bool, "dmidecode is never called"),
     used("cpu_total_compute", COUNT),
-    unbuilt(Feature::Exec, "disable_remote_exec", Type::Bool),
+    used("disable_remote_exec", Type::Bool),
     used("disk_free_mb", COUNT),
     unbuilt(Feature::SomeSettings, "disk_total_mb", COUNT),
     unbuilt(Feature::NodeDrains, "drain_on_shutdown", Type::Block(DRAIN_ON_SHUTDOWN)),

@@ -82,6 +82,7 @@ pub(crate) struct Client {
     /// Paths of the node that tasks with a root of their own see, with their paths in the task.
     pub(crate) chroot_env: BTreeMap<String, String>,
     pub(crate) network_interface: Option<String>,
+    pub(crate) disable_remote_exec: Option<bool>,
     pub(crate) cpu_total_compute: Option<u32>,
     pub(crate) memory_total_mb: Option<u32>,
     pub(crate) disk_free_mb: Option<u32>,
@@ -224,6 +225,7 @@ impl Client {
             options: client.map("options"),
             chroot_env: client.map("chroot_env"),
             network_interface: client.get("network_interface"),
+            disable_remote_exec: client.get("disable_remote_exec"),
             cpu_total_compute: client.get("cpu_total_compute"),
             memory_total_mb: client.get("memory_total_mb"),
             disk_free_mb: client.get("disk_free_mb"),

@@ -304,7 +304,9 @@ mod tests {
 
     #[test]
     fn the_paths_that_tasks_see_are_checked() {
-        let check = |source: &str, target: &str| check_paths(&[(source.into(), target.into())].into());
+        let check = |source: &str, target: &str| {
+            check_paths(&[(PathBuf::from(source), PathBuf::from(target))].into())
+        };
         assert_eq!(check("/opt/tools", "/tools"), Ok(()));
         assert!(check("opt", "/opt").is_err() && check("/opt", "opt").is_err());
         assert!(check("/opt/../etc", "/opt").is_err() && check("/opt", "/..").is_err());

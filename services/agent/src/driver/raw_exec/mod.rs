@@ -62,7 +62,8 @@ impl IdRanges {
         Ok(Self(parts.map(range).collect::<Result<_, _>>()?))
     }
 
-    fn contains(&self, id: u32) -> bool {
+    /// Whether an id is in the set.
+    pub(crate) fn contains(&self, id: u32) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&id))
     }
 }

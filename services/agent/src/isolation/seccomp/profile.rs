@@ -115,8 +115,8 @@ const NAMESPACES: u32 = (libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS) as u32;
-/// The execution domains: the usual one, the one of 32 bits, each also without the random layout of memory (which the
-/// kernel's name does not contain), and the request for the current one.
+/// The execution domains: the usual one and the one of 32 bits, each also with the version of an older kernel, and the
+/// question which one it is.
 const PERSONALITIES: &[u32] = &[0x0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 /// Families of sockets that reach the kernel's cryptography and the hypervisor.
 const REFUSED_SOCKETS: &[u32] = &[libc::AF_ALG as u32, libc::AF_VSOCK as u32];

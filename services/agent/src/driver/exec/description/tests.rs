@@ -96,7 +96,7 @@ fn the_operator_chooses_what_tasks_see_of_the_node() {
     let paths =
         [("/srv/etc", "/etc"), ("/opt/tools/bin", "/tools/bin"), ("/opt", "/tools"), ("/usr", "/node")];
     let settings = Settings {
-        paths: paths.map(|(source, target)| (source.into(), target.into())).into(),
+        paths: paths.map(|(source, target)| (PathBuf::from(source), PathBuf::from(target))).into(),
         no_pivot_root: true,
         ..settings()
     };
@@ -138,7 +138,7 @@ fn networks_mounts_and_devices_are_those_of_the_start() {
         read_only: false,
         propagation,
     };
-    let cgroup = Cgroups::for_tests([]).task(crate::testing::alloc_id(1), "web", &TaskLimits::default());
+    let cgroup = Cgroups::for_tests([0]).task(crate::testing::alloc_id(1), "web", &TaskLimits::default());
     let start = Start {
         network: Some(Arc::new(network)),
         mounts: vec![mount(Propagation::Private), mount(Propagation::Bidirectional)],

@@ -3,11 +3,13 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -55,7 +57,8 @@ async fn finish(mut child: Child, input: Vec<u8>) -> Output {
     // Fails if the command does not read all of it.
     let writing = thread::spawn(move || drop(stdin.write_all(&input)));
     let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
-    let output = waiting.await.expect("the thread does not panic").expect("the command line can be waited for");
+    let output =
+        waiting.await.expect("the thread does not panic").expect("the command line can be waited for");
     writing.join().expect("the thread does not panic");
     output
 }
@@ -164,7 +167,8 @@ struct Terminal {
 
 impl Terminal {
     fn new(rows: u16, columns: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal can be made");
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal can be made");
         grantpt(&master).expect("its other end can be used");
         unlockpt(&master).expect("its other end can be used");
         let path = ptsname(&master, Vec::new()).expect("it has a path");
@@ -180,7 +184,10 @@ impl Terminal {
     }
 
     fn other_end(&self) -> Stdio {
-        File::options().read(true).write(true).open(&self.path).expect("the other end can be opened").into()
+        // It must not become the terminal of this process.
+        let flags = OFlag::O_NOCTTY.bits();
+        let opened = File::options().read(true).write(true).custom_flags(flags).open(&self.path);
+        opened.expect("the other end can be opened").into()
     }
 
     /// Reads until a text has appeared. Returns everything up to there.
@@ -209,8 +216,7 @@ async fn a_terminal_is_that_of_the_user_until_the_escape() {
     let mut terminal = Terminal::new(33, 101);
     let wait = |size: &str| format!("until [ \"$(stty size)\" = '{size}' ]; do sleep 0.05; done");
     let (first, second) = (wait("33 101"), wait("40 120"));
-    let script =
-        format!("{first}; echo first; {second}; echo second; read line; echo got $line; sleep 600");
+    let script = format!("{first}; echo first; {second}; echo second; read line; echo got $line; sleep 600");
     let words = ["alloc", "exec", "-t", &alloc, "sh", "-c", &script];
     let mut command = drover(&cluster, &words);
     command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
@@ -240,7 +246,10 @@ async fn an_action_runs_by_its_name() {
     };
     let by_group = ["job", "action", "-job", "acting", "-group", "group", "-task", "task", "greet"];
     assert_eq!(words(&by_group).await, plain(4, "hello\n", ""));
-    assert_eq!(words(&["action", "-job", "acting", "-alloc", &alloc, "greet"]).await, plain(4, "hello\n", ""));
+    assert_eq!(
+        words(&["action", "-job", "acting", "-alloc", &alloc, "greet"]).await,
+        plain(4, "hello\n", "")
+    );
     let (code, _, error) = words(&["action", "-job", "acting", "-alloc", &alloc, "nope"]).await;
     let expected = "failed to exec into task: action nope not found in task task\n";
     assert_eq!((code, error.as_str()), (Some(1), expected));

@@ -270,7 +270,9 @@ mod tests {
             "rpc error: code = Unknown desc = failed to start command: exec: \"x\": executable file not found in $PATH"
         );
         assert!(told("/x", io::ErrorKind::NotFound).ends_with("exec: \"/x\": no such file or directory"));
-        assert!(told("a\nb", io::ErrorKind::PermissionDenied).ends_with("exec: \"a\\nb\": permission denied"));
+        assert!(
+            told("a\nb", io::ErrorKind::PermissionDenied).ends_with("exec: \"a\\nb\": permission denied")
+        );
     }
 
     #[test]

@@ -198,7 +198,8 @@ async fn a_command_gets_input_and_the_user_its_output_and_exit_code() {
 #[actix_web::test]
 async fn what_goes_wrong_is_told_in_the_close_frame() {
     let harness = harness().await;
-    let unknown = "/v1/client/allocation/00000000-0000-4000-8000-000000000000/exec?task=t&command=%5B%22a%22%5D";
+    let unknown =
+        "/v1/client/allocation/00000000-0000-4000-8000-000000000000/exec?task=t&command=%5B%22a%22%5D";
     let no_task = format!("/v1/client/allocation/{ALLOC}/exec?command=%5B%22a%22%5D");
     let no_command = format!("/v1/client/allocation/{ALLOC}/exec?task=t&command=%5B%5D");
     for (path, code, text) in [

@@ -74,11 +74,7 @@ impl Terminal {
 }
 
 impl AsyncWrite for TerminalInput {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.terminal.poll_write(context, bytes)
     }
 

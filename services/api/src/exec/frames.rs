@@ -68,7 +68,8 @@ pub(super) fn check_handshake(message: &[u8], header_token: &str) -> Result<(), 
 
 /// Reads a message of a client.
 pub(super) fn read(message: &[u8]) -> Result<Vec<Said>, String> {
-    let read = serde_json::from_slice(message).map_err(|error: serde_json::Error| format!("{UNEXPECTED}: {error}"));
+    let read =
+        serde_json::from_slice(message).map_err(|error: serde_json::Error| format!("{UNEXPECTED}: {error}"));
     let ClientMessage { stdin, tty_size } = read?;
     let mut said = Vec::new();
     if let Some(Stdin { data, close }) = stdin {
@@ -77,9 +78,10 @@ pub(super) fn read(message: &[u8]) -> Result<Vec<Said>, String> {
         said.extend(close.then_some(Said::Closed));
     }
     let cells = |number: i64| u16::try_from(number.max(0)).unwrap_or(u16::MAX);
-    said.extend(tty_size.map(|size| {
-        Said::Resize(TerminalSize { height: cells(size.height), width: cells(size.width) })
-    }));
+    said.extend(
+        tty_size
+            .map(|size| Said::Resize(TerminalSize { height: cells(size.height), width: cells(size.width) })),
+    );
     Ok(said)
 }
 
@@ -103,9 +105,7 @@ impl Shown {
                 Some(format!(r#"{{"{stream}":{{"close":true}}}}"#))
             }
             OutputPart::Exited(0) => Some(r#"{"exited":true,"result":{}}"#.to_owned()),
-            OutputPart::Exited(code) => {
-                Some(format!(r#"{{"exited":true,"result":{{"exit_code":{code}}}}}"#))
-            }
+            OutputPart::Exited(code) => Some(format!(r#"{{"exited":true,"result":{{"exit_code":{code}}}}}"#)),
             OutputPart::Data(..)
             | OutputPart::Closed(_)
             | OutputPart::Started
@@ -126,10 +126,7 @@ mod tests {
     fn messages_of_clients_are_read() {
         let said = |text: &str| read(text.as_bytes());
         assert_eq!(said("{}"), Ok(vec![]));
-        assert_eq!(
-            said(r#"{"stdin":{"data":"bHMK"}}"#),
-            Ok(vec![Said::Data(b"ls\n".to_vec())])
-        );
+        assert_eq!(said(r#"{"stdin":{"data":"bHMK"}}"#), Ok(vec![Said::Data(b"ls\n".to_vec())]));
         assert_eq!(
             said(r#"{"stdin":{"data":"bHMK","close":true}}"#),
             Ok(vec![Said::Data(b"ls\n".to_vec()), Said::Closed])

@@ -137,7 +137,9 @@ impl SocketRequest {
     /// response that says what is missing (http-api §14.1).
     pub(crate) fn accept(&self) -> (Option<Socket>, Response) {
         let problem = if !has_token(&self.connection, "upgrade") {
-            Some("the client is not using the websocket protocol: 'upgrade' token not found in 'Connection' header")
+            Some(
+                "the client is not using the websocket protocol: 'upgrade' token not found in 'Connection' header",
+            )
         } else if self.version.trim() != VERSION {
             Some("unsupported version: 13 not found in 'Sec-Websocket-Version' header")
         } else if !is_key(self.key.trim()) {

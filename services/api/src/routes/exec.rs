@@ -128,9 +128,8 @@ fn pick_running<'s>(
 fn command_of_action(alloc: AllocRef<'_>, task: &str, action: &str) -> Result<Vec<String>, Error> {
     let mut tasks = alloc.group().into_iter().flat_map(|group: &TaskGroup| group.tasks.iter());
     let found: Option<&Task> = tasks.find(|found| &*found.name == task);
-    let found = found.ok_or_else(|| {
-        Error::bad_request(format!("task {task} not found in allocation {}", alloc.id()))
-    })?;
+    let found = found
+        .ok_or_else(|| Error::bad_request(format!("task {task} not found in allocation {}", alloc.id())))?;
     let named = found.actions.iter().find(|found| found.name.as_deref() == Some(action));
     let named =
         named.ok_or_else(|| Error::bad_request(format!("action {action} not found in task {task}")))?;

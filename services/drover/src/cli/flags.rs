@@ -242,7 +242,10 @@ mod tests {
         let given = ["drover", "alloc", "exec", "-task", "web", "1a", "ls", "-la", "--", "-task=x"];
         let expected = ["drover", "alloc", "exec", "--task", "web", "1a", "ls", "-la", "--", "-task=x"];
         assert_eq!(normal(&given), expected);
-        assert_eq!(normal(&["drover", "exec", "-i=false", "1a", "-x"]), ["drover", "exec", "-i=false", "1a", "-x"]);
+        assert_eq!(
+            normal(&["drover", "exec", "-i=false", "1a", "-x"]),
+            ["drover", "exec", "-i=false", "1a", "-x"]
+        );
     }
 
     #[test]

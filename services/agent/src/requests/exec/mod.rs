@@ -73,15 +73,12 @@ pub(crate) async fn serve(context: Arc<Context>, mut requests: Requests) {
 
 impl Sessions {
     /// Adds a session.
-    fn admit(
-        &self,
-        id: RequestId,
-        alloc: AllocId,
-    ) -> Result<(Admitted, mpsc::Receiver<ExecInput>), Refusal> {
+    fn admit(&self, id: RequestId, alloc: AllocId) -> Result<(Admitted, mpsc::Receiver<ExecInput>), Refusal> {
         let mut sessions = self.lock();
         let of_alloc = sessions.values().filter(|session| session.alloc == alloc).count();
         let full = |max: usize, place: &str| {
-            let message = format!("at most {max} commands run in tasks of {place} at the same time: end one first");
+            let message =
+                format!("at most {max} commands run in tasks of {place} at the same time: end one first");
             Err(Refusal { kind: RefusalKind::NotReady, message: message.into() })
         };
         if sessions.len() >= SESSIONS_MAX {

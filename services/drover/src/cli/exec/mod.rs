@@ -126,9 +126,8 @@ impl Signals {
     async fn next(&mut self) -> u8 {
         std::future::poll_fn(|context| {
             let mut signals = self.0.iter_mut();
-            let received = signals.find_map(|(number, signal)| {
-                signal.poll_recv(context).is_ready().then_some(*number)
-            });
+            let received =
+                signals.find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
             received.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
         })
         .await

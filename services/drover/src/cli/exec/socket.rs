@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use api_types::Base64;
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{
-    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
 };
 use telemetry::clock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
@@ -49,11 +50,7 @@ pub(super) struct Reader {
 pub(super) struct Writer(mpsc::Sender<Bytes>);
 
 /// Opens a WebSocket.
-pub(super) async fn open(
-    client: &Client,
-    path: &str,
-    query: Query<'_>,
-) -> anyhow::Result<(Reader, Writer)> {
+pub(super) async fn open(client: &Client, path: &str, query: Query<'_>) -> anyhow::Result<(Reader, Writer)> {
     let key = serde_json::to_value(Base64(clock::random_bytes().to_vec()))?;
     let key = key.as_str().unwrap_or_default().to_owned();
     let mut headers = HeaderMap::new();

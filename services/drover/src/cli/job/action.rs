@@ -43,7 +43,8 @@ impl ApiCommand for Args {
         let id = match &self.alloc {
             Some(alloc) => chosen::resolve(client, alloc, false).await?,
             None => {
-                let allocs: Vec<AllocListStub> = client.get(&format!("{path}/allocations"), &namespace).await?;
+                let allocs: Vec<AllocListStub> =
+                    client.get(&format!("{path}/allocations"), &namespace).await?;
                 let random = u128::from_le_bytes(clock::random_bytes());
                 let alloc = pick(&allocs, self.group.as_deref(), random).with_context(|| {
                     let group = self.group.as_deref().unwrap_or_default();

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `run` | starts and stops the parts in order |
 //! | `servers` | what the servers tell the agent: its registration, heartbeats, and the node's work |
-//! | `requests` | what the API asks: files and logs, resource usage, restarts and signals of tasks |
+//! | `requests` | what the API asks: files and logs, resource usage, restarts and signals of tasks, commands in them |
 //! | `alloc` | allocations: all of the node, and the decisions and the runner of each |
 //! | `task` | one task of an allocation: its environment, restarts and runner |
 //! | `reports` | what the agent reports: the states of allocations |
@@ -20,6 +20,7 @@
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
+//! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
 //! | `networks` | the networks of allocations |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
@@ -43,6 +44,7 @@ mod driver;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod isolation;
 mod networks;
 mod node;
 mod proc;
@@ -57,9 +59,11 @@ mod testing;
 mod wait;
 mod work;
 
-pub use node::config::{Args, Pair, PortRange};
+pub use node::config::{Args, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
+pub use node::isolation_args::IsolationArgs;
+pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};
 pub use run::run_connecting;

@@ -33,7 +33,7 @@ use crate::node::identity::Identity;
 use crate::node::presence::Presence;
 use crate::reports::actor::Reporter;
 use crate::requests::stats::{self, Stats};
-use crate::requests::{files, tasks};
+use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
 
@@ -78,8 +78,8 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
-    let drivers = driver::all(&config.drivers);
     let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
+    let drivers = driver::all(&config.drivers, cgroups.is_some());
     let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, cgroups.as_ref(), clock::now()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
@@ -133,6 +133,8 @@ async fn run_parts(
         services.spawn(files::serve(Arc::clone(&context), file_requests));
         let task_requests = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
         services.spawn(tasks::serve(task_requests, commands.clone()));
+        let exec_requests = bus.serve(Subject::AgentExec(identity.node).to_string()).await?;
+        services.spawn(exec::serve(Arc::clone(&context), exec_requests));
         let stats_requests = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
         let stats =
             Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), contact_state.subscribe()));

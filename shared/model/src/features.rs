@@ -96,8 +96,6 @@ features! {
         MockOptions("some options of mock_driver", Are, NotBuilt, None);
         Templates("templates", Are, NotBuilt, Some("write the file in a prestart task"));
         Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));
-        Actions("actions", Are, NotBuilt, None);
-        Exec("commands in running tasks", Are, NotBuilt, None);
         TaskSchedules("task schedules", Are, NotBuilt, None);
         Devices("devices", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);

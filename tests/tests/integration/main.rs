@@ -3,6 +3,7 @@
 
 mod agent;
 mod command_line;
+mod commands_in_tasks;
 mod dev;
 mod go_client;
 mod health;

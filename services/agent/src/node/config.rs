@@ -8,6 +8,9 @@ use clap::Parser as _;
 use model::Text;
 
 use super::host_env::check_env_allowlist;
+use super::isolation_args::IsolationArgs;
+use super::pair::Pair;
+use super::users::DeniedUsers;
 use crate::cgroups;
 use crate::cpu_list;
 use crate::disk::gc;
@@ -93,6 +96,9 @@ pub struct Args {
     /// Allow tasks to run as plain processes, without isolation (driver `raw_exec`).
     #[arg(long = "raw-exec", env = "DROVER_RAW_EXEC")]
     pub raw_exec: bool,
+    /// Settings of the drivers `exec` and `java`, and the users that tasks may run as.
+    #[command(flatten)]
+    pub isolation: IsolationArgs,
     /// Enable tasks that only simulate running (driver `mock_driver`), for tests.
     #[arg(long = "mock-driver", env = "DROVER_MOCK_DRIVER", hide = true)]
     pub mock_driver: bool,
@@ -134,6 +140,12 @@ pub struct Args {
     /// Stop all tasks when the agent stops, instead of leaving them running for the next agent.
     #[arg(long = "stop-tasks-on-exit", env = "DROVER_STOP_TASKS_ON_EXIT")]
     pub stop_tasks_on_exit: bool,
+    /// Refuse to run commands of users in tasks.
+    #[arg(long = "disable-remote-exec", env = "DROVER_DISABLE_REMOTE_EXEC")]
+    pub disable_remote_exec: bool,
+    /// Log the whole commands that users run in tasks, which may contain secrets, and not only their first word.
+    #[arg(long = "exec-log-commands", env = "DROVER_EXEC_LOG_COMMANDS")]
+    pub exec_log_commands: bool,
     /// The program and arguments of an executor process; by default this program with its hidden sub-command `executor`.
     #[arg(skip)]
     pub executor: Option<(PathBuf, Vec<String>)>,
@@ -148,28 +160,6 @@ impl Default for Args {
             args: Args,
         }
         NoFlags::parse_from(["agent"]).args
-    }
-}
-
-/// A key and a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
-    /// The key.
-    pub key: String,
-    /// The value.
-    pub value: String,
-}
-
-impl std::str::FromStr for Pair {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('=') {
-            Some((key, value)) if !key.is_empty() => {
-                Ok(Self { key: key.to_owned(), value: value.to_owned() })
-            }
-            Some(_) | None => Err(format!("expected key=value, not {text:?}")),
-        }
     }
 }
 
@@ -217,11 +207,17 @@ pub(crate) struct Config {
     pub(crate) cgroup_parent: PathBuf,
     pub(crate) dynamic_ports: (u16, u16),
     pub(crate) drivers: DriverSettings,
+    /// The users that tasks may not run as.
+    pub(crate) users: DeniedUsers,
     pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
+    /// Whether users may not run commands in tasks.
+    pub(crate) disable_remote_exec: bool,
+    /// Whether the log has whole commands.
+    pub(crate) exec_log_commands: bool,
 }
 
 /// Resources that are not available to tasks.
@@ -253,8 +249,8 @@ impl Config {
         let reservable_cores = cores("reservable-cores", &args.reservable_cores)?;
         check_env_allowlist(&args.env_allowlist)
             .map_err(|error| anyhow::anyhow!("--env-allowlist: {error}"))?;
+        let data_dir = std::path::absolute(args.data_dir)?;
         Ok(Self {
-            data_dir: std::path::absolute(args.data_dir)?,
             node_name: args.node_name.filter(|name| !name.is_empty()).map(Text::from),
             datacenter: args.datacenter.into(),
             region: args.region.into(),
@@ -283,8 +279,12 @@ impl Config {
                     .map(|(program, args)| ExecutorCommand::new(program, args))
                     .unwrap_or_default(),
                 raw_exec: args.raw_exec.then_some(settings),
+                exec: args.isolation.exec(&data_dir)?,
+                java: args.isolation.java(&data_dir)?,
                 mock: args.mock_driver,
             },
+            users: args.isolation.users(),
+            data_dir,
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,
             gc: gc::Limits {
@@ -294,6 +294,8 @@ impl Config {
             },
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
+            disable_remote_exec: args.disable_remote_exec,
+            exec_log_commands: args.exec_log_commands,
         })
     }
 

@@ -7,4 +7,7 @@ pub(crate) mod facts;
 pub(crate) mod fingerprint;
 pub(crate) mod host_env;
 pub(crate) mod identity;
+pub(crate) mod isolation_args;
+pub(crate) mod pair;
 pub(crate) mod presence;
+pub(crate) mod users;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::Pair;
+use agent::{IsolationArgs, Pair};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -250,6 +250,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.reserved_ports, &client.reserved_ports);
     args.dynamic_ports =
         configuration::dynamic_ports(client, args.dynamic_ports).map_err(|text| anyhow!(text))?;
+    replace(&mut args.disable_remote_exec, &client.disable_remote_exec);
     replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
     replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
     replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);

@@ -126,13 +126,13 @@ const CLIENT: &[Key] = &[
     without(Feature::BridgeNetworks, "bridge_network_subnet", Type::Text),
     without(Feature::BridgeNetworks, "bridge_network_subnet_ipv6", Type::Text),
     used("cgroup_parent", Type::Text),
-    unbuilt(Feature::IsolatingDrivers, "chroot_env", Type::Map),
+    used("chroot_env", Type::Map),
     without(Feature::BridgeNetworks, "cni_config_dir", Type::Text),
     without(Feature::BridgeNetworks, "cni_path", Type::Text),
     unbuilt(Feature::SomeSettings, "common_plugin_dir", Type::Text),
     idle("cpu_disable_dmidecode", Type::Bool, "dmidecode is never called"),
     used("cpu_total_compute", COUNT),
-    unbuilt(Feature::Exec, "disable_remote_exec", Type::Bool),
+    used("disable_remote_exec", Type::Bool),
     used("disk_free_mb", COUNT),
     unbuilt(Feature::SomeSettings, "disk_total_mb", COUNT),
     unbuilt(Feature::NodeDrains, "drain_on_shutdown", Type::Block(DRAIN_ON_SHUTDOWN)),
@@ -281,10 +281,35 @@ const PORTS: &[Key] = &[used("http", SMALL), idle("rpc", SMALL, ONE_PORT), idle(
 const POSTGRES: &[Key] = &[used("password_file", Type::Text), used("url", Type::Text)];
 
 /// Plugins that are built-in drivers here.
-const PLUGINS: &[Key] = &[used("raw_exec", Type::Block(RAW_EXEC))];
+const PLUGINS: &[Key] = &[
+    used("exec", Type::Block(EXEC)),
+    used("java", Type::Block(JAVA)),
+    used("raw_exec", Type::Block(RAW_EXEC)),
+];
 
 /// The keys in the block of any plugin.
 const PLUGIN: &[Key] = &[within("args", Type::Texts), within("config", Type::Any)];
+
+const EXEC: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(EXEC_CONFIG))];
+
+const EXEC_CONFIG: &[Key] = &[
+    used("allow_caps", Type::Texts),
+    used("default_ipc_mode", Type::Text),
+    used("default_pid_mode", Type::Text),
+    used("denied_host_gids", Type::Text),
+    used("denied_host_uids", Type::Text),
+    used("no_pivot_root", Type::Bool),
+];
+
+const JAVA: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(JAVA_CONFIG))];
+
+const JAVA_CONFIG: &[Key] = &[
+    used("allow_caps", Type::Texts),
+    used("default_ipc_mode", Type::Text),
+    used("default_pid_mode", Type::Text),
+];
 
 const RAW_EXEC: &[Key] =
     &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(RAW_EXEC_CONFIG))];
@@ -476,7 +501,8 @@ const VAULT: &[Key] = &[
 ];
 
 /// Keys of `client.options` that are settings.
-pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.allowlist", "env.denylist"];
+pub(super) const OPTIONS_USED: &[&str] =
+    &["driver.raw_exec.enable", "env.allowlist", "env.denylist", "user.checked_drivers", "user.denylist"];
 
 /// The feature that plugins need which are not built in.
 pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
@@ -488,6 +514,4 @@ pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[
     "fingerprint.allowlist",
     "fingerprint.denylist",
     "fingerprint.network.disallow_link_local",
-    "user.checked_drivers",
-    "user.denylist",
 ];

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) publish_allocation_metrics: Option<bool>,
     pub(crate) server: Server,
     pub(crate) client: Client,
+    pub(crate) exec: Isolating,
+    pub(crate) java: Isolating,
     pub(crate) raw_exec: RawExec,
     pub(crate) nats: Nats,
     pub(crate) postgres: Postgres,
@@ -78,7 +80,10 @@ pub(crate) struct Client {
     pub(crate) node_pool: Option<String>,
     pub(crate) meta: BTreeMap<String, String>,
     pub(crate) options: BTreeMap<String, String>,
+    /// Paths of the node that tasks with a root of their own see, with their paths in the task.
+    pub(crate) chroot_env: BTreeMap<String, String>,
     pub(crate) network_interface: Option<String>,
+    pub(crate) disable_remote_exec: Option<bool>,
     pub(crate) cpu_total_compute: Option<u32>,
     pub(crate) memory_total_mb: Option<u32>,
     pub(crate) disk_free_mb: Option<u32>,
@@ -106,6 +111,17 @@ pub(crate) struct RawExec {
     pub(crate) no_cgroups: Option<bool>,
 }
 
+/// The block `config` of `plugin "exec"` and `plugin "java"`. The latter has fewer keys.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Isolating {
+    pub(crate) no_pivot_root: Option<bool>,
+    pub(crate) default_pid_mode: Option<String>,
+    pub(crate) default_ipc_mode: Option<String>,
+    pub(crate) allow_caps: Option<Vec<String>>,
+    pub(crate) denied_host_uids: Option<String>,
+    pub(crate) denied_host_gids: Option<String>,
+}
+
 /// A duration in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Millis(pub(crate) u32);
@@ -131,6 +147,7 @@ impl Settings {
     /// Extracts the settings from the merged files.
     pub(super) fn of(top: &Block) -> Self {
         let telemetry = top.block("telemetry");
+        let plugin = |name| top.block("plugin").block(name).block("config");
         Self {
             name: top.get("name"),
             region: top.get("region"),
@@ -147,7 +164,9 @@ impl Settings {
             publish_allocation_metrics: telemetry.get("publish_allocation_metrics"),
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
-            raw_exec: RawExec::of(top.block("plugin").block("raw_exec").block("config")),
+            exec: Isolating::of(plugin("exec")),
+            java: Isolating::of(plugin("java")),
+            raw_exec: RawExec::of(plugin("raw_exec")),
             nats: Nats::of(top.block("nats")),
             postgres: Postgres::of(top.block("postgres")),
         }
@@ -206,7 +225,9 @@ impl Client {
             node_pool: client.get("node_pool"),
             meta: client.map("meta"),
             options: client.map("options"),
+            chroot_env: client.map("chroot_env"),
             network_interface: client.get("network_interface"),
+            disable_remote_exec: client.get("disable_remote_exec"),
             cpu_total_compute: client.get("cpu_total_compute"),
             memory_total_mb: client.get("memory_total_mb"),
             disk_free_mb: client.get("disk_free_mb"),
@@ -234,6 +255,19 @@ impl RawExec {
             denied_host_gids: config.get("denied_host_gids"),
             denied_envvars: config.get("denied_envvars"),
             no_cgroups: config.get("no_cgroups"),
+        }
+    }
+}
+
+impl Isolating {
+    fn of(config: &Block) -> Self {
+        Self {
+            no_pivot_root: config.get("no_pivot_root"),
+            default_pid_mode: config.get("default_pid_mode"),
+            default_ipc_mode: config.get("default_ipc_mode"),
+            allow_caps: config.get("allow_caps"),
+            denied_host_uids: config.get("denied_host_uids"),
+            denied_host_gids: config.get("denied_host_gids"),
         }
     }
 }

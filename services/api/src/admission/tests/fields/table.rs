@@ -30,6 +30,7 @@ const NO_TOKEN: Treatment = Harmless("a job that asks for the token of its ident
 const BY_SCHEDULER: Treatment = Harmless("the scheduler sets it in allocations");
 
 const DEFAULTS: &str = "shared/model/src/canonicalise/mod.rs";
+const ACTION: &str = "services/api/src/routes/exec.rs";
 const CONDITION: &str = "shared/scheduling/src/feasible/condition.rs";
 const CONSTRAINTS: &str = "shared/scheduling/src/feasible/mod.rs";
 const DEMAND: &str = "shared/scheduling/src/place/demand.rs";
@@ -50,6 +51,14 @@ const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
 /// Types with their fields, both sorted by name.
 pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
+    (
+        "Action",
+        &[
+            ("Args", Used(ACTION, "args")),
+            ("Command", Used(ACTION, "command")),
+            ("Name", Used(ACTION, "name")),
+        ],
+    ),
     (
         "Affinity",
         &[
@@ -218,7 +227,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     (
         "Task",
         &[
-            ("Actions", Harmless("the API lists them; a request to run one is refused")),
+            ("Actions", Used(ACTION, "actions")),
             ("Affinities", Used(AFFINITY, "affinities")),
             ("Artifacts", Refused(Feature::Artifacts)),
             ("CSIPluginConfig", Refused(Feature::CsiPlugins)),

@@ -10,6 +10,7 @@ use crate::disk::store::Store;
 use crate::disk::usage::{DiskUse, disk_use};
 use crate::driver::Drivers;
 use crate::driver::running::RunningTasks;
+use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) host_env: HostEnv,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,
+    /// The networks of allocations.
+    pub(crate) networks: Networks,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
     /// Whether the servers have sent this node's work since the agent started.

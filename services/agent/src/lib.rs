@@ -55,9 +55,11 @@ mod testing;
 mod wait;
 mod work;
 
+pub use networks::subnet::Subnet;
 pub use node::config::{Args, Pair, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
+pub use node::host_networks::{AddressFamily, HostNetworkArgs};
 pub use node::presence::{Presence, Registration};
 pub use run::run_connecting;

@@ -1,12 +1,14 @@
 //! Starts and stops the parts of the agent in order. Allocations of the previous run continue before the agent
 //! contacts the servers.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
+use model::AllocId;
 use model::node::NodeSpec;
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -23,6 +25,7 @@ use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
 use crate::driver::raw_exec::{self, RawExec};
 use crate::driver::running::RunningTasks;
+use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
@@ -78,7 +81,9 @@ async fn run_parts(
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
     let drivers = drivers(&config);
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, clock::now()));
+    let networks = Networks::new(config.networks.clone(), config.networks_dir());
+    let detected = networks.detect().await;
+    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, &detected, clock::now()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -86,6 +91,7 @@ async fn run_parts(
         node: NodeFacts::new(&config, &identity, &spec),
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
+        networks,
         running: RunningTasks::default(),
         drivers,
         store,
@@ -95,6 +101,9 @@ async fn run_parts(
     let contact_state = presence.contact_state();
     let (events, mut event_receiver) = mpsc::channel(EVENTS_MAX);
     let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
+    let known = context.store.allocs().context("cannot read the allocations of the previous run")?;
+    let lost_networks = remove_lost_networks(Arc::clone(&context), known.into_iter().collect());
+    let lost_networks = tokio::spawn(lost_networks);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
     let allocs = tokio::spawn(allocs.run(command_receiver));
@@ -144,6 +153,11 @@ async fn run_parts(
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
+        // Nothing new is set up before, so that only what was lost is removed.
+        tokio::select! {
+            removed = lost_networks => removed?,
+            () = stop.cancelled() => {}
+        }
         let allocs = commands.clone();
         let follow =
             WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
@@ -185,6 +199,11 @@ fn drivers(config: &Config) -> Drivers {
     drivers
 }
 
+/// Removes the networks of allocations of which nothing else is left. The known ones are left to their runners.
+async fn remove_lost_networks(context: Arc<Context>, known: BTreeSet<AllocId>) {
+    context.networks.remove_others(&known).await;
+}
+
 /// Fingerprints the node periodically and registers changes.
 async fn refresh_fingerprint(
     context: Arc<Context>,
@@ -198,8 +217,10 @@ async fn refresh_fingerprint(
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
-        let fingerprint =
-            move || node_spec(&context.config, &identity, &machine, &context.drivers, clock::now());
+        let detected = context.networks.detect().await;
+        let fingerprint = move || {
+            node_spec(&context.config, &identity, &machine, &context.drivers, &detected, clock::now())
+        };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {
             let changed = !is_same(current, &found);

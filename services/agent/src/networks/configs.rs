@@ -55,7 +55,9 @@ pub(crate) fn find(dir: &Path, name: &str) -> Result<ConfList, String> {
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let is_config = |path: &PathBuf| {
-        path.extension().and_then(|extension| extension.to_str()).is_some_and(|text| EXTENSIONS.contains(&text))
+        path.extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|text| EXTENSIONS.contains(&text))
     };
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_config).collect();
     paths.sort();
@@ -97,7 +99,10 @@ mod tests {
         assert_eq!(found["lan"].types().collect::<Vec<_>>(), ["first"]);
         assert_eq!(find(dir.path(), "wan").unwrap().types().collect::<Vec<_>>(), ["third"]);
         let error = find(dir.path(), "dmz").unwrap_err();
-        assert!(error.contains("where there is: lan, lan, wan, ") && error.contains("40-d.conflist: it is not"), "{error}");
+        assert!(
+            error.contains("where there is: lan, lan, wan, ") && error.contains("40-d.conflist: it is not"),
+            "{error}"
+        );
         let missing = find(&dir.path().join("missing"), "dmz").unwrap_err();
         assert!(missing.ends_with("where there is: nothing"), "{missing}");
     }

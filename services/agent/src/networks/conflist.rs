@@ -95,7 +95,9 @@ impl ConfList {
             None => vec![Value::Object(members)],
         };
         let object = |plugin: Value| {
-            let Value::Object(plugin) = plugin else { return Err(Invalid::Member("a plugin is not an object")) };
+            let Value::Object(plugin) = plugin else {
+                return Err(Invalid::Member("a plugin is not an object"));
+            };
             text(&plugin, "type").ok_or(Invalid::Member("a plugin has no \"type\""))?;
             Ok(plugin)
         };
@@ -123,7 +125,8 @@ impl ConfList {
 
     /// Whether the plugin at a position can say reliably that what it has made still exists.
     pub(crate) fn can_check(&self, position: usize) -> bool {
-        let has_check = self.version.as_deref().and_then(version_numbers).is_some_and(|version| version >= CHECK_SINCE);
+        let has_check =
+            self.version.as_deref().and_then(version_numbers).is_some_and(|version| version >= CHECK_SINCE);
         has_check && !self.disable_check && self.types().nth(position) != Some(UNRELIABLE_CHECK)
     }
 
@@ -141,7 +144,8 @@ impl ConfList {
             input.insert("cniVersion".into(), version.as_str().into());
         }
         let declares = |capability: &String| {
-            input.get("capabilities").and_then(|all| all.get(capability)).and_then(Value::as_bool) == Some(true)
+            input.get("capabilities").and_then(|all| all.get(capability)).and_then(Value::as_bool)
+                == Some(true)
         };
         let given = abilities.iter().filter(|(capability, _)| declares(capability));
         let given: Map<String, Value> = given.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -216,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_configuration_of_one_plugin_is_a_list_of_one() {
-        let list = ConfList::read(r#"{"cniVersion":"1.0.0","name":"lan","type":"macvlan","master":"eth0"}"#).unwrap();
+        let list = ConfList::read(r#"{"cniVersion":"1.0.0","name":"lan","type":"macvlan","master":"eth0"}"#)
+            .unwrap();
         assert_eq!(list.types().collect::<Vec<_>>(), ["macvlan"]);
         let previous = json!({ "ips": [] });
         let input = list.input(0, &Map::new(), Some(&previous)).unwrap();

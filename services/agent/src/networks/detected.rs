@@ -36,16 +36,13 @@ impl Networks {
     pub(crate) async fn detect(&self) -> Detected {
         let versions = self.versions.all(&self.plugins).await;
         let is_root = geteuid().is_root();
-        let available = if is_root { self.has_bridge(&versions).await } else { Err("the agent is not root".to_owned()) };
+        let available =
+            if is_root { self.has_bridge(&versions).await } else { Err("the agent is not root".to_owned()) };
         self.log(available.as_ref().err().map(String::as_str));
         let settings = &self.settings.bridge;
         let bridge = DetectedBridge { name: settings.name.clone(), hairpin: settings.hairpin };
         let cni = if is_root { configs::read_all(&self.settings.config_dir) } else { BTreeMap::new() };
-        Detected {
-            versions,
-            bridge: available.is_ok().then_some(bridge),
-            cni: cni.into_keys().collect(),
-        }
+        Detected { versions, bridge: available.is_ok().then_some(bridge), cni: cni.into_keys().collect() }
     }
 
     /// Whether the plugins of the bridge are there, and the kernel makes bridges. If not, why.
@@ -73,6 +70,7 @@ impl Networks {
 
 /// Tries to make a bridge.
 async fn probe() -> Result<(), String> {
-    let made = tokio::task::spawn_blocking(namespace::has_bridges).await.map_err(std::io::Error::other).flatten();
+    let made =
+        tokio::task::spawn_blocking(namespace::has_bridges).await.map_err(std::io::Error::other).flatten();
     made.map_err(|error| format!("the kernel makes no bridge: {error}"))
 }

@@ -48,8 +48,20 @@ pub(crate) async fn stop_masking(alloc: &str, address: IpAddr) {
     let (program, address) = (program(address.is_ipv4()), address.to_string());
     let chain = masking_chain(alloc);
     let comment = format!("name: \"{BRIDGE_LIST}\" id: \"{alloc}\"");
-    let rule: [&str; 12] =
-        ["-t", "nat", "-D", "POSTROUTING", "-s", &address, "-m", "comment", "--comment", &comment, "-j", &chain];
+    let rule: [&str; 12] = [
+        "-t",
+        "nat",
+        "-D",
+        "POSTROUTING",
+        "-s",
+        &address,
+        "-m",
+        "comment",
+        "--comment",
+        &comment,
+        "-j",
+        &chain,
+    ];
     for change in [&rule[..], &["-t", "nat", "-F", &chain], &["-t", "nat", "-X", &chain]] {
         // There is nothing to remove if the machine has started again since.
         if let Err(error) = run(program, change).await {

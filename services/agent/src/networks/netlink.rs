@@ -68,8 +68,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 fn send(message: &[u8]) -> io::Result<()> {
-    let mut socket =
-        Socket::new(Domain::from(AF_NETLINK), Type::RAW, Some(Protocol::from(NETLINK_ROUTE)))?;
+    let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::RAW, Some(Protocol::from(NETLINK_ROUTE)))?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     socket.write_all(message)?;
     let mut answer = [0; ANSWER_BYTES_MAX];

@@ -71,7 +71,9 @@ pub(crate) fn status(result: &Value) -> Result<NetworkStatus, String> {
     let interface = named.or_else(|| answer.interfaces.iter().find(inside));
     // An address without an interface is one of the namespace.
     let is_inside = |address: &&Address| match address.interface.and_then(|at| answer.interfaces.get(at)) {
-        Some(of) => interface.is_none_or(|interface| interface.name == of.name && interface.sandbox == of.sandbox),
+        Some(of) => {
+            interface.is_none_or(|interface| interface.name == of.name && interface.sandbox == of.sandbox)
+        }
         None => true,
     };
     let new = answer.ips.iter().filter(is_inside).map(|address| address.address.as_str());

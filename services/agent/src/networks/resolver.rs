@@ -19,7 +19,8 @@ const MADE_BY: &str = "# Made by Drover for the allocation.\n";
 pub(crate) fn hosts(hostname: Option<&str>, status: Option<&NetworkStatus>) -> String {
     let mut text = [MADE_BY, LOCAL_HOSTS].concat();
     let addresses = status.map(|status| [&*status.address, &*status.address_ipv6]);
-    let mut addresses: Vec<_> = addresses.into_iter().flatten().filter(|address| !address.is_empty()).collect();
+    let mut addresses: Vec<_> =
+        addresses.into_iter().flatten().filter(|address| !address.is_empty()).collect();
     let Some(hostname) = hostname else { return text };
     if addresses.is_empty() {
         // The namespace has a loopback interface only.
@@ -70,12 +71,16 @@ pub(crate) fn is_local_only(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    const HOST: &str = "# comment\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch corp example\noptions edns0\n";
+    const HOST: &str =
+        "# comment\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch corp example\noptions edns0\n";
 
     #[test]
     fn the_host_name_stands_for_the_addresses() {
-        let status =
-            NetworkStatus { address: "172.26.64.2".into(), address_ipv6: "fd00::2".into(), ..Default::default() };
+        let status = NetworkStatus {
+            address: "172.26.64.2".into(),
+            address_ipv6: "fd00::2".into(),
+            ..Default::default()
+        };
         let text = hosts(Some("web.example"), Some(&status));
         assert!(text.starts_with("# Made by Drover"), "{text}");
         assert!(text.ends_with("172.26.64.2 web.example web\nfd00::2 web.example web\n"), "{text}");

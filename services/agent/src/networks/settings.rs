@@ -97,12 +97,17 @@ pub(crate) mod tests {
         let settings = Settings::new(bridge(), "/a:/b::", CONFIG_DIR.into()).unwrap();
         assert_eq!(settings.plugin_dirs, [PathBuf::from("/a"), PathBuf::from("/b")]);
         for name in ["", "a/b", "a b", "..", "sixteen-is-too-m"] {
-            assert!(error(|bridge| bridge.name = name.into()).starts_with("--bridge-network-name: "), "{name}");
+            assert!(
+                error(|bridge| bridge.name = name.into()).starts_with("--bridge-network-name: "),
+                "{name}"
+            );
         }
         let ipv6: Subnet = "fd00::/64".parse().unwrap();
         let ipv4: Subnet = BRIDGE_SUBNET.parse().unwrap();
         assert!(error(|bridge| bridge.subnet = ipv6).starts_with("--bridge-network-subnet: "));
-        assert!(error(|bridge| bridge.subnet_ipv6 = Some(ipv4)).starts_with("--bridge-network-subnet-ipv6: "));
+        assert!(
+            error(|bridge| bridge.subnet_ipv6 = Some(ipv4)).starts_with("--bridge-network-subnet-ipv6: ")
+        );
         let relative = Settings::new(bridge(), "bin", CONFIG_DIR.into()).unwrap_err();
         assert_eq!(relative, "--cni-path: bin is not an absolute path");
     }

@@ -106,7 +106,9 @@ impl Networks {
         };
         for alloc in allocs.into_iter().filter(|alloc| !kept.contains(alloc)) {
             match self.remove(alloc).await {
-                Ok(()) => tracing::info!(alloc.id = %alloc, "removed the network of an allocation that is gone"),
+                Ok(()) => {
+                    tracing::info!(alloc.id = %alloc, "removed the network of an allocation that is gone")
+                }
                 Err(error) => {
                     tracing::warn!(alloc.id = %alloc, error, "cannot remove the network of an allocation that is gone");
                 }
@@ -190,7 +192,9 @@ impl Networks {
 
     /// Checks what was set up, as far as the plugins can tell.
     async fn check(&self, place: &Place, record: &Record) -> Result<(), String> {
-        let (Some(list), Some(result)) = (read_list(record), read(record.result.as_deref())) else { return Ok(()) };
+        let (Some(list), Some(result)) = (read_list(record), read(record.result.as_deref())) else {
+            return Ok(());
+        };
         let is_reliable = match record.is_bridge {
             true => self.versions.of(&self.plugins, CHECKED_PLUGIN).await.is_some_and(|version| {
                 let mut numbers = version.split('.').map(|number| number.parse::<u64>().unwrap_or(0));
@@ -255,7 +259,9 @@ async fn add(run: &Chain<'_>, pause: Duration) -> Result<Value, PluginError> {
             break;
         }
         tracing::warn!(
-            alloc.id = run.target.container, attempt, error = chain(error),
+            alloc.id = run.target.container,
+            attempt,
+            error = chain(error),
             "cannot set up the network of an allocation; trying again"
         );
         sleep(pause.mul_f64(1.0 + rand::random::<f64>())).await;

@@ -1,10 +1,9 @@
 //! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
 //! list of those features.
 
-use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, UpdateStrategy, WorkloadIdentity};
+use api_types::{Job, Resources, Task, TaskGroup, UpdateStrategy, WorkloadIdentity};
 use model::features::Feature;
 use model::job::HealthCheck;
-use model::text::quoted;
 
 use super::fields::{flag, items, number, text};
 use super::problems::Problems;
@@ -31,7 +30,6 @@ fn group(group: &TaskGroup) -> Problems {
         (Feature::HealthByRequest, update.is_some_and(is_judged_by_request)),
         (Feature::Services, !items(&group.services).is_empty()),
     ]);
-    problems.append(networks(&group.networks));
     for task in items(&group.tasks) {
         problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
@@ -59,25 +57,12 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
-    if let Some(Resources { cores, devices, numa, networks, .. }) = &task.resources {
+    if let Some(Resources { cores, devices, numa, .. }) = &task.resources {
         problems.append(missing([
             (Feature::ReservedCores, number(*cores) > 0),
             (Feature::Devices, !items(devices).is_empty()),
             (Feature::Numa, numa.is_some()),
         ]));
-        problems.append(self::networks(networks));
-    }
-    problems
-}
-
-fn networks(list: &Option<Vec<NetworkResource>>) -> Problems {
-    let mut problems = Problems::default();
-    for network in items(list) {
-        let mode = text(&network.mode);
-        let is_missing = !matches!(mode, "" | "host") && !Feature::BridgeNetworks.is_built();
-        problems.add_if(is_missing, || {
-            Feature::BridgeNetworks.refusal_of(format_args!("network mode {}", quoted(mode)))
-        });
     }
     problems
 }

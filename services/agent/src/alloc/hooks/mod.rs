@@ -8,6 +8,7 @@ mod alloc_dir;
 mod await_previous_allocations;
 pub(crate) mod chain;
 mod migrate_disk;
+mod network;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use self::alloc_dir::AllocDir;
 use self::await_previous_allocations::AwaitPreviousAllocations;
 use self::chain::AllocHooks;
 use self::migrate_disk::MigrateDisk;
+use self::network::Network;
 use crate::context::Context;
 use crate::disk::dirs::AllocDirs;
 pub(crate) use crate::task::hooks::HookError;
@@ -44,6 +46,7 @@ pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
         Box::new(AllocDir),
         Box::new(AwaitPreviousAllocations { ends }),
         Box::new(MigrateDisk { data_of }),
+        Box::new(Network),
     ])
 }
 

@@ -192,7 +192,9 @@ impl Plugins {
         if stdout.trim_ascii().is_empty() {
             return Ok(None);
         }
-        serde_json::from_slice(&stdout).map(Some).map_err(|error| failed(format!("its result is not JSON: {error}")))
+        serde_json::from_slice(&stdout)
+            .map(Some)
+            .map_err(|error| failed(format!("its result is not JSON: {error}")))
     }
 
     /// The version of a plugin: its own, or if it does not know it, the newest version of the specification that it
@@ -207,7 +209,8 @@ impl Plugins {
         let mut command = self.command(path);
         command.env("CNI_COMMAND", Action::Version.as_str());
         let asked = br#"{"cniVersion":"1.0.0"}"#.to_vec();
-        let answer = run(command, path, Action::Version, asked).await.ok().filter(|answer| answer.is_success)?;
+        let answer =
+            run(command, path, Action::Version, asked).await.ok().filter(|answer| answer.is_success)?;
         newest_supported(&answer.stdout)
     }
 
@@ -221,7 +224,8 @@ impl Plugins {
 }
 
 fn is_program(path: &Path) -> bool {
-    let executable = |found: std::fs::Metadata| found.is_file() && found.permissions().mode() & EXECUTABLE != 0;
+    let executable =
+        |found: std::fs::Metadata| found.is_file() && found.permissions().mode() & EXECUTABLE != 0;
     std::fs::metadata(path).is_ok_and(executable)
 }
 
@@ -247,7 +251,12 @@ struct Output {
 }
 
 /// Runs a process to its end, or kills it together with what it has started.
-async fn run(mut command: Command, path: &Path, action: Action, input: Vec<u8>) -> Result<Output, PluginError> {
+async fn run(
+    mut command: Command,
+    path: &Path,
+    action: Action,
+    input: Vec<u8>,
+) -> Result<Output, PluginError> {
     let failed = |source| PluginError::Io { path: path.to_owned(), source };
     command
         .stdin(Stdio::piped())

@@ -17,7 +17,12 @@ fn plugins(name: &str, script: &str) -> (tempfile::TempDir, Plugins) {
 }
 
 fn target() -> Target {
-    Target { container: "c1".into(), namespace: Some("/netns/a".into()), interface: "eth0", args: "A=b".into() }
+    Target {
+        container: "c1".into(),
+        namespace: Some("/netns/a".into()),
+        interface: "eth0",
+        args: "A=b".into(),
+    }
 }
 
 async fn run_script(script: &str) -> Result<Option<Value>, String> {

@@ -17,7 +17,8 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 use super::config::Config;
 use super::identity::Identity;
 use crate::driver::Drivers;
-use network::HostNetwork;
+use crate::networks::detected::Detected;
+use network::HostNetworks;
 pub use network::LOOPBACK;
 
 /// The assumed speed of a core if it is unknown, in MHz.
@@ -116,14 +117,16 @@ pub(crate) fn node_spec(
     identity: &Identity,
     machine: &Machine,
     drivers: &Drivers,
+    detected: &Detected,
     now: Timestamp,
 ) -> NodeSpec {
-    let network = HostNetwork::detect(config.network_interface.as_deref());
+    let networks = HostNetworks::detect(config.network_interface.as_deref(), config.preferred_address_family);
     let memory_bytes = total_memory();
     let mut attributes = attributes(config, machine, memory_bytes);
-    if let Some(network) = &network {
-        attributes.insert("unique.network.ip-address".into(), network.ip.to_string().into());
+    if let Some(ip) = networks.ip() {
+        attributes.insert("unique.network.ip-address".into(), ip.to_string().into());
     }
+    attributes.extend(network_attributes(detected));
     let mut infos = BTreeMap::new();
     for (name, found) in drivers.fingerprints() {
         if found.detected {
@@ -150,7 +153,7 @@ pub(crate) fn node_spec(
         http_addr: Text::clone(&config.http_addr),
         attributes,
         meta: config.meta.clone(),
-        resources: resources(config, machine, memory_bytes, network.as_ref()),
+        resources: resources(config, machine, memory_bytes, &networks, detected),
         reserved: NodeReserved {
             cpu_mhz: config.reserved.cpu_mhz,
             memory_mb: config.reserved.memory_mb,
@@ -191,7 +194,8 @@ fn resources(
     config: &Config,
     machine: &Machine,
     memory_bytes: u64,
-    network: Option<&HostNetwork>,
+    networks: &HostNetworks,
+    detected: &Detected,
 ) -> NodeResources {
     let mb = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
     let override_mhz = config.cpu_total_mhz;
@@ -213,11 +217,20 @@ fn resources(
         memory_mb: if config.memory_total_mb > 0 { config.memory_total_mb } else { mb(memory_bytes) },
         disk_mb: if config.disk_free_mb > 0 { config.disk_free_mb } else { mb(machine.disk.free_bytes) },
         devices: Vec::new(),
-        node_networks: network.map(HostNetwork::node_network).into_iter().collect(),
-        networks: network.map(HostNetwork::legacy).into_iter().collect(),
+        node_networks: networks.node_networks(&config.host_networks, detected),
+        networks: networks.legacy(detected),
         dynamic_port_min: config.dynamic_ports.0,
         dynamic_port_max: config.dynamic_ports.1,
     }
+}
+
+/// The versions of CNI plugins, and the setting of the bridge.
+fn network_attributes(detected: &Detected) -> impl Iterator<Item = (Text, Text)> {
+    let versions = detected.versions.iter();
+    let versions = versions.map(|(name, version)| (format!("plugins.cni.version.{name}"), version.clone()));
+    let hairpin = detected.bridge.iter().map(|bridge| bridge.hairpin.to_string());
+    let hairpin = hairpin.map(|value| ("nomad.bridge.hairpin_mode".to_owned(), value));
+    versions.chain(hairpin).map(|(name, value)| (name.into(), value.into()))
 }
 
 fn attributes(config: &Config, machine: &Machine, memory_bytes: u64) -> BTreeMap<Text, Text> {

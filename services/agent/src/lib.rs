@@ -21,7 +21,7 @@
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
 //! | `cgroups` | the kernel's limits and counters of tasks |
-//! | `networks` | the networks of allocations |
+//! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `resources` | what a task may use of its node, and what it uses |
 //! | `proc` | counters of processors and processes |
 //! | `disk` | state, directories, secrets and output of tasks on disk, and their removal |

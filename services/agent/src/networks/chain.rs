@@ -17,14 +17,30 @@ pub(crate) struct Chain<'a> {
     pub(crate) abilities: &'a Map<String, Value>,
 }
 
+/// The allocation was not attached.
+#[derive(Debug)]
+pub(crate) struct NotAttached {
+    /// Why not.
+    pub(crate) error: PluginError,
+    /// The result of the plugins before the one that failed. They are undone with it.
+    pub(crate) result: Option<Value>,
+}
+
 impl Chain<'_> {
-    /// Attaches the allocation. Returns the result of the last plugin that has one.
-    pub(crate) async fn add(&self) -> Result<Value, PluginError> {
+    /// Attaches the allocation. Returns the result of the last plugin that has one. `note` gets each result before the
+    /// next plugin runs.
+    pub(crate) async fn add(&self, note: &(impl Fn(&Value) + Sync)) -> Result<Value, NotAttached> {
         let mut result = None;
         for (position, name) in self.list.types().enumerate() {
             let Some(input) = self.list.input(position, self.abilities, result.as_ref()) else { continue };
-            let next = self.plugins.run(name, Action::Add, self.target, &input).await?;
-            result = next.or(result);
+            match self.plugins.run(name, Action::Add, self.target, &input).await {
+                Ok(Some(next)) => {
+                    note(&next);
+                    result = Some(next);
+                }
+                Ok(None) => {}
+                Err(error) => return Err(NotAttached { error, result }),
+            }
         }
         Ok(result.unwrap_or_default())
     }
@@ -65,6 +81,7 @@ impl Chain<'_> {
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Mutex;
 
     use serde_json::json;
 
@@ -90,7 +107,10 @@ mod tests {
         let (plugins, list) = (Plugins::new(vec![dir.path().to_owned()]), ConfList::read(list).unwrap());
         let (target, abilities) = (Target::default(), Map::new());
         let chain = Chain { plugins: &plugins, list: &list, target: &target, abilities: &abilities };
-        let result = chain.add().await.unwrap();
+        let noted = Mutex::new(Vec::new());
+        let note = |result: &Value| noted.lock().unwrap().push(result["by"].clone());
+        let result = chain.add(&note).await.unwrap();
+        assert_eq!(*noted.lock().unwrap(), [json!("one"), json!("two")]);
         assert_eq!((&result["by"], &result["input"]["prevResult"]["by"]), (&json!("two"), &json!("one")));
         chain.check(&result, |name| name == "one").await.unwrap();
         chain.del(Some(&result)).await.unwrap();
@@ -99,5 +119,9 @@ mod tests {
         assert!(error.ends_with("/two failed at DEL: broken"), "{error}");
         let log = fs::read_to_string(dir.path().join("log")).unwrap();
         assert_eq!(log, "one ADD\ntwo ADD\none CHECK\ntwo DEL\none DEL\ntwo DEL\none DEL\n");
+        fs::remove_file(dir.path().join("two")).unwrap();
+        let failed = chain.add(&|_| ()).await.unwrap_err();
+        assert!(matches!(failed.error, PluginError::NotFound { .. }), "{}", failed.error);
+        assert_eq!(failed.result.unwrap()["by"], "one", "it is undone with its result");
     }
 }

@@ -9,7 +9,7 @@ use telemetry::chain;
 
 use super::conflist::BRIDGE_PLUGINS;
 use super::setup::Networks;
-use super::{configs, namespace};
+use super::{configs, firewall, namespace};
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Networks {
         Detected { versions, bridge: available.is_ok().then_some(bridge), cni: cni.into_keys().collect() }
     }
 
-    /// Whether the plugins of the bridge are there, and the kernel makes bridges. If not, why.
+    /// Whether the plugins of the bridge and iptables are there, and the kernel makes bridges. If not, why.
     async fn has_bridge(&self, versions: &BTreeMap<String, String>) -> Result<(), String> {
         for name in BRIDGE_PLUGINS {
             if !versions.contains_key(name) {
@@ -53,6 +53,7 @@ impl Networks {
                 return Err(format!("the CNI plugin {name:?} does not say which versions it understands"));
             }
         }
+        firewall::find(&self.settings.bridge)?;
         self.has_bridges.get_or_init(probe).await.clone()
     }
 

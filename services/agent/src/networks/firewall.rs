@@ -2,6 +2,7 @@
 //! those that a plugin cannot remove any more.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -22,6 +23,24 @@ const CHAIN_DIGITS: usize = 24;
 /// The program that changes the rules of a family of addresses.
 fn program(is_ipv4: bool) -> &'static str {
     if is_ipv4 { "iptables" } else { "ip6tables" }
+}
+
+/// Checks that the programs for the addresses on the bridge are there.
+///
+/// # Errors
+/// Which one is not.
+pub(crate) fn find(bridge: &Bridge) -> Result<(), String> {
+    for subnet in [Some(bridge.subnet), bridge.subnet_ipv6].into_iter().flatten() {
+        let program = program(subnet.is_ipv4());
+        if !PATH.split(':').any(|dir| Path::new(dir).join(program).exists()) {
+            return Err(missing(program));
+        }
+    }
+    Ok(())
+}
+
+fn missing(program: &str) -> String {
+    format!("{program} was not found in {PATH}; the package iptables has it")
 }
 
 /// Makes sure that the firewall lets in what is meant for addresses on the bridge.
@@ -86,9 +105,7 @@ async fn run(program: &str, change: &[&str]) -> Result<(), String> {
     match timeout(TIMEOUT, command.output()).await {
         Ok(Ok(output)) if output.status.success() => Ok(()),
         Ok(Ok(output)) => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(format!("{program} was not found in {PATH}; the package iptables has it"))
-        }
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => Err(missing(program)),
         Ok(Err(error)) => Err(failed(error.to_string())),
         Err(_) => Err(failed(format!("it did not finish within {} seconds", TIMEOUT.as_secs()))),
     }

@@ -102,6 +102,12 @@ impl Place {
         store::save(self.record_file(), record, Durability::Machine).await
     }
 
+    /// Writes the record between two plugins. It survives the agent; what plugins have done by then does not survive the
+    /// machine.
+    pub(crate) fn note(&self, record: &Record) -> io::Result<()> {
+        store::write(&self.record_file(), record, Durability::Process)
+    }
+
     /// Removes the namespace.
     pub(crate) fn remove_namespace(&self) -> io::Result<()> {
         namespace::remove(&self.namespace())

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::AllocNetwork;
 use super::attachment::{Attachment, Mode};
-use super::chain::Chain;
+use super::chain::{Chain, NotAttached};
 use super::conflist::ConfList;
 use super::place::{Place, Record};
 use super::plugin::{PluginError, Plugins};
@@ -180,7 +180,14 @@ impl Networks {
         if let Some(list) = &list {
             let target = place.target(&record.args);
             let run = Chain { plugins: &self.plugins, list, target: &target, abilities: &abilities };
-            let result = add(&run, self.pause).await.map_err(|error| chain(&error))?;
+            // If the agent ends in between, the next one undoes what the plugins have done, with their results.
+            let note = |result: &Value| {
+                let noted = Record { result: Some(result.to_string()), ..record.clone() };
+                if let Err(error) = place.note(&noted) {
+                    tracing::warn!(alloc.id = %attachment.alloc, error = chain(&error), "cannot record what was set up of a network");
+                }
+            };
+            let result = add(&run, &note, self.pause).await.map_err(|error| chain(&error))?;
             record.result = Some(result.to_string());
             status = Some(outcome::status(&result)?);
         }
@@ -243,14 +250,18 @@ impl Networks {
 }
 
 /// Attaches an allocation, if need be at a later attempt, with pauses between them. What a failed attempt left is removed.
-async fn add(run: &Chain<'_>, pause: Duration) -> Result<Value, PluginError> {
+async fn add(
+    run: &Chain<'_>,
+    note: &(impl Fn(&Value) + Sync),
+    pause: Duration,
+) -> Result<Value, PluginError> {
     let mut first = None;
     for attempt in 1..=ATTEMPTS {
-        let error = match run.add().await {
+        let NotAttached { error, result } = match run.add(note).await {
             Ok(result) => return Ok(result),
-            Err(error) => error,
+            Err(failed) => failed,
         };
-        if let Err(error) = run.del(None).await {
+        if let Err(error) = run.del(result.as_ref()).await {
             tracing::debug!(error = chain(&error), "cannot remove what a failed attempt left of a network");
         }
         let is_final = matches!(error, PluginError::NotFound { .. }) || attempt == ATTEMPTS;

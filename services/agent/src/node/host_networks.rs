@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use api_types::ClientHostNetworkConfig;
+use model::Text;
 use model::node::PortRanges;
 
 use crate::networks::subnet::Subnet;
@@ -81,6 +83,20 @@ impl HostNetworkArgs {
             return wrong(format!("reserved_ports: expected ports and ranges, not {reserved_ports:?}"));
         }
         Ok(Self { name: name.to_owned(), cidr, interface, reserved_ports })
+    }
+}
+
+impl HostNetworkArgs {
+    /// The network's name, and its settings as the node shows them.
+    pub(crate) fn to_api(&self) -> (Text, ClientHostNetworkConfig) {
+        let Self { name, cidr, interface, reserved_ports } = self;
+        let settings = ClientHostNetworkConfig {
+            name: Some(name.clone()),
+            cidr: Some(cidr.map(|cidr| cidr.to_string()).unwrap_or_default()),
+            interface: Some(interface.clone().unwrap_or_default()),
+            reserved_ports: Some(reserved_ports.clone()),
+        };
+        (name.as_str().into(), settings)
     }
 }
 

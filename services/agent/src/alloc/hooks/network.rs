@@ -124,6 +124,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_namespace_is_made_where_that_is_permitted() {
+        let (setup, _) =
+            prepared(NetworkResource { mode: "none".into(), ..NetworkResource::default() }).await;
+        match setup {
+            Ok(setup) => {
+                assert_eq!(setup.network.unwrap().status, None, "there is only a loopback interface")
+            }
+            Err(error) => {
+                let expected = "failed to configure network: cannot make a network namespace: ";
+                assert!(error.starts_with(expected), "{error}");
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn names_in_the_network_block_are_replaced() {
         let network = NetworkResource {
             mode: "unheard-of".into(),

@@ -15,6 +15,7 @@ use nix::sys::statvfs::statvfs;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::config::Config;
+use super::host_networks::HostNetworkArgs;
 use super::identity::Identity;
 use crate::driver::Drivers;
 use crate::networks::detected::Detected;
@@ -163,6 +164,7 @@ pub(crate) fn node_spec(
         },
         drivers: infos,
         cgroup_parent: Text::clone(&machine.cgroup),
+        host_networks: config.host_networks.iter().map(HostNetworkArgs::to_api).collect(),
         ..NodeSpec::default()
     };
     spec.computed_class = class::computed_class(&spec);

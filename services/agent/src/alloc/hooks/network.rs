@@ -60,7 +60,7 @@ fn attachment(alloc: &AllocRun, network: Option<&NetworkResource>, mode: Mode) -
         hostname = Some(filled);
     }
     let mut list = |texts: Option<Vec<String>>| -> Result<Option<Vec<String>>, String> {
-        texts.map(|texts| texts.iter().map(|text| fill(text)).collect()).transpose()
+        texts.map(|texts| texts.iter().map(|text| fill(text)).collect::<Result<Vec<_>, String>>()).transpose()
     };
     let dns = match asked.dns {
         Some(DnsConfig { servers, searches, options }) => {

@@ -90,14 +90,6 @@ features! {
         DispatchPayloads("dispatch payloads", Are, NotBuilt, None);
         MultiregionJobs("multiregion jobs", Are, NotBuilt, Some("register the job in each cluster"));
         Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
-        Revert("return to an older version", Is, NotBuilt, None);
-        VersionTags("tags of versions", Are, NotBuilt, None);
-    }
-    Updates "Updates" {
-        Canaries("canaries", Are, NotBuilt, None);
-        AutoRevert("auto_revert", Is, NotBuilt, None);
-        DeploymentPauses("pauses of deployments", Are, NotBuilt, None);
-        HealthByRequest("allocation health by request", Is, NotBuilt, None);
     }
     Tasks "Tasks" {
         IsolatingDrivers("Docker and other isolating drivers", Are, NotBuilt, None);

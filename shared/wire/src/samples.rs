@@ -270,6 +270,7 @@ fn answers() -> [Answer; 3] {
             plan: Some(plan),
             epoch: Some(EPOCH),
             refused_nodes: vec![NODE],
+            reverted_version: Some(4),
         }),
         Answer::Done(Done::default()),
         Answer::Retry { reason: "the commit failed".into() },

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_measured_is_not_said_to_be() {
+    fn missing_measurements_are_left_out() {
         let usage =
             Usage { rss_bytes: 100, swap_bytes: 1, user_percent: 1.0, system_percent: 0.5, used_mhz: 30.0 };
         let shown = serde_json::to_value(ResourceUsage::from(usage)).unwrap();

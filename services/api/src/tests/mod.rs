@@ -16,4 +16,5 @@ mod stats;
 mod statuses;
 mod submissions;
 mod transport;
+mod versions;
 mod writes;

@@ -73,7 +73,7 @@ async fn a_machine_is_asked_how_it_fares() {
 }
 
 #[actix_web::test]
-async fn who_cannot_be_asked_is_said() {
+async fn unreachable_agents_are_named() {
     let harness = Harness::with(cluster()).await;
     let unknown = "00000000-0000-4000-8000-000000000000";
     for (path, status, text) in [

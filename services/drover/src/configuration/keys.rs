@@ -324,7 +324,7 @@ const SERVER: &[Key] = &[
     used("job_max_count", COUNT),
     used("job_max_priority", SMALL),
     used("job_max_source_size", Type::Size),
-    unbuilt(Feature::SomeSettings, "job_tracked_versions", WHOLE),
+    used("job_tracked_versions", COUNT),
     unbuilt(Feature::Enterprise, "license_path", Type::Text),
     used("max_heartbeats_per_second", COUNT_OF_HEARTBEATS),
     used("min_heartbeat_ttl", Type::Duration),

@@ -295,9 +295,9 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     (
         "UpdateStrategy",
         &[
-            ("AutoPromote", Invalid("Auto Promote requires a Canary count greater than zero")),
-            ("AutoRevert", Refused(Feature::AutoRevert)),
-            ("Canary", Refused(Feature::Canaries)),
+            ("AutoPromote", Used("shared/state/src/deployment_health.rs", "auto_promote")),
+            ("AutoRevert", Used("services/plan-applier/src/judge/fail_deployment.rs", "auto_revert")),
+            ("Canary", Used("shared/scheduling/src/reconcile/canaries.rs", "canary")),
             ("HealthCheck", Used(HEALTH, "health_check")),
             ("HealthyDeadline", Used(HEALTH, "healthy_deadline")),
             ("MaxParallel", Used(HEALTH, "max_parallel")),
@@ -324,5 +324,4 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
 ];
 
 /// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
-pub(super) const VALUES: &[(&str, &str, &str, Feature)] =
-    &[("UpdateStrategy", "HealthCheck", "manual", Feature::HealthByRequest)];
+pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[];

@@ -14,18 +14,24 @@ const EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
 /// The maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// All networks that a directory describes, by name. The first file counts, in the order of their names. Files that
-/// cannot be used are logged, each time.
-pub(crate) fn read_all(dir: &Path) -> BTreeMap<String, ConfList> {
-    let mut found = BTreeMap::new();
+/// The networks that a directory describes.
+#[derive(Debug, Default)]
+pub(crate) struct Configs {
+    /// The networks by name. The first file counts, in the order of their names.
+    pub(crate) networks: BTreeMap<String, ConfList>,
+    /// Files that cannot be used, and why.
+    pub(crate) unusable: Vec<String>,
+}
+
+/// Reads all configurations.
+pub(crate) fn read_all(dir: &Path) -> Configs {
+    let mut found = Configs::default();
     for path in files(dir) {
         match read(&path) {
             Ok(list) => {
-                found.entry(list.name.clone()).or_insert(list);
+                found.networks.entry(list.name.clone()).or_insert(list);
             }
-            Err(error) => {
-                tracing::warn!(file = %path.display(), error, "cannot use the configuration of a network");
-            }
+            Err(error) => found.unusable.push(format!("{}: {error}", path.display())),
         }
     }
     found
@@ -94,9 +100,10 @@ mod tests {
         ] {
             fs::write(dir.path().join(file), text).unwrap();
         }
-        let found = read_all(dir.path());
-        assert_eq!(found.keys().collect::<Vec<_>>(), ["lan", "wan"]);
-        assert_eq!(found["lan"].types().collect::<Vec<_>>(), ["first"]);
+        let Configs { networks, unusable } = read_all(dir.path());
+        assert_eq!(networks.keys().collect::<Vec<_>>(), ["lan", "wan"]);
+        assert_eq!(networks["lan"].types().collect::<Vec<_>>(), ["first"]);
+        assert!(unusable.len() == 1 && unusable[0].contains("40-d.conflist: it is not"), "{unusable:?}");
         assert_eq!(find(dir.path(), "wan").unwrap().types().collect::<Vec<_>>(), ["third"]);
         let error = find(dir.path(), "dmz").unwrap_err();
         assert!(

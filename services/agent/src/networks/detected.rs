@@ -7,9 +7,10 @@ use std::sync::PoisonError;
 use nix::unistd::geteuid;
 use telemetry::chain;
 
+use super::configs::{self, Configs};
 use super::conflist::BRIDGE_PLUGINS;
 use super::setup::Networks;
-use super::{configs, firewall, namespace};
+use super::{firewall, namespace};
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,11 +39,15 @@ impl Networks {
         let is_root = geteuid().is_root();
         let available =
             if is_root { self.has_bridge(&versions).await } else { Err("the agent is not root".to_owned()) };
-        self.log(available.as_ref().err().map(String::as_str));
+        let configs = if is_root { configs::read_all(&self.settings.config_dir) } else { Configs::default() };
+        self.log(available.as_ref().err().map(String::as_str), configs.unusable);
         let settings = &self.settings.bridge;
         let bridge = DetectedBridge { name: settings.name.clone(), hairpin: settings.hairpin };
-        let cni = if is_root { configs::read_all(&self.settings.config_dir) } else { BTreeMap::new() };
-        Detected { versions, bridge: available.is_ok().then_some(bridge), cni: cni.into_keys().collect() }
+        Detected {
+            versions,
+            bridge: available.is_ok().then_some(bridge),
+            cni: configs.networks.into_keys().collect(),
+        }
     }
 
     /// Whether the plugins of the bridge and iptables are there, and the kernel makes bridges. If not, why.
@@ -57,14 +62,20 @@ impl Networks {
         self.has_bridges.get_or_init(probe).await.clone()
     }
 
-    /// Says why there is no bridge, if that is new.
-    fn log(&self, reason: Option<&str>) {
+    /// Says which networks the node cannot have, and why, if that is new.
+    fn log(&self, no_bridge: Option<&str>, unusable: Vec<String>) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.as_deref() != reason {
-            if let Some(reason) = reason {
+        if logged.no_bridge.as_deref() != no_bridge {
+            if let Some(reason) = no_bridge {
                 tracing::info!(reason, "allocations on this node cannot have bridge networks");
             }
-            *logged = reason.map(str::to_owned);
+            logged.no_bridge = no_bridge.map(str::to_owned);
+        }
+        if logged.unusable != unusable {
+            for error in &unusable {
+                tracing::warn!(error, "cannot use the configuration of a network");
+            }
+            logged.unusable = unusable;
         }
     }
 }

@@ -33,6 +33,15 @@ const CONCURRENT_MAX: usize = 8;
 const CHECKED_PLUGIN: &str = "bridge";
 const CHECKED_SINCE: [u64; 2] = [1, 3];
 
+/// What was last logged about networks that the node cannot have. It is logged again when it changes.
+#[derive(Debug, Default)]
+pub(super) struct Logged {
+    /// Why there is no bridge.
+    pub(super) no_bridge: Option<String>,
+    /// Configurations that cannot be used.
+    pub(super) unusable: Vec<String>,
+}
+
 /// The networks of the node's allocations.
 pub(crate) struct Networks {
     pub(super) settings: Settings,
@@ -46,8 +55,8 @@ pub(crate) struct Networks {
     rules: Mutex<()>,
     /// Whether the kernel makes bridges, once that was tried.
     pub(super) has_bridges: OnceCell<Result<(), String>>,
-    /// Why there is no bridge, as it was last logged.
-    pub(super) logged: StdMutex<Option<String>>,
+    /// What was last logged about networks that the node cannot have.
+    pub(super) logged: StdMutex<Logged>,
 }
 
 impl Networks {

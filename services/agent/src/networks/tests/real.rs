@@ -17,6 +17,7 @@ use super::super::attachment::{Attachment, Mode};
 use super::super::settings::{Bridge, CONFIG_DIR, PLUGIN_PATH, Settings, tests::bridge};
 use super::super::setup::Networks;
 use super::facilities::{has_bridge, inside, shell};
+use crate::testing::eventually;
 
 /// Set for the second run of a test, which is in namespaces of its own.
 const INSIDE: &str = "DROVER_TEST_IN_NAMESPACES";
@@ -104,13 +105,13 @@ fn ask_from(namespace: &Path, address: String) -> String {
 }
 
 /// Asserts that nothing is left of any allocation.
-fn assert_nothing_is_left(dir: &Path) {
+async fn assert_nothing_is_left(dir: &Path) {
+    // The kernel removes the interfaces of a lost namespace in the background.
+    eventually("the interfaces are gone", || !shell("ip -o link").contains("veth")).await;
     let rules = shell("iptables-save; ip6tables-save");
     assert!(!rules.contains("07070707-"), "{rules}");
     let chains: Vec<_> = rules.lines().filter(|line| line.starts_with(":CNI-DN-")).collect();
     assert!(chains.is_empty(), "{chains:?}");
-    let links = shell("ip -o link");
-    assert!(!links.contains("veth"), "{links}");
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&dir.display().to_string()), "{mounts}");
     let addresses = shell("find /run/cni -type f ! -name lock ! -name 'last_reserved_ip.*'");
@@ -149,7 +150,7 @@ async fn ports_of_the_node_lead_to_an_allocation_on_the_bridge() {
     for number in [1, 2] {
         networks.remove(numbered(number).alloc).await.unwrap();
     }
-    assert_nothing_is_left(dir.path());
+    assert_nothing_is_left(dir.path()).await;
 }
 
 #[tokio::test]
@@ -167,7 +168,7 @@ async fn an_allocation_whose_namespace_was_lost_leaves_nothing() {
     server.join().unwrap();
     shell(&format!("umount {}", again.namespace.display()));
     networks.remove_others(&[].into()).await;
-    assert_nothing_is_left(dir.path());
+    assert_nothing_is_left(dir.path()).await;
 }
 
 #[tokio::test]
@@ -191,5 +192,5 @@ async fn a_thousand_allocations_leave_nothing() {
             ended.unwrap();
         }
     }
-    assert_nothing_is_left(dir.path());
+    assert_nothing_is_left(dir.path()).await;
 }

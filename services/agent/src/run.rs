@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
-use model::AllocId;
 use model::node::NodeSpec;
+use model::{AllocId, NodeId};
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
 use crate::alloc::allocs::{Allocs, AllocsCommand};
+use crate::cgroups::Cgroups;
 use crate::context::Context;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
@@ -81,7 +82,9 @@ async fn run_parts(
     let drivers = driver::all(&config.drivers);
     let networks = Networks::new(config.networks.clone(), config.networks_dir());
     let detected = networks.detect().await;
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, &detected, clock::now()));
+    let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
+    let now = clock::now();
+    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -92,6 +95,7 @@ async fn run_parts(
         networks,
         running: RunningTasks::default(),
         drivers,
+        cgroups,
         store,
         contacted: contacted_receiver,
         config,
@@ -104,6 +108,8 @@ async fn run_parts(
     let lost_networks = tokio::spawn(lost_networks);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
+    let node = identity.node;
+    remove_left_cgroups(&context, node);
     let allocs = tokio::spawn(allocs.run(command_receiver));
 
     // Dropping the set at the end of this function aborts its tasks.
@@ -181,6 +187,9 @@ async fn run_parts(
     if timeout(LAST_REPORT_TIMEOUT, reporting.join_all()).await.is_err() {
         tracing::warn!("stopped without reporting the last allocation states");
     }
+    if let Some(cgroups) = &context.cgroups {
+        cgroups.leave(node);
+    }
     drop(data_dir);
     tracing::info!("agent stopped");
     Ok(())
@@ -189,6 +198,36 @@ async fn run_parts(
 /// Removes the networks of allocations of which nothing else is left. The known ones are left to their runners.
 async fn remove_lost_networks(context: Arc<Context>, known: BTreeSet<AllocId>) {
     context.networks.remove_others(&known).await;
+}
+
+/// Removes the control groups of allocations that the agent does not know any more, with what still runs in them. The rest
+/// of the agent does not wait for it.
+fn remove_left_cgroups(context: &Context, node: NodeId) {
+    let Some(cgroups) = &context.cgroups else { return };
+    let left = cgroups.leftovers(node).and_then(|mut left| {
+        for known in context.store.allocs()? {
+            left.remove(&known);
+        }
+        Ok(left)
+    });
+    let left = left.unwrap_or_else(|error| {
+        tracing::warn!(error = chain(&error), "cannot look for cgroups that allocations have left behind");
+        BTreeSet::new()
+    });
+    let cgroups = cgroups.clone();
+    tokio::task::spawn_blocking(move || {
+        for alloc in left {
+            match cgroups.remove_alloc(alloc) {
+                Ok(()) => {
+                    tracing::info!(alloc.id = %alloc, "removed the cgroups of an allocation that is gone")
+                }
+                Err(error) => tracing::warn!(
+                    alloc.id = %alloc, error = chain(&error),
+                    "cannot remove the cgroups of an allocation that is gone"
+                ),
+            }
+        }
+    });
 }
 
 /// Fingerprints the node periodically and registers changes.
@@ -206,7 +245,8 @@ async fn refresh_fingerprint(
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
         let detected = context.networks.detect().await;
         let fingerprint = move || {
-            node_spec(&context.config, &identity, &machine, &context.drivers, &detected, clock::now())
+            let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
+            node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now())
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {

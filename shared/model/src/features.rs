@@ -100,7 +100,6 @@ features! {
         Exec("commands in running tasks", Are, NotBuilt, None);
         TaskSchedules("task schedules", Are, NotBuilt, None);
         Devices("devices", Are, NotBuilt, None);
-        ReservedCores("reserved cores", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {

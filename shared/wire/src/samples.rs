@@ -41,8 +41,8 @@ use crate::node::{
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats,
-    HostFacts, HostStats, MemoryStats, TaskStats, Usage,
+    AgentStats, AllocStats, Counted, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts,
+    GetHostStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
 use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};
@@ -476,6 +476,7 @@ pub fn samples() -> Vec<Sample> {
                 task: "main".into(),
                 at: NOW,
                 sum: USAGE,
+                counted: Counted { usage_bytes: Some(2_000), throttled_ns: Some(5), ..Counted::default() },
                 processes: vec![(4_711, USAGE)],
             }],
         }),

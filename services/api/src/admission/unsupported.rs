@@ -4,7 +4,7 @@
 use api_types::{Job, Resources, Task, TaskGroup, WorkloadIdentity};
 use model::features::Feature;
 
-use super::fields::{flag, items, number, text};
+use super::fields::{flag, items, text};
 use super::problems::Problems;
 
 /// The features of a job with defaults that are not built.
@@ -47,9 +47,8 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
-    if let Some(Resources { cores, devices, numa, .. }) = &task.resources {
+    if let Some(Resources { devices, numa, .. }) = &task.resources {
         problems.append(missing([
-            (Feature::ReservedCores, number(*cores) > 0),
             (Feature::Devices, !items(devices).is_empty()),
             (Feature::Numa, numa.is_some()),
         ]));

@@ -253,6 +253,9 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.memory_total_mb, &client.memory_total_mb);
     replace(&mut args.disk_free_mb, &client.disk_free_mb);
     replace(&mut args.reserved_cpu_mhz, &client.reserved_cpu);
+    replace(&mut args.reserved_cores, &client.reserved_cores);
+    replace(&mut args.reservable_cores, &client.reservable_cores);
+    replace(&mut args.cgroup_parent, &client.cgroup_parent);
     replace(&mut args.reserved_memory_mb, &client.reserved_memory);
     replace(&mut args.reserved_disk_mb, &client.reserved_disk);
     replace(&mut args.reserved_ports, &client.reserved_ports);
@@ -268,6 +271,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.denied_uids, &settings.raw_exec.denied_host_uids);
     replace(&mut args.denied_gids, &settings.raw_exec.denied_host_gids);
     replace(&mut args.denied_env, &settings.raw_exec.denied_envvars);
+    replace(&mut args.raw_exec_no_cgroups, &settings.raw_exec.no_cgroups);
     Ok(args)
 }
 

@@ -95,6 +95,9 @@ pub(crate) struct Client {
     pub(crate) gc_max_allocs: Option<u32>,
     pub(crate) gc_disk_usage_threshold: Option<f64>,
     pub(crate) gc_inode_usage_threshold: Option<f64>,
+    pub(crate) cgroup_parent: Option<String>,
+    pub(crate) reservable_cores: Option<String>,
+    pub(crate) reserved_cores: Option<String>,
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
@@ -116,6 +119,7 @@ pub(crate) struct RawExec {
     pub(crate) denied_host_uids: Option<String>,
     pub(crate) denied_host_gids: Option<String>,
     pub(crate) denied_envvars: Option<Vec<String>>,
+    pub(crate) no_cgroups: Option<bool>,
 }
 
 /// A duration in milliseconds.
@@ -238,6 +242,9 @@ impl Client {
             gc_max_allocs: client.get("gc_max_allocs"),
             gc_disk_usage_threshold: client.get("gc_disk_usage_threshold"),
             gc_inode_usage_threshold: client.get("gc_inode_usage_threshold"),
+            cgroup_parent: client.get("cgroup_parent"),
+            reservable_cores: client.get("reservable_cores"),
+            reserved_cores: reserved.get("cores"),
             reserved_cpu: reserved.get("cpu"),
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
@@ -263,6 +270,7 @@ impl RawExec {
             denied_host_uids: config.get("denied_host_uids"),
             denied_host_gids: config.get("denied_host_gids"),
             denied_envvars: config.get("denied_envvars"),
+            no_cgroups: config.get("no_cgroups"),
         }
     }
 }

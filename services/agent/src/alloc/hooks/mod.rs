@@ -5,6 +5,7 @@
 
 mod alloc_dir;
 mod await_previous_allocations;
+mod cgroups;
 pub(crate) mod chain;
 mod migrate_disk;
 mod network;
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 
 use self::alloc_dir::AllocDir;
 use self::await_previous_allocations::AwaitPreviousAllocations;
+use self::cgroups::Cgroups;
 use self::chain::AllocHooks;
 use self::migrate_disk::MigrateDisk;
 use self::network::Network;
@@ -44,6 +46,7 @@ pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
         Box::new(AllocDir),
         Box::new(AwaitPreviousAllocations { ends }),
         Box::new(MigrateDisk { data_of }),
+        Box::new(Cgroups),
         Box::new(Network),
     ])
 }

@@ -99,9 +99,9 @@ fn unbuilt_features_are_refused_by_name() {
     let nested = text(
         r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [
             {"Name": "t", "Driver": "raw_exec", "Artifacts": [{"GetterSource": "https://example.org/a"}],
-             "Resources": {"Cores": 1}}]}]}"#,
+             "Resources": {"NUMA": {"Affinity": "require"}}}]}]}"#,
     );
-    for named in ["artifacts", "reserved cores"] {
+    for named in ["artifacts", "NUMA settings"] {
         assert!(nested.contains(named), "{nested}");
     }
     assert_eq!(status(periodic), 501);

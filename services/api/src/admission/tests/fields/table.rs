@@ -37,6 +37,7 @@ const AFFINITY: &str = "shared/scheduling/src/rank/affinity.rs";
 const SPREAD: &str = "shared/scheduling/src/rank/spread.rs";
 const RESCHEDULE: &str = "shared/scheduling/src/reconcile/reschedule.rs";
 const ROLLOUT: &str = "shared/scheduling/src/reconcile/rollout.rs";
+const OFFER: &str = "shared/scheduling/src/room/offer.rs";
 const PORTS: &str = "shared/scheduling/src/room/ports.rs";
 const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
 const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
@@ -194,7 +195,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         "Resources",
         &[
             ("CPU", Used(DEMAND, "cpu_mhz")),
-            ("Cores", Refused(Feature::ReservedCores)),
+            ("Cores", Used(OFFER, "cores")),
             ("Devices", Refused(Feature::Devices)),
             ("DiskMB", Invalid("Task can't ask for disk resources")),
             ("IOPS", Deprecated("IOPS has been deprecated")),

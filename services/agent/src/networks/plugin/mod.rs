@@ -19,6 +19,8 @@ use crate::networks::outcome::failure;
 
 /// How long a plugin may take.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same for a question that needs no work. The agent asks it before it starts.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum size of what a plugin may write to each of its outputs, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// Where plugins find programs, such as `iptables`.
@@ -46,6 +48,13 @@ impl Action {
             Self::Check => "CHECK",
             Self::Del => "DEL",
             Self::Version => "VERSION",
+        }
+    }
+
+    const fn time_limit(self) -> Duration {
+        match self {
+            Self::Add | Self::Check | Self::Del => PLUGIN_TIMEOUT,
+            Self::Version => VERSION_TIMEOUT,
         }
     }
 }
@@ -89,7 +98,7 @@ pub(crate) enum PluginError {
         source: io::Error,
     },
     /// It did not end in time and was killed.
-    #[error("the CNI plugin {} did not finish {action} within {} seconds", .path.display(), PLUGIN_TIMEOUT.as_secs())]
+    #[error("the CNI plugin {} did not finish {action} within {} seconds", .path.display(), .action.time_limit().as_secs())]
     Timeout {
         /// The program.
         path: PathBuf,
@@ -266,7 +275,7 @@ async fn run(
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(failed)?;
     let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    let error = match timeout(PLUGIN_TIMEOUT, finish(&mut child, input)).await {
+    let error = match timeout(action.time_limit(), finish(&mut child, input)).await {
         Ok(Ok(output)) => return Ok(output),
         Ok(Err(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
             PluginError::TooLong { path: path.to_owned(), action }

@@ -22,7 +22,7 @@
 //! | [`executor`] | the process beside each task |
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
-//! | `networks` | the networks of allocations |
+//! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
 //! | `resources` | what a task may use of its node, and what it uses |
 //! | `proc` | counters of processors and processes |
@@ -59,10 +59,12 @@ mod testing;
 mod wait;
 mod work;
 
+pub use networks::subnet::Subnet;
 pub use node::config::{Args, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
+pub use node::host_networks::{AddressFamily, HostNetworkArgs};
 pub use node::isolation_args::IsolationArgs;
 pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};

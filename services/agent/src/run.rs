@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
-use model::NodeId;
 use model::node::NodeSpec;
+use model::{AllocId, NodeId};
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -24,6 +24,7 @@ use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver;
 use crate::driver::running::RunningTasks;
+use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
@@ -78,9 +79,12 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
+    let networks = Networks::new(config.networks.clone(), config.networks_dir());
+    let detected = networks.detect().await;
     let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
     let drivers = driver::all(&config.drivers, cgroups.is_some());
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, cgroups.as_ref(), clock::now()));
+    let now = clock::now();
+    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -88,6 +92,7 @@ async fn run_parts(
         node: NodeFacts::new(&config, &identity, &spec),
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
+        networks,
         running: RunningTasks::default(),
         drivers,
         cgroups,
@@ -98,6 +103,9 @@ async fn run_parts(
     let contact_state = presence.contact_state();
     let (events, mut event_receiver) = mpsc::channel(EVENTS_MAX);
     let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
+    let known = context.store.allocs().context("cannot read the allocations of the previous run")?;
+    let lost_networks = remove_lost_networks(Arc::clone(&context), known.into_iter().collect());
+    let lost_networks = tokio::spawn(lost_networks);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
     let node = identity.node;
@@ -151,6 +159,11 @@ async fn run_parts(
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
+        // Nothing new is set up before, so that only what was lost is removed.
+        tokio::select! {
+            removed = lost_networks => removed?,
+            () = stop.cancelled() => {}
+        }
         let allocs = commands.clone();
         let follow =
             WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
@@ -182,6 +195,11 @@ async fn run_parts(
     drop(data_dir);
     tracing::info!("agent stopped");
     Ok(())
+}
+
+/// Removes the networks of allocations of which nothing else is left. The known ones are left to their runners.
+async fn remove_lost_networks(context: Arc<Context>, known: BTreeSet<AllocId>) {
+    context.networks.remove_others(&known).await;
 }
 
 /// Removes the control groups of allocations that the agent does not know any more, with what still runs in them. The rest
@@ -227,9 +245,10 @@ async fn refresh_fingerprint(
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
+        let detected = context.networks.detect().await;
         let fingerprint = move || {
-            let cgroups = context.cgroups.as_ref();
-            node_spec(&context.config, &identity, &machine, &context.drivers, cgroups, clock::now())
+            let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
+            node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now())
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {

@@ -101,7 +101,6 @@ features! {
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {
-        BridgeNetworks("bridge networks", Are, NotBuilt, None);
         Services("services", Are, NotBuilt, None);
         Connect("Connect tasks", Are, NotBuilt, None);
         Consul("integration with Consul", Is, NotBuilt, None);

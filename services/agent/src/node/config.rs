@@ -8,6 +8,7 @@ use clap::Parser as _;
 use model::Text;
 
 use super::host_env::check_env_allowlist;
+use super::host_networks::{AddressFamily, HostNetworkArgs};
 use super::isolation_args::IsolationArgs;
 use super::pair::Pair;
 use super::users::DeniedUsers;
@@ -17,6 +18,8 @@ use crate::disk::gc;
 use crate::driver::DriverSettings;
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
+use crate::networks::settings::{self, Bridge};
+use crate::networks::subnet::Subnet;
 
 /// The default range of dynamic ports.
 const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
@@ -54,6 +57,45 @@ pub struct Args {
     /// address, the loopback interface).
     #[arg(long = "network-interface", env = "DROVER_NETWORK_INTERFACE")]
     pub network_interface: Option<String>,
+    /// The family of the address that tasks get if the interface has addresses of both; IPv4 by default.
+    #[arg(long = "preferred-address-family", env = "DROVER_PREFERRED_ADDRESS_FAMILY", value_name = "FAMILY")]
+    pub preferred_address_family: Option<AddressFamily>,
+    /// A network of the machine that ports can name, as `name:cidr=10.0.0.0/8;interface=eth1;reserved_ports=22,80`, with
+    /// any of the three; may be repeated. In the environment, networks are separated by spaces.
+    #[arg(
+        long = "host-network",
+        env = "DROVER_HOST_NETWORKS",
+        value_name = "NAME:SETTINGS",
+        value_delimiter = ' '
+    )]
+    pub host_networks: Vec<HostNetworkArgs>,
+    /// Name of the bridge of networks of mode `bridge`.
+    #[arg(long = "bridge-network-name", env = "DROVER_BRIDGE_NETWORK_NAME", default_value = settings::BRIDGE)]
+    pub bridge_network_name: String,
+    /// Range of IPv4 addresses on the bridge.
+    #[arg(
+        long = "bridge-network-subnet",
+        env = "DROVER_BRIDGE_NETWORK_SUBNET",
+        value_name = "RANGE",
+        default_value = settings::BRIDGE_SUBNET
+    )]
+    pub bridge_network_subnet: Subnet,
+    /// Range of IPv6 addresses on the bridge, which has none by default.
+    #[arg(
+        long = "bridge-network-subnet-ipv6",
+        env = "DROVER_BRIDGE_NETWORK_SUBNET_IPV6",
+        value_name = "RANGE"
+    )]
+    pub bridge_network_subnet_ipv6: Option<Subnet>,
+    /// Let allocations on the bridge reach themselves by the ports of their node.
+    #[arg(long = "bridge-network-hairpin-mode", env = "DROVER_BRIDGE_NETWORK_HAIRPIN_MODE")]
+    pub bridge_network_hairpin_mode: bool,
+    /// Directories with CNI plugins, separated by colons.
+    #[arg(long = "cni-path", env = "DROVER_CNI_PATH", default_value = settings::PLUGIN_PATH)]
+    pub cni_path: String,
+    /// Directory with configurations of networks of mode `cni/NAME`.
+    #[arg(long = "cni-config-dir", env = "DROVER_CNI_CONFIG_DIR", default_value = settings::CONFIG_DIR)]
+    pub cni_config_dir: PathBuf,
     /// Compute of the node in MHz, instead of the detected value.
     #[arg(long = "cpu-total-compute", env = "DROVER_CPU_TOTAL_COMPUTE", default_value_t = 0)]
     pub cpu_total_mhz: u32,
@@ -198,6 +240,10 @@ pub(crate) struct Config {
     pub(crate) meta: BTreeMap<Text, Text>,
     pub(crate) http_addr: Text,
     pub(crate) network_interface: Option<String>,
+    pub(crate) preferred_address_family: AddressFamily,
+    pub(crate) host_networks: Vec<HostNetworkArgs>,
+    /// The settings of networks of allocations.
+    pub(crate) networks: settings::Settings,
     pub(crate) cpu_total_mhz: u32,
     pub(crate) memory_total_mb: u32,
     pub(crate) disk_free_mb: u32,
@@ -250,6 +296,14 @@ impl Config {
         check_env_allowlist(&args.env_allowlist)
             .map_err(|error| anyhow::anyhow!("--env-allowlist: {error}"))?;
         let data_dir = std::path::absolute(args.data_dir)?;
+        let bridge = Bridge {
+            name: args.bridge_network_name,
+            subnet: args.bridge_network_subnet,
+            subnet_ipv6: args.bridge_network_subnet_ipv6,
+            hairpin: args.bridge_network_hairpin_mode,
+        };
+        let networks = settings::Settings::new(bridge, &args.cni_path, args.cni_config_dir)
+            .map_err(|error| anyhow::anyhow!(error))?;
         Ok(Self {
             node_name: args.node_name.filter(|name| !name.is_empty()).map(Text::from),
             datacenter: args.datacenter.into(),
@@ -259,6 +313,9 @@ impl Config {
             meta: args.meta.into_iter().map(|pair| (pair.key.into(), pair.value.into())).collect(),
             http_addr: args.http_addr.into(),
             network_interface: args.network_interface,
+            preferred_address_family: args.preferred_address_family.unwrap_or_default(),
+            host_networks: args.host_networks,
+            networks,
             cpu_total_mhz: args.cpu_total_mhz,
             memory_total_mb: args.memory_total_mb,
             disk_free_mb: args.disk_free_mb,
@@ -302,6 +359,11 @@ impl Config {
     /// The directory of the allocations' files.
     pub(crate) fn allocs_dir(&self) -> PathBuf {
         self.data_dir.join("alloc")
+    }
+
+    /// The directory of what is kept of the networks of allocations.
+    pub(crate) fn networks_dir(&self) -> PathBuf {
+        self.data_dir.join("networks")
     }
 
     #[cfg(test)]

@@ -6,6 +6,7 @@ pub(crate) mod data_dir;
 pub(crate) mod facts;
 pub(crate) mod fingerprint;
 pub(crate) mod host_env;
+pub(crate) mod host_networks;
 pub(crate) mod identity;
 pub(crate) mod isolation_args;
 pub(crate) mod pair;

@@ -238,6 +238,17 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     let pair = |(key, value): (&String, &String)| Pair { key: key.clone(), value: value.clone() };
     args.meta.extend(client.meta.iter().map(pair));
     args.network_interface = client.network_interface.clone().or(args.network_interface);
+    let networks = configuration::networks(client).map_err(|text| anyhow!(text))?;
+    args.preferred_address_family = networks.preferred_address_family.or(args.preferred_address_family);
+    if !networks.host_networks.is_empty() {
+        args.host_networks = networks.host_networks;
+    }
+    replace(&mut args.bridge_network_name, &client.bridge_network_name);
+    replace(&mut args.bridge_network_subnet, &networks.bridge_subnet);
+    args.bridge_network_subnet_ipv6 = networks.bridge_subnet_ipv6.or(args.bridge_network_subnet_ipv6);
+    replace(&mut args.bridge_network_hairpin_mode, &client.bridge_network_hairpin_mode);
+    replace(&mut args.cni_path, &client.cni_path);
+    replace(&mut args.cni_config_dir, &client.cni_config_dir.as_ref().map(PathBuf::from));
     replace(&mut args.cpu_total_mhz, &client.cpu_total_compute);
     replace(&mut args.memory_total_mb, &client.memory_total_mb);
     replace(&mut args.disk_free_mb, &client.disk_free_mb);

@@ -121,14 +121,14 @@ const CLIENT: &[Key] = &[
     unbuilt(Feature::SomeSettings, "alloc_dir", Type::Text),
     unbuilt(Feature::SomeSettings, "alloc_mounts_dir", Type::Text),
     unbuilt(Feature::Artifacts, "artifact", Type::Block(ARTIFACT)),
-    without(Feature::BridgeNetworks, "bridge_network_hairpin_mode", Type::Bool),
-    without(Feature::BridgeNetworks, "bridge_network_name", Type::Text),
-    without(Feature::BridgeNetworks, "bridge_network_subnet", Type::Text),
-    without(Feature::BridgeNetworks, "bridge_network_subnet_ipv6", Type::Text),
+    used("bridge_network_hairpin_mode", Type::Bool),
+    used("bridge_network_name", Type::Text),
+    used("bridge_network_subnet", Type::Text),
+    used("bridge_network_subnet_ipv6", Type::Text),
     used("cgroup_parent", Type::Text),
     used("chroot_env", Type::Map),
-    without(Feature::BridgeNetworks, "cni_config_dir", Type::Text),
-    without(Feature::BridgeNetworks, "cni_path", Type::Text),
+    used("cni_config_dir", Type::Text),
+    used("cni_path", Type::Text),
     unbuilt(Feature::SomeSettings, "common_plugin_dir", Type::Text),
     idle("cpu_disable_dmidecode", Type::Bool, "dmidecode is never called"),
     used("cpu_total_compute", COUNT),
@@ -144,7 +144,7 @@ const CLIENT: &[Key] = &[
     used("gc_max_allocs", COUNT),
     unbuilt(Feature::SomeSettings, "gc_parallel_destroys", WHOLE),
     unbuilt(Feature::Volumes, "gc_volumes_on_client_gc", Type::Bool),
-    unbuilt(Feature::SomeSettings, "host_network", Type::Named { known: &[], others: HOST_NETWORK }),
+    used("host_network", Type::Named { known: &[], others: HOST_NETWORK }),
     unbuilt(Feature::Volumes, "host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
     unbuilt(Feature::Volumes, "host_volume_plugin_dir", Type::Text),
     unbuilt(Feature::Volumes, "host_volumes_dir", Type::Text),
@@ -162,7 +162,7 @@ const CLIENT: &[Key] = &[
     used("node_pool", Type::Text),
     unbuilt(Feature::Services, "nomad_service_discovery", Type::Bool),
     used("options", Type::Map),
-    unbuilt(Feature::SomeSettings, "preferred_address_family", Type::Text),
+    used("preferred_address_family", Type::Text),
     used("reservable_cores", Type::Text),
     used("reserved", Type::Block(RESERVED)),
     idle("retry_interval", Type::Duration, NO_GOSSIP),
@@ -203,7 +203,7 @@ const FINGERPRINT: &[Key] = &[
 ];
 
 const HOST_NETWORK: &[Key] =
-    &[within("cidr", Type::Text), within("interface", Type::Text), within("reserved_ports", Type::Text)];
+    &[used("cidr", Type::Text), used("interface", Type::Text), used("reserved_ports", Type::Text)];
 
 const HOST_VOLUME: &[Key] = &[within("path", Type::Text), within("read_only", Type::Bool)];
 

@@ -84,6 +84,14 @@ pub(crate) struct Client {
     pub(crate) chroot_env: BTreeMap<String, String>,
     pub(crate) network_interface: Option<String>,
     pub(crate) disable_remote_exec: Option<bool>,
+    pub(crate) preferred_address_family: Option<String>,
+    pub(crate) host_networks: BTreeMap<String, HostNetwork>,
+    pub(crate) bridge_network_name: Option<String>,
+    pub(crate) bridge_network_subnet: Option<String>,
+    pub(crate) bridge_network_subnet_ipv6: Option<String>,
+    pub(crate) bridge_network_hairpin_mode: Option<bool>,
+    pub(crate) cni_path: Option<String>,
+    pub(crate) cni_config_dir: Option<String>,
     pub(crate) cpu_total_compute: Option<u32>,
     pub(crate) memory_total_mb: Option<u32>,
     pub(crate) disk_free_mb: Option<u32>,
@@ -98,6 +106,14 @@ pub(crate) struct Client {
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
+    pub(crate) reserved_ports: Option<String>,
+}
+
+/// A block `host_network` of `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct HostNetwork {
+    pub(crate) cidr: Option<String>,
+    pub(crate) interface: Option<String>,
     pub(crate) reserved_ports: Option<String>,
 }
 
@@ -228,6 +244,17 @@ impl Client {
             chroot_env: client.map("chroot_env"),
             network_interface: client.get("network_interface"),
             disable_remote_exec: client.get("disable_remote_exec"),
+            preferred_address_family: client.get("preferred_address_family"),
+            host_networks: client
+                .labelled("host_network")
+                .map(|(label, network)| (label.clone(), HostNetwork::of(network)))
+                .collect(),
+            bridge_network_name: client.get("bridge_network_name"),
+            bridge_network_subnet: client.get("bridge_network_subnet"),
+            bridge_network_subnet_ipv6: client.get("bridge_network_subnet_ipv6"),
+            bridge_network_hairpin_mode: client.get("bridge_network_hairpin_mode"),
+            cni_path: client.get("cni_path"),
+            cni_config_dir: client.get("cni_config_dir"),
             cpu_total_compute: client.get("cpu_total_compute"),
             memory_total_mb: client.get("memory_total_mb"),
             disk_free_mb: client.get("disk_free_mb"),
@@ -243,6 +270,16 @@ impl Client {
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
             reserved_ports: reserved.get("reserved_ports"),
+        }
+    }
+}
+
+impl HostNetwork {
+    fn of(network: &Block) -> Self {
+        Self {
+            cidr: network.get("cidr"),
+            interface: network.get("interface"),
+            reserved_ports: network.get("reserved_ports"),
         }
     }
 }

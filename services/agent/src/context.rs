@@ -13,6 +13,7 @@ use crate::disk::store::Store;
 use crate::disk::usage::{DiskUse, disk_use};
 use crate::driver::Drivers;
 use crate::driver::running::RunningTasks;
+use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
@@ -33,6 +34,8 @@ pub(crate) struct Context {
     pub(crate) cgroups: Option<Cgroups>,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,
+    /// The networks of allocations.
+    pub(crate) networks: Networks,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
     /// Whether the servers have sent this node's work since the agent started.

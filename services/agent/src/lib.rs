@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `run` | starts and stops the parts in order |
 //! | `servers` | what the servers tell the agent: its registration, heartbeats, and the node's work |
-//! | `requests` | what the API asks: files and logs, resource usage, restarts and signals of tasks |
+//! | `requests` | what the API asks: files and logs, resource usage, restarts and signals of tasks, commands in them |
 //! | `alloc` | allocations: all of the node, and the decisions and the runner of each |
 //! | `task` | one task of an allocation: its environment, restarts and runner |
 //! | `reports` | what the agent reports: the states of allocations |
@@ -22,8 +22,9 @@
 //! | [`executor`] | the process beside each task that is a process |
 //! | `collector` | the process beside each container, which writes its output to the task's log files |
 //! | `engine` | a client of container engines |
+//! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
-//! | `networks` | the networks of allocations |
+//! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
 //! | `resources` | what a task may use of its node, and what it uses |
 //! | `proc` | counters of processors and processes |
@@ -47,6 +48,7 @@ mod engine;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod isolation;
 mod networks;
 mod node;
 mod proc;
@@ -62,9 +64,13 @@ mod wait;
 mod work;
 
 pub use driver::docker::settings::{AllowedModes, Dangling, Settings as DockerSettings};
-pub use node::config::{Args, Pair, PortRange};
+pub use networks::subnet::Subnet;
+pub use node::config::{Args, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
+pub use node::host_networks::{AddressFamily, HostNetworkArgs};
+pub use node::isolation_args::IsolationArgs;
+pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};
 pub use run::run_connecting;

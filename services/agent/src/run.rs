@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
-use model::NodeId;
 use model::node::NodeSpec;
+use model::{AllocId, NodeId};
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -25,6 +25,7 @@ use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver;
 use crate::driver::docker::create::NodeNames;
 use crate::driver::running::RunningTasks;
+use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
@@ -34,7 +35,7 @@ use crate::node::identity::Identity;
 use crate::node::presence::Presence;
 use crate::reports::actor::Reporter;
 use crate::requests::stats::{self, Stats};
-use crate::requests::{files, tasks};
+use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
 
@@ -79,13 +80,16 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
+    let networks = Networks::new(config.networks.clone(), config.networks_dir());
+    let detected = networks.detect().await;
     let node = NodeNames {
         id: identity.node.to_string(),
         name: config.node_name.as_deref().unwrap_or(machine.host_name()).to_owned(),
     };
-    let drivers = driver::all(&config.drivers, node);
     let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, cgroups.as_ref(), clock::now()));
+    let drivers = driver::all(&config.drivers, node, cgroups.is_some());
+    let now = clock::now();
+    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -93,6 +97,7 @@ async fn run_parts(
         node: NodeFacts::new(&config, &identity, &spec),
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
+        networks,
         running: RunningTasks::default(),
         drivers,
         cgroups,
@@ -103,6 +108,9 @@ async fn run_parts(
     let contact_state = presence.contact_state();
     let (events, mut event_receiver) = mpsc::channel(EVENTS_MAX);
     let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
+    let known = context.store.allocs().context("cannot read the allocations of the previous run")?;
+    let lost_networks = remove_lost_networks(Arc::clone(&context), known.into_iter().collect());
+    let lost_networks = tokio::spawn(lost_networks);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
     let node = identity.node;
@@ -138,6 +146,8 @@ async fn run_parts(
         services.spawn(files::serve(Arc::clone(&context), file_requests));
         let task_requests = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
         services.spawn(tasks::serve(task_requests, commands.clone()));
+        let exec_requests = bus.serve(Subject::AgentExec(identity.node).to_string()).await?;
+        services.spawn(exec::serve(Arc::clone(&context), exec_requests));
         let stats_requests = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
         let stats =
             Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), contact_state.subscribe()));
@@ -154,6 +164,11 @@ async fn run_parts(
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
+        // Nothing new is set up before, so that only what was lost is removed.
+        tokio::select! {
+            removed = lost_networks => removed?,
+            () = stop.cancelled() => {}
+        }
         let allocs = commands.clone();
         let follow =
             WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
@@ -185,6 +200,11 @@ async fn run_parts(
     drop(data_dir);
     tracing::info!("agent stopped");
     Ok(())
+}
+
+/// Removes the networks of allocations of which nothing else is left. The known ones are left to their runners.
+async fn remove_lost_networks(context: Arc<Context>, known: BTreeSet<AllocId>) {
+    context.networks.remove_others(&known).await;
 }
 
 /// Removes the control groups of allocations that the agent does not know any more, with what still runs in them. The rest
@@ -230,9 +250,10 @@ async fn refresh_fingerprint(
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
+        let detected = context.networks.detect().await;
         let fingerprint = move || {
-            let cgroups = context.cgroups.as_ref();
-            node_spec(&context.config, &identity, &machine, &context.drivers, cgroups, clock::now())
+            let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
+            node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now())
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {

@@ -26,6 +26,7 @@ use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, RawExec};
 use crate::driver::running::RunningTasks;
 use crate::driver::start::TaskId;
+use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
@@ -194,6 +195,7 @@ pub(crate) fn context_with(
         cgroups: None,
         // Mounts would outlast the tests.
         secrets: Storage::Disk,
+        networks: Networks::new(config.networks.clone(), config.networks_dir()),
         running: RunningTasks::default(),
         contacted,
         config,

@@ -5,13 +5,14 @@
 //! what the handlers share: parameters, consistency, blocking queries, pages, limits, errors. `outage` finds out what is down
 //! when nothing can be served. `shapes` holds the JSON objects of responses. `admission` checks a job before it is registered.
 //! `agent_client` sends requests to agents: files, logs, resource usage and task commands. `filter` evaluates the filter
-//! expressions of lists. `events` produces the event stream. `cluster_metrics` merges the metrics of all processes. The API
+//! expressions of lists. `events` produces the event stream. `exec` serves the WebSockets of commands in tasks. `cluster_metrics` merges the metrics of all processes. The API
 //! keeps no authoritative state of its own: reads come from the replica, writes are commands.
 
 mod admission;
 mod agent_client;
 mod cluster_metrics;
 mod events;
+mod exec;
 mod filter;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

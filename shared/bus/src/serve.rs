@@ -208,6 +208,11 @@ impl Request {
         self.message.reply.as_deref().unwrap_or_default()
     }
 
+    /// The connection that the message came by.
+    pub(crate) fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
     /// The request id, which a repeat shares. If the sender gave none, an id generated here.
     pub fn id(&self) -> RequestId {
         self.id

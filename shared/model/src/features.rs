@@ -92,18 +92,15 @@ features! {
         Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
     }
     Tasks "Tasks" {
-        IsolatingDrivers("isolating drivers other than docker", Are, NotBuilt, None);
+        IsolatingDrivers("drivers such as qemu", Are, NotBuilt, None);
         MockOptions("some options of mock_driver", Are, NotBuilt, None);
         Templates("templates", Are, NotBuilt, Some("write the file in a prestart task"));
         Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));
-        Actions("actions", Are, NotBuilt, None);
-        Exec("commands in running tasks", Are, NotBuilt, None);
         TaskSchedules("task schedules", Are, NotBuilt, None);
         Devices("devices", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {
-        BridgeNetworks("bridge networks", Are, NotBuilt, None);
         Services("services", Are, NotBuilt, None);
         Connect("Connect tasks", Are, NotBuilt, None);
         Consul("integration with Consul", Is, NotBuilt, None);

@@ -9,8 +9,10 @@
 pub mod broker;
 pub mod command;
 pub mod envelope;
+pub mod exec;
 pub mod feed;
 pub mod files;
+pub mod flow;
 pub mod inbox;
 mod log_row;
 pub mod metrics;

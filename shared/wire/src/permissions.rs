@@ -93,6 +93,7 @@ table! {
     AgentFiles(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     AgentTasks(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     AgentStats(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
+    AgentExec(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     ProcessMetrics(from in SENDERS.map(|role| (role, ANY_PROCESS))) => one_way(&[from.0], &[Role::Api]);
 }
 
@@ -190,6 +191,7 @@ fn subscription(subject: &Subject) -> String {
         | Subject::AgentFiles(_)
         | Subject::AgentTasks(_)
         | Subject::AgentStats(_)
+        | Subject::AgentExec(_)
         | Subject::ProcessMetrics(_) => subject.to_string(),
     }
 }
@@ -245,7 +247,7 @@ mod tests {
         let sent = ["node.ID.register", "node.ID.heartbeat", "node.ID.work", "node.ID.report"];
         let answers = ["inbox.api.node.ID.>", "inbox.servers.node.ID.>"];
         assert_eq!(publish, own(&[&sent[..], &answers].concat()));
-        let heard = ["agent.ID.wake", "agent.ID.files", "agent.ID.tasks", "agent.ID.stats"];
+        let heard = ["agent.ID.wake", "agent.ID.files", "agent.ID.tasks", "agent.ID.stats", "agent.ID.exec"];
         assert_eq!(subscribe, own(&[&heard[..], &["inbox.node.ID.>"]].concat()));
     }
 

@@ -30,6 +30,7 @@ use crate::command::{
     Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
     PlanVerdict, ProbeHolder, RenewLease,
 };
+use crate::exec::{ExecFailure, ExecInput, ExecOutput, InputPart, OutputPart, StartExec, TerminalSize};
 use crate::feed::{Changes, Committer, GetHead, Head, LostWrites};
 use crate::files::{
     FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile,
@@ -277,6 +278,32 @@ fn answers() -> [Answer; 3] {
     ]
 }
 
+fn exec_inputs() -> [ExecInput; 6] {
+    let parts = [
+        InputPart::Data(Bytes::from_static(b"ls\n")),
+        InputPart::Closed,
+        InputPart::Resize(TerminalSize { height: 24, width: 80 }),
+        InputPart::Grant(262_144),
+        InputPart::Alive,
+        InputPart::End,
+    ];
+    parts.map(|part| ExecInput { session: REQUEST, number: 7, part })
+}
+
+fn exec_outputs() -> [ExecOutput; 7] {
+    let failure = ExecFailure { kind: RefusalKind::Invalid, message: "the task has ended".into() };
+    let parts = [
+        OutputPart::Started,
+        OutputPart::Data(LogStream::Stderr, Bytes::from_static(b"not found\n")),
+        OutputPart::Closed(LogStream::Stdout),
+        OutputPart::Grant(262_144),
+        OutputPart::Alive,
+        OutputPart::Exited(137),
+        OutputPart::Failed(failure),
+    ];
+    parts.map(|part| ExecOutput { number: 7, part })
+}
+
 fn change_set() -> ChangeSet {
     ChangeSet {
         index: INDEX,
@@ -501,6 +528,13 @@ pub fn samples() -> Vec<Sample> {
                 maxs: vec![2.0],
             },
         }),
+        round_trip(StartExec {
+            alloc: ALLOC,
+            task: "web".into(),
+            command: vec!["/bin/sh".into(), "-i".into()],
+            tty: true,
+            requester: "127.0.0.1:50000".into(),
+        }),
         round_trip(GetHostFacts {}),
         round_trip(HostFacts {
             os: "debian 13".into(),
@@ -514,6 +548,8 @@ pub fn samples() -> Vec<Sample> {
     ]);
     samples.extend(Command::samples().into_iter().map(round_trip));
     samples.extend(answers().map(round_trip));
+    samples.extend(exec_inputs().map(round_trip));
+    samples.extend(exec_outputs().map(round_trip));
     samples
 }
 
@@ -522,7 +558,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{broker, command, feed, files, metrics, node, refusal, stats, tasks};
+    use crate::{broker, command, exec, feed, files, metrics, node, refusal, stats, tasks};
 
     #[test]
     fn every_message_survives_encoding_and_decoding() {
@@ -530,6 +566,7 @@ mod tests {
         let kinds = [
             broker::KINDS,
             command::KINDS,
+            exec::KINDS,
             feed::KINDS,
             files::KINDS,
             metrics::KINDS,

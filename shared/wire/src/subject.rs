@@ -90,6 +90,11 @@ pub enum Subject {
     /// a lost request can be repeated.
     #[display("agent.{_0}.stats")]
     AgentStats(NodeId),
+    /// Starts commands in tasks of an agent's node, and carries what users send to them ([`exec`](crate::exec)); a header
+    /// names the message. The messages of a session are numbered, so that a loss is noticed. What the commands write goes to
+    /// the reply subject of the request that started them.
+    #[display("agent.{_0}.exec")]
+    AgentExec(NodeId),
     /// Metrics of a process of a service ([`ProcessMetrics`](crate::metrics::ProcessMetrics)), published every few
     /// seconds. Their sums count from the start of the process, so loss and repetition are harmless.
     #[display("metrics.{}.{}", _0.0, _0.1)]
@@ -120,7 +125,8 @@ impl Subject {
             Self::AgentWake(node)
             | Self::AgentFiles(node)
             | Self::AgentTasks(node)
-            | Self::AgentStats(node) => Some(*node),
+            | Self::AgentStats(node)
+            | Self::AgentExec(node) => Some(*node),
             Self::Command(_)
             | Self::GetHead
             | Self::Probe
@@ -280,6 +286,7 @@ mod tests {
             Subject::LostWrites,
             Subject::AgentFiles(NODE),
             Subject::AgentStats(NODE),
+            Subject::AgentExec(NODE),
             Subject::ProcessMetrics((Role::Api, process)),
         ];
         assert!(!others.into_iter().any(is_essential));

@@ -3,6 +3,7 @@
 
 mod agent;
 mod command_line;
+mod commands_in_tasks;
 mod containers;
 mod dev;
 mod go_client;

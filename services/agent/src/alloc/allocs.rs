@@ -180,7 +180,8 @@ impl Allocs {
             tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the task states of an allocation");
             Vec::new()
         });
-        let core = AllocCore::restore(Arc::clone(&spec), states.clone(), state.health, clock::now());
+        let mut core = AllocCore::restore(Arc::clone(&spec), states.clone(), state.health, clock::now());
+        core.set_network(state.network.clone());
         if has_ended {
             tracing::info!(alloc.id = %id, "cleaning up after an allocation that had ended");
             self.begin(&spec, core, Predecessors::default(), |runner| runner.clean_up(states));

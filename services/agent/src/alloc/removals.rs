@@ -57,6 +57,7 @@ impl Removals {
             run_hooks(&context, id, removal).await;
             match removal {
                 Removal::All => {
+                    remove_network(&context, id).await;
                     remove_alloc_dir(&context, id).await;
                     // The state goes last: while it exists, the files are known to belong to an allocation.
                     remove(id, &context.store.alloc(id)).await;
@@ -113,6 +114,13 @@ async fn run_hooks(context: &Arc<Context>, id: AllocId, removal: Removal) {
     match removal {
         Removal::All => hooks.destroy(&alloc).await,
         Removal::SetAside => {}
+    }
+}
+
+/// Removes the network of an allocation whose hooks could not do so.
+async fn remove_network(context: &Context, id: AllocId) {
+    if let Err(error) = context.networks.remove(id).await {
+        tracing::warn!(alloc.id = %id, error, "cannot remove the network of an allocation");
     }
 }
 

@@ -2,12 +2,15 @@
 //! in `task`.
 
 pub(crate) mod docker;
+pub(crate) mod exec;
 pub(crate) mod exec_session;
 pub(crate) mod mock;
 pub(crate) mod process;
+mod process_exec;
 pub(crate) mod raw_exec;
 pub(crate) mod running;
 pub(crate) mod start;
+pub(crate) mod terminal;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,6 +26,7 @@ use serde_json::Value;
 
 use self::docker::Docker;
 use self::docker::create::NodeNames;
+use self::exec::{EXEC, Exec, JAVA, Kind};
 use self::exec_session::{ExecError, ExecRequest, ExecSession};
 use self::mock::Mock;
 use self::process::ExecutorCommand;
@@ -43,6 +47,11 @@ pub(crate) trait Driver: Send + Sync {
     /// Whether its tasks run in the control groups that the agent makes.
     fn uses_cgroups(&self) -> bool {
         true
+    }
+
+    /// The user of tasks that name none; empty is the agent's own.
+    fn default_user(&self) -> &'static str {
+        ""
     }
 
     /// Detects the driver and its health. It may block.
@@ -192,15 +201,24 @@ pub(crate) struct DriverSettings {
     pub(crate) executor: ExecutorCommand,
     /// The settings of `raw_exec`, if it is enabled.
     pub(crate) raw_exec: Option<raw_exec::Settings>,
+    /// The settings of `exec`, which is always there: its fingerprint says whether this node can isolate tasks.
+    pub(crate) exec: exec::config::Settings,
+    /// The settings of `java`, which is there in the same way.
+    pub(crate) java: exec::config::Settings,
     /// Whether `mock_driver` is enabled.
     pub(crate) mock: bool,
     /// The settings of `docker`, and its engine's socket; `None` if there is no engine.
     pub(crate) docker: Option<(PathBuf, docker::settings::Settings)>,
 }
 
-/// The drivers that the settings enable, on this node.
-pub(crate) fn all(settings: &DriverSettings, node: NodeNames) -> Drivers {
-    let mut drivers = Drivers::default();
+/// The drivers that the settings enable, on this node. Some need an agent that can make control groups.
+pub(crate) fn all(settings: &DriverSettings, node: NodeNames, has_cgroups: bool) -> Drivers {
+    let isolating = |kind, own: &exec::config::Settings| {
+        Exec::new(kind, own.clone(), settings.executor.clone(), has_cgroups)
+    };
+    let mut drivers = Drivers::default()
+        .with(EXEC, isolating(Kind::Exec, &settings.exec))
+        .with(JAVA, isolating(Kind::Java, &settings.java));
     if let Some((socket, docker)) = &settings.docker {
         let executor = settings.executor.clone();
         drivers = drivers.with(docker::NAME, Docker::new(docker.clone(), socket.clone(), node, executor));
@@ -228,6 +246,12 @@ impl Drivers {
     /// Returns the driver of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Driver>> {
         self.0.get(name)
+    }
+
+    /// The user that a task of a driver runs as, which names `user`; empty is the agent's own.
+    pub(crate) fn user<'a>(&self, driver: &str, user: &'a str) -> &'a str {
+        let default = || self.get(driver).map_or("", |driver| driver.default_user());
+        if user.is_empty() { default() } else { user }
     }
 
     /// The fingerprints of all drivers.

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::exec_session::{ExecError, ExecRequest, ExecSession};
-use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
+use super::{Exit, Handle, NotRecovered, Running, StartError, StopError, process_exec};
 use crate::cgroups::TaskCgroup;
 use crate::disk::store::{self, Durability};
 use crate::executor::{
@@ -425,7 +425,8 @@ impl Running for Process {
         usage.map_err(io::Error::other)?.map(Some)
     }
 
-    async fn exec(&self, _: ExecRequest) -> Result<ExecSession, ExecError> {
-        Err(ExecError::unsupported("raw_exec"))
+    async fn exec(&self, request: ExecRequest) -> Result<ExecSession, ExecError> {
+        let dir = &self.handle.dir;
+        process_exec::exec(dir, self.exit.clone(), request, |line| send_command(dir, line)).await
     }
 }

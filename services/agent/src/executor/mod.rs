@@ -6,15 +6,19 @@
 //! | file | content |
 //! |---|---|
 //! | `launch` | what to run (`Launch`); removed after it is read, because it contains the environment |
-//! | `control` | a pipe for commands, one per line: `signal <number>`, `kill` |
+//! | `control` | a pipe for commands, one per line: `signal <number>`, `kill`, `exec <directory>` |
 //! | `alive` | a pipe that the executor keeps open for writing; its first line is `started <pid>` or `failed <reason>` |
 //! | `started` | the process of the task (`Started`); written before the line in `alive` |
 //! | `exit` | how the task ended (`Exit`); written before `alive` closes |
 //!
-//! The agent's side is in `driver::process`. The executor uses five blocking threads and no async runtime. Above it is a
+//! The agent's side is in `driver::process`. Commands that users run in the task have directories of their own (`session`).
+//! A task that is separated from the node has a process of this program before its own (`isolated`).
+//! The executor uses five blocking threads, three more for each such command, and no async runtime. Above it is a
 //! second process, its guard, in case it is killed.
 
 mod guard;
+mod isolated;
+pub(crate) mod session;
 mod tree;
 
 use std::fs::{self, File, OpenOptions};
@@ -22,8 +26,8 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -35,10 +39,12 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
+use self::session::{Children, SharedChildren, locked};
 use crate::cgroups::TaskCgroup;
 use crate::collector;
 use crate::disk::logs::{LogFiles, Rotator};
 use crate::disk::store::{self, Durability};
+use crate::isolation::description::Isolation;
 
 pub(crate) use tree::{Reap, descendants, kill_descendants, parent_of, started_ticks};
 
@@ -88,6 +94,10 @@ pub(crate) struct Launch {
     /// agent, and its memory is not the task's.
     #[serde(default)]
     pub(crate) cgroup: Option<TaskCgroup>,
+    /// What separates the process from the node; `None` runs it as a plain process. In isolation, the program and the
+    /// working directory are those of the task's root, and `user` is not used.
+    #[serde(default)]
+    pub(crate) isolation: Option<Isolation>,
 }
 
 /// The process of a task.
@@ -128,12 +138,14 @@ impl Exit {
 /// Runs the task that the directory describes until it has ended. If the directory is that of a log collector, this process
 /// is one instead: the engine runs the task.
 pub fn main(args: &Args) -> ExitCode {
-    let outcome = if collector::is_described(&args.dir) {
-        collector::run(&args.dir)
-    } else if guard::is_guarded() {
-        run(&args.dir)
-    } else {
-        guard::run(&args.dir)
+    if isolated::is_requested() {
+        return isolated::become_task();
+    }
+    let outcome = match session::requested() {
+        Some(dir) => session::enter(&dir),
+        None if collector::is_described(&args.dir) => collector::run(&args.dir),
+        None if guard::is_guarded() => run(&args.dir),
+        None => guard::run(&args.dir),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -169,10 +181,12 @@ fn run(dir: &Path) -> io::Result<()> {
     };
     alive.write_all(format!("started {pid}\n").as_bytes())?;
 
-    let task = Arc::new(Mutex::new(Some(pid)));
-    let command_target = Arc::clone(&task);
-    thread::spawn(move || handle_commands(control, &command_target));
-    let mut exit = wait(pid, &task)?;
+    let children = SharedChildren::new(Children::new(pid).into());
+    let (targets, dir_of_commands) = (Arc::clone(&children), dir.to_owned());
+    let launch = Arc::new(launch);
+    let launched = Arc::clone(&launch);
+    thread::spawn(move || handle_commands(control, &dir_of_commands, &launched, &targets));
+    let mut exit = wait(pid, &children)?;
     end_all(launch.cgroup.as_ref(), Reap::Yes);
     if !exit.successful() && oom_kills(launch.cgroup.as_ref()) > 0 {
         (exit.oom_killed, exit.message) = (true, OOM_KILLED.into());
@@ -187,8 +201,15 @@ fn read_launch(dir: &Path) -> io::Result<Launch> {
         .ok_or_else(|| io::Error::other(format!("nothing to launch in {}", dir.display())))
 }
 
+/// Where the output of a task goes.
+fn output(launch: &Launch) -> Stdio {
+    if launch.logs.is_some() { Stdio::piped() } else { Stdio::null() }
+}
+
 fn start(launch: &Launch) -> io::Result<Child> {
-    let output = || if launch.logs.is_some() { Stdio::piped() } else { Stdio::null() };
+    if let Some(isolation) = &launch.isolation {
+        return isolated::start(launch, isolation);
+    }
     let mut command = Command::new(&launch.command);
     command
         .args(&launch.args)
@@ -196,20 +217,25 @@ fn start(launch: &Launch) -> io::Result<Child> {
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&launch.work_dir)
         .stdin(Stdio::null())
-        .stdout(output())
-        .stderr(output())
+        .stdout(output(launch))
+        .stderr(output(launch))
         .process_group(0);
     if let Some((user, group)) = launch.user {
         command.uid(user).gid(group);
     }
-    if let Some(cgroup) = &launch.cgroup {
-        let cannot = |error| io::Error::other(format!("unable to configure cgroups: {error}"));
-        let entry = cgroup.open().map_err(cannot)?;
-        // SAFETY: between fork and exec, the closure only writes to files that are open. It allocates no memory and takes
-        // no locks.
-        unsafe { command.pre_exec(move || entry.enter()) };
-    }
+    enter_cgroup(&mut command, launch)?;
     command.spawn()
+}
+
+/// Lets a process enter the control groups of the task before it runs its program.
+fn enter_cgroup(command: &mut Command, launch: &Launch) -> io::Result<()> {
+    let Some(cgroup) = &launch.cgroup else { return Ok(()) };
+    let cannot = |error| io::Error::other(format!("unable to configure cgroups: {error}"));
+    let entry = cgroup.open().map_err(cannot)?;
+    // SAFETY: between fork and exec, the closure only writes to files that are open. It allocates no memory and takes no
+    // locks.
+    unsafe { command.pre_exec(move || entry.enter()) };
+    Ok(())
 }
 
 /// Ends all processes of the task: those in its control groups, and all descendants of this process, in case that some
@@ -274,17 +300,19 @@ fn collect_output(child: &mut Child, logs: Option<&LogFiles>) -> io::Result<Rece
     Ok(drained)
 }
 
-/// The task's process while it exists. The lock is held while it is signalled, so that its id cannot belong to another
-/// process.
-type Task = Mutex<Option<Pid>>;
-
-fn handle_commands(control: File, task: &Task) {
+fn handle_commands(control: File, dir: &Path, launch: &Arc<Launch>, children: &SharedChildren) {
+    let is_first = launch.isolation.as_ref().is_some_and(|isolation| isolation.namespaces.pid);
     for line in BufReader::new(control).lines() {
         let Ok(line) = line else { return };
-        let task = task.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(pid) = *task else { return };
+        if let Some(name) = line.strip_prefix("exec ") {
+            session::serve(dir.join(name), Arc::clone(launch), Arc::clone(children));
+            continue;
+        }
+        let children = locked(children);
+        let Some(pid) = children.task else { return };
         let outcome = match line.split_once(' ') {
             Some(("signal", number)) => match number.parse::<i32>().map(Signal::try_from) {
+                Ok(Ok(signal)) if is_first => isolated::signal_first(pid, signal),
                 Ok(Ok(signal)) => kill(pid, signal),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(Errno::EINVAL),
@@ -298,8 +326,8 @@ fn handle_commands(control: File, task: &Task) {
     }
 }
 
-/// Waits for the task and reaps the orphans that it leaves.
-fn wait(pid: Pid, task: &Task) -> io::Result<Exit> {
+/// Waits for the task. Reaps the commands that run in it, and the orphans that it leaves.
+fn wait(pid: Pid, children: &SharedChildren) -> io::Result<Exit> {
     loop {
         // `WNOWAIT` does not reap the process, so its id stays valid until the lock is held.
         let ended = match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
@@ -308,12 +336,18 @@ fn wait(pid: Pid, task: &Task) -> io::Result<Exit> {
             Err(error) => return Err(error.into()),
         };
         let Some(ended) = ended else { continue };
-        let mut task = task.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = waitpid(ended, None)?;
+        let mut children = locked(children);
+        let status = match waitpid(ended, None) {
+            Ok(status) => status,
+            // A command that could not be started was reaped where it was to be started.
+            Err(Errno::ECHILD) if ended != pid => continue,
+            Err(error) => return Err(error.into()),
+        };
         if ended == pid {
-            *task = None;
+            children.task = None;
             return Ok(exit_of(status));
         }
+        children.ended(ended, || exit_of(status));
     }
 }
 

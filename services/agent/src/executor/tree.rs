@@ -43,6 +43,23 @@ pub(crate) fn kill_descendants(root: Pid, reap: Reap) {
     }
 }
 
+/// Kills all processes below `root` that belong to the session of the process `leader`, which may have ended. It waits for
+/// their end, but not indefinitely.
+pub(crate) fn kill_session(root: Pid, leader: Pid) {
+    for _ in 0..ROUNDS_MAX {
+        let is_in_session = |pid: &Pid| session_of(*pid) == Some(leader);
+        let remaining: Vec<Pid> = descendants(root).into_iter().filter(is_in_session).collect();
+        if remaining.is_empty() {
+            return;
+        }
+        for pid in remaining {
+            // Fails if the process has ended.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        thread::sleep(ROUND_PAUSE);
+    }
+}
+
 /// When a process was started, in ticks since the machine's boot. It distinguishes the process from a later one with the
 /// same id.
 pub(crate) fn started_ticks(pid: Pid) -> Option<u64> {
@@ -80,9 +97,24 @@ pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
     parent_in(&stat).map(Pid::from_raw)
 }
 
-/// The parent in a line of `/proc/<pid>/stat`. The name before it may contain any character, including parentheses.
+/// The leader of the session that a process belongs to.
+fn session_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    id_in(&stat, SESSION).map(Pid::from_raw)
+}
+
+/// The parent in a line of `/proc/<pid>/stat`.
 fn parent_in(stat: &str) -> Option<i32> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    id_in(stat, PARENT)
+}
+
+/// Positions of ids after the name in `/proc/<pid>/stat`.
+const PARENT: usize = 1;
+const SESSION: usize = 3;
+
+/// An id in a line of `/proc/<pid>/stat`. The name before it may contain any character, including parentheses.
+fn id_in(stat: &str, position: usize) -> Option<i32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(position)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -92,6 +124,7 @@ mod tests {
     #[test]
     fn the_parent_is_read_after_any_process_name() {
         assert_eq!(parent_in("12 (a) S 7) R 34 12 12 0 -1"), Some(34));
+        assert_eq!(id_in("12 (a) S 7) R 34 12 13 0 -1", SESSION), Some(13));
         assert_eq!(parent_in("12 (sh"), None);
     }
 

@@ -21,13 +21,7 @@ pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
         (Feature::Devices, !task.resources.devices.is_empty()),
         (Feature::Connect, !task.kind.is_empty()),
     ]);
-    if let Some(feature) = missing {
-        return Some(format!("{} not built into this agent", feature.subject()));
-    }
-    let networks = group.networks.iter().chain(&task.resources.networks);
-    let isolated = networks.map(|network| &*network.mode).find(|mode| !matches!(*mode, "" | "host"));
-    let missing = isolated.filter(|_| !Feature::BridgeNetworks.is_built());
-    missing.map(|mode| format!("network mode {} is not built into this agent", quoted(mode)))
+    missing.map(|feature| format!("{} not built into this agent", feature.subject()))
 }
 
 /// Whether the task needs an identity. Every task has one; passing it to the task is not supported.
@@ -46,7 +40,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use model::job::{NetworkResource, TaskTemplate, WorkloadIdentity};
+    use model::job::{TaskTemplate, WorkloadIdentity};
 
     use super::*;
 
@@ -57,15 +51,6 @@ mod tests {
         assert_eq!(unsupported(&group, &plain), None);
         let rendered = Task { templates: vec![TaskTemplate::default()], ..plain.clone() };
         assert_eq!(unsupported(&group, &rendered).unwrap(), "templates are not built into this agent");
-        let network = |mode: &str| TaskGroup {
-            networks: vec![NetworkResource { mode: mode.into(), ..NetworkResource::default() }],
-            ..TaskGroup::default()
-        };
-        assert_eq!(unsupported(&network("host"), &plain), None);
-        for mode in ["bridge", "none"] {
-            let expected = format!("network mode \"{mode}\" is not built into this agent");
-            assert_eq!(unsupported(&network(mode), &plain), Some(expected));
-        }
     }
 
     #[test]

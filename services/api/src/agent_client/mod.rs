@@ -9,10 +9,11 @@ mod reader;
 
 use std::time::Duration;
 
-use bus::{Bus, RequestError};
+use bus::{Bus, Conversation, RequestError};
 use model::text::quoted;
 use model::{AllocId, NodeId};
-use state::State;
+use state::{AllocRef, State};
+use wire::exec::StartExec;
 use wire::files::PROHIBITED;
 use wire::tasks::TasksDone;
 use wire::{Refusal, RefusalKind, Subject, Wire};
@@ -26,6 +27,8 @@ pub(crate) use self::reader::{Source, StreamReader};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a task command. It is long because tasks get their own time to stop.
 const TASK_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time in which an agent must have started a command in a task.
+pub(crate) const EXEC_START_TIMEOUT: Duration = Duration::from_secs(15);
 /// Error text for a path that leaves the allocation's directory.
 const ESCAPES: &str = "Path escapes the alloc directory";
 
@@ -56,6 +59,23 @@ impl AllocAgent {
                 .ok_or_else(|| Error::not_found(format!("Unknown allocation {}", quoted(alloc))))?,
         };
         Ok(Self { bus: api.bus.clone(), node, alloc: id })
+    }
+
+    /// The agent of an allocation that was found in a state.
+    pub(crate) fn of(bus: &Bus, alloc: AllocRef<'_>) -> Self {
+        Self { bus: bus.clone(), node: alloc.node_id(), alloc: alloc.id() }
+    }
+
+    /// Opens a session with the agent for a command in a task.
+    ///
+    /// # Errors
+    /// If the agent cannot be reached.
+    pub(crate) async fn start_exec(&self, start: &StartExec) -> Result<Conversation, Error> {
+        let opened = self.bus.converse(Subject::AgentExec(self.node), start, EXEC_START_TIMEOUT).await;
+        opened.map_err(|error| match error {
+            bus::Error::TooLarge { .. } => Error::bad_request(error.to_string()),
+            error => Error::unavailable(telemetry::chain(&error)),
+        })
     }
 
     /// Id of the allocation.

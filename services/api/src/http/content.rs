@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::gzip;
 use super::memory::{Memory, Reservation};
 
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 /// Maximum size of a body that is compressed as a whole on the serving thread, in bytes. That takes some milliseconds.
 pub(super) const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
 
@@ -47,6 +47,15 @@ pub(crate) enum Body {
         content_type: String,
         /// Whole body.
         bytes: Bytes,
+    },
+    /// Plain text that browsers must not take for anything else.
+    Unsniffed(String),
+    /// The frames of a WebSocket.
+    Socket {
+        /// What shows the client that its handshake was understood.
+        accept: String,
+        /// The frames.
+        pieces: BodyStream,
     },
     /// Any other content type, produced while it is sent.
     OtherStream {

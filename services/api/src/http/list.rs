@@ -344,6 +344,8 @@ mod tests {
             Body::Empty
             | Body::Shared(_)
             | Body::Events(_)
+            | Body::Unsniffed(_)
+            | Body::Socket { .. }
             | Body::Other { .. }
             | Body::OtherStream { .. } => panic!("a list is JSON or a JSON stream"),
         };

@@ -23,6 +23,7 @@ mod response;
 mod response_cache;
 mod span;
 mod transfer;
+mod websocket;
 
 pub(crate) use background::{Background, Work};
 pub(crate) use body::{REQUEST_MEMORY_MAX, RequestBody, decode, receive};
@@ -43,3 +44,4 @@ pub(crate) use request_metrics::record_request;
 pub(crate) use response::{Meta, RESPONSE_MEMORY_MAX, Response, no_response_memory};
 pub(crate) use response_cache::{CacheKey, ResponseCache};
 pub(crate) use span::{Spans, client_trace, record_status};
+pub(crate) use websocket::{Received, Socket, SocketError, SocketReader, SocketRequest, SocketWriter};

@@ -20,6 +20,8 @@ const MONITORS_MAX: usize = 64;
 const FILE_STREAMS_MAX: usize = 1_024;
 /// Maximum number of commands for tasks that wait for their agent.
 const TASK_COMMANDS_MAX: usize = 256;
+/// Maximum number of commands that run in tasks for users of this server.
+const EXEC_SESSIONS_MAX: usize = 512;
 
 /// A kind of request that may last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +32,18 @@ pub(crate) enum PermitKind {
     Monitor,
     FileStream,
     TaskCommand,
+    Exec,
 }
 
 impl PermitKind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::BlockingQuery,
         Self::ListStream,
         Self::EventStream,
         Self::Monitor,
         Self::FileStream,
         Self::TaskCommand,
+        Self::Exec,
     ];
 
     /// Number of permits, and the name of the kind in error texts.
@@ -51,6 +55,7 @@ impl PermitKind {
             Self::Monitor => (MONITORS_MAX, "streams of its log"),
             Self::FileStream => (FILE_STREAMS_MAX, "streams of files and logs"),
             Self::TaskCommand => (TASK_COMMANDS_MAX, "commands for tasks"),
+            Self::Exec => (EXEC_SESSIONS_MAX, "commands in tasks"),
         }
     }
 }

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use actix_web::body::SizedStream;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use model::Index;
 use serde::Serialize;
 
-use super::content::COMPRESSED_INLINE_BYTES_MAX;
+use super::content::{COMPRESSED_INLINE_BYTES_MAX, TEXT};
 use super::indent::Indenter;
 use super::transfer::{SLICE_BYTES_MAX, slices, transformed};
 use super::{Body, Content, Error, Memory, gzip};
@@ -136,6 +139,12 @@ impl Response {
                 response.content_type(JSON).streaming(transformed(pieces, true, false))
             }
             Body::JsonStream(pieces) => response.content_type(JSON).streaming(pieces),
+            Body::Unsniffed(text) => {
+                response.insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff")).content_type(TEXT).body(text)
+            }
+            Body::Socket { accept, pieces } => {
+                response.upgrade("websocket").insert_header((SEC_WEBSOCKET_ACCEPT, accept)).streaming(pieces)
+            }
             Body::OtherStream { content_type, pieces } => {
                 response.insert_header((CONTENT_TYPE, content_type)).streaming(pieces)
             }

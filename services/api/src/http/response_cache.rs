@@ -107,6 +107,8 @@ impl ResponseCache {
             | Body::Empty
             | Body::Shared(_)
             | Body::Events(_)
+            | Body::Unsniffed(_)
+            | Body::Socket { .. }
             | Body::Other { .. }
             | Body::OtherStream { .. }) => Content { body, next_token },
         }
@@ -191,6 +193,8 @@ mod tests {
             Body::Empty
             | Body::JsonStream(_)
             | Body::Events(_)
+            | Body::Unsniffed(_)
+            | Body::Socket { .. }
             | Body::Other { .. }
             | Body::OtherStream { .. } => panic!("the body is not in memory"),
         }

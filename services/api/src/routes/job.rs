@@ -6,6 +6,7 @@ use api_types::{Job, JobDiff, JobRegisterRequest};
 use model::JobKey;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
+use model::text::quoted;
 use serde::{Deserialize, Serialize};
 use state::{State, Table};
 use wire::command::{Command, DeregisterJob, EvaluateJob};
@@ -251,7 +252,8 @@ struct ActionStub {
 pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     api.read(&request.query, Watched::of_job(Table::Jobs, &key), |snapshot| {
-        let job = snapshot.job(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?.to_api();
+        let unknown = || Error::failed(format!("Unknown job {}", quoted(request.id())));
+        let job = snapshot.job(&key).ok_or_else(unknown)?.to_api();
         let mut stubs = Vec::new();
         for group in job.task_groups.iter().flatten() {
             for task in group.tasks.iter().flatten() {

@@ -11,6 +11,7 @@ mod deployment_writes;
 mod deployments;
 mod evaluations;
 mod events;
+mod exec;
 mod job;
 mod jobs;
 mod keyring;
@@ -63,7 +64,7 @@ static ROUTES: &[Route] = &[
     not_built("/v1/job/:id/services", Feature::Services),
     any("/v1/job/:id/submission", handler!(submission::read, JOB_GET_SUBMISSION)),
     get("/v1/job/:id/actions", handler!(job::actions)),
-    not_built("/v1/job/:id/action", Feature::Actions),
+    any("/v1/job/:id/action", handler!(exec::action)),
     get("/v1/job/:id", handler!(job::read, JOB_GET_JOB))
         .and_put(handler!(job::register, JOB_REGISTER))
         .and_delete(handler!(job::deregister, JOB_DEREGISTER)),
@@ -81,7 +82,7 @@ static ROUTES: &[Route] = &[
     any("/v1/client/fs/logs/:alloc", handler!(client::logs)),
     any("/v1/client/fs/:other", sync_handler!(client::unknown)),
     // Other routes that nodes answer (§14, §18).
-    not_built("/v1/client/allocation/:id/exec", Feature::Exec),
+    any("/v1/client/allocation/:id/exec", handler!(exec::exec)),
     any("/v1/client/allocation/:id/stats", handler!(stats::alloc)),
     not_built("/v1/client/allocation/:id/checks", Feature::Services),
     any("/v1/client/allocation/:id/restart", handler!(client::restart)),

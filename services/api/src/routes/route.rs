@@ -7,7 +7,7 @@ use model::features::Feature;
 use telemetry::metrics::Timer;
 
 use crate::Api;
-use crate::http::{Error, Query, RequestBody, Response};
+use crate::http::{Error, Query, RequestBody, Response, SocketRequest};
 
 /// The parts of a request that handlers use.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     /// Body; empty for methods without a body.
     pub(crate) body: RequestBody,
+    /// What a GET says about a WebSocket.
+    pub(crate) socket: SocketRequest,
 }
 
 impl Request {

@@ -5,6 +5,7 @@ mod agent;
 mod blocking;
 mod deployments;
 mod evaluations;
+mod exec;
 mod files;
 mod fuzz;
 mod harness;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Method, Request, RequestBuilder, Response};
+use reqwest::{Method, Request, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -141,6 +141,28 @@ impl Client {
     /// Deletes an object.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
         self.fetch(path, self.request(Method::DELETE, path, query)?.timeout(REQUEST_TIMEOUT)).await
+    }
+
+    /// Asks the server to use the connection for something else, which the headers name. Returns the response that says so.
+    pub(crate) async fn upgrade(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        headers: HeaderMap,
+    ) -> Result<Response, Error> {
+        let request = self.request(Method::GET, path, query)?.headers(headers);
+        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        let status = response.status();
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(response);
+        }
+        let text = response.text().await.unwrap_or_default();
+        Err(Error::Refused { status: status.as_u16(), text: text.trim().to_owned() })
+    }
+
+    /// The token of the user; empty if there is none.
+    pub(crate) fn token(&self) -> &str {
+        self.token.as_ref().and_then(|token| token.to_str().ok()).unwrap_or_default()
     }
 
     /// Builds an arbitrary request.

@@ -137,7 +137,7 @@ pub(crate) fn normalised(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Vec<OsString> {
     let mut command = tree;
-    let (mut literal, mut wants_value) = (false, false);
+    let (mut literal, mut wants_value, mut arguments_seen) = (false, false, 0);
     let mut normalised: Vec<OsString> = Vec::new();
     for (at, argument) in arguments.into_iter().enumerate() {
         if std::mem::take(&mut wants_value) {
@@ -150,7 +150,13 @@ pub(crate) fn normalised(
         let Some(flag) = flag.filter(|flag| flag.starts_with(|first: char| first.is_ascii_alphabetic()))
         else {
             if at > 0 && !literal {
-                command = command.find_subcommand(text).unwrap_or(command);
+                match command.find_subcommand(text) {
+                    Some(subcommand) => (command, arguments_seen) = (subcommand, 0),
+                    None => arguments_seen += 1,
+                }
+                // What follows belongs to another command, such as the one that `alloc exec` runs.
+                let mut next = command.get_positionals().skip(arguments_seen).take(1);
+                literal = next.any(clap::Arg::is_trailing_var_arg_set);
             }
             normalised.push(argument);
             continue;
@@ -229,6 +235,17 @@ mod tests {
     fn letters_numbers_and_what_follows_two_dashes_stay() {
         let given = ["drover", "-f", "-n", "-5", "-t=x", "--", "-json"];
         assert_eq!(normal(&given), given);
+    }
+
+    #[test]
+    fn what_belongs_to_another_command_stays() {
+        let given = ["drover", "alloc", "exec", "-task", "web", "1a", "ls", "-la", "--", "-task=x"];
+        let expected = ["drover", "alloc", "exec", "--task", "web", "1a", "ls", "-la", "--", "-task=x"];
+        assert_eq!(normal(&given), expected);
+        assert_eq!(
+            normal(&["drover", "exec", "-i=false", "1a", "-x"]),
+            ["drover", "exec", "-i=false", "1a", "-x"]
+        );
     }
 
     #[test]

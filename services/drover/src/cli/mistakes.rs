@@ -130,7 +130,7 @@ fn asks_for(command: &Command, words: impl Iterator<Item = String>, argument: &A
 /// A flag of an error as users write it, or an argument by its placeholder.
 pub(super) fn spelled(label: &str) -> String {
     let word = label.split_whitespace().next().unwrap_or_default().trim_end_matches("...");
-    match word.strip_prefix("--") {
+    match word.strip_prefix("--").or_else(|| word.strip_prefix('-')) {
         Some(flag) => format!("-{}", flag.split(['[', '=']).next().unwrap_or_default()),
         None => word.replace('[', "<").replace(']', ">"),
     }

@@ -4,12 +4,14 @@
 mod agent_info;
 mod agent_monitor;
 mod alloc;
+mod chosen;
 mod client;
 pub(crate) mod completion;
 pub(crate) mod config;
 mod confirm;
 mod deployment;
 mod eval;
+mod exec;
 pub(crate) mod flags;
 mod fmt;
 mod follow;
@@ -86,6 +88,12 @@ commands! {
         /// The same as `job inspect`
         #[command(hide = true)]
         Inspect(WithApi<job::inspect::Args>),
+        /// The same as `job action`
+        #[command(hide = true)]
+        Action(WithApi<job::action::Args>),
+        /// The same as `alloc exec`
+        #[command(hide = true)]
+        Exec(WithApi<alloc::exec::Args>),
         /// The same as `alloc logs`
         #[command(hide = true)]
         Logs(WithApi<alloc::logs::Args>),

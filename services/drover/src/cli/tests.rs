@@ -31,6 +31,13 @@ const FLAGS: &str = "\
 agent-info
   -json: not with -t
   -t: not with -json
+alloc exec
+  -e
+  -group: only with -job
+  -i
+  -job
+  -t
+  -task
 alloc fs
   -H
   -c: not with -n -stat
@@ -122,6 +129,14 @@ health
   -json
   -live
   -ready
+job action
+  -alloc: not with -group
+  -e
+  -group: not with -alloc
+  -i
+  -job
+  -t
+  -task
 job allocs
   -all
   -json: not with -t

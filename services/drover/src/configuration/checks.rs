@@ -3,6 +3,7 @@
 use agent::{PortRange, check_env_allowlist};
 use model::job::JobType;
 
+use super::networks::networks;
 use super::settings::{Client, Millis, Nats, Settings};
 
 /// The default range of dynamic ports for tasks (http-api C.4).
@@ -57,6 +58,7 @@ pub(crate) fn conflicts(settings: &Settings) -> Vec<String> {
     let mut texts = Vec::new();
     texts.extend(dynamic_ports(&settings.client, DYNAMIC_PORTS).err());
     texts.extend(raw_exec_option(&settings.client).err());
+    texts.extend(networks(&settings.client).err());
     let allowed = option_names(&settings.client, "env.allowlist").unwrap_or_default();
     texts.extend(
         check_env_allowlist(&allowed).err().map(|text| format!("client.options.env.allowlist: {text}")),

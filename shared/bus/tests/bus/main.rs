@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod commands;
+mod conversations;
 mod feed;
 mod lease;
 mod permissions;

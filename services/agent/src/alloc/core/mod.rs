@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::alloc::{ClientStatus, PackedTaskStates, TaskEventKind, TaskRunState, TaskState};
+use model::alloc::{ClientStatus, NetworkStatus, PackedTaskStates, TaskEventKind, TaskRunState, TaskState};
 use model::job::Task;
 use model::{Nanos, Text, Timestamp};
 
@@ -34,6 +34,8 @@ pub(crate) struct AllocCore {
     forced: Option<(ClientStatus, Text)>,
     health: Option<HealthWatch>,
     verdict: Option<(bool, Timestamp)>,
+    /// The allocation's own network, once it is set up.
+    network: Option<Arc<NetworkStatus>>,
 }
 
 /// The state of an allocation that is ending.
@@ -92,6 +94,7 @@ impl AllocCore {
             forced: None,
             health: None,
             verdict: None,
+            network: None,
             spec,
         };
         core.watch_health(now);
@@ -147,7 +150,13 @@ impl AllocCore {
             }
             verdict => verdict,
         };
-        AllocState { status, description, task_states: self.packed(), health }
+        let network = self.network.clone();
+        AllocState { status, description, task_states: self.packed(), health, network }
+    }
+
+    /// Sets the allocation's own network, as it is reported.
+    pub(crate) fn set_network(&mut self, network: Option<Arc<NetworkStatus>>) {
+        self.network = network;
     }
 
     /// Whether a deployment still waits for a health verdict.

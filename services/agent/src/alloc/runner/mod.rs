@@ -235,6 +235,8 @@ impl AllocRunner {
         match outcome {
             Ok(setup) => {
                 self.is_set_up = true;
+                let network = setup.network.as_ref().and_then(|network| network.status.clone());
+                self.core.set_network(network.map(Arc::new));
                 self.setup.send_replace(Some(Arc::new(setup)));
                 if std::mem::take(&mut self.changed_in_setup) {
                     self.hooks.update(&self.alloc_run()).await;

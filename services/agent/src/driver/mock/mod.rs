@@ -1,5 +1,7 @@
 //! `mock_driver`: simulated tasks for tests. They live in the agent's process. A recovered task runs for the rest
-//! of its time. Commands in a task (`exec_command`) are not built.
+//! of its time. Commands in a task are in `command`.
+
+mod command;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::files::LogStream;
 
+use self::command::{Configured, Simulated, Written};
 use super::exec_session::{ExecError, ExecRequest, ExecSession};
 use super::start::Start;
 use super::{
@@ -57,6 +60,7 @@ struct Config {
     stderr_string: String,
     stderr_repeat: u32,
     stderr_repeat_duration: String,
+    exec_command: Configured,
 }
 
 /// The behaviour of a task, which is fixed at its start; also the handle to recover it.
@@ -66,6 +70,9 @@ struct Behaviour {
     run_for: Nanos,
     kill_after: Nanos,
     exit: Exit,
+    /// What commands in the task do; `None` if none are configured.
+    #[serde(default)]
+    commands: Option<Simulated>,
 }
 
 /// The output of a task on one stream.
@@ -81,7 +88,7 @@ impl Driver for Mock {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             signals: true,
-            exec: false,
+            exec: true,
             isolation: Isolation::None,
             // Simulated tasks have no use for a network, and so run in any.
             networks: &[NetworkMode::Host, NetworkMode::Group],
@@ -108,12 +115,18 @@ impl Driver for Mock {
         let config: Config = read_config(start.config)?;
         let duration = |name: &str, text: &str| read_duration(name, text).map_err(StartError::unrecoverable);
         check_port_map(&config.driver_port_map)?;
+        let commands = config.exec_command.read().map_err(StartError::unrecoverable)?;
         let given = [
             ("plugin_exit_after", !config.plugin_exit_after.is_empty()),
             ("driver_ip", !config.driver_ip.is_empty()),
             ("signal_error", !config.signal_error.is_empty()),
             ("driver_advertise", config.driver_advertise),
             ("driver_port_map", !config.driver_port_map.is_empty()),
+            ("exec_command.exit_signal", commands.as_ref().is_some_and(|commands| commands.exit_signal != 0)),
+            (
+                "exec_command.signal_error",
+                commands.as_ref().is_some_and(|commands| !commands.signal_error.is_empty()),
+            ),
         ];
         let missing = given.into_iter().find(|(_, is_given)| *is_given && !Feature::MockOptions.is_built());
         if let Some((name, _)) = missing {
@@ -129,6 +142,7 @@ impl Driver for Mock {
                 message: config.exit_err_msg,
                 oom_killed: false,
             },
+            commands: commands.map(read_commands).transpose().map_err(StartError::unrecoverable)?,
         };
         let streams = [
             (
@@ -228,8 +242,8 @@ impl Running for MockTask {
         Ok(None)
     }
 
-    async fn exec(&self, _: ExecRequest) -> Result<ExecSession, ExecError> {
-        Err(ExecError::unsupported(NAME))
+    async fn exec(&self, request: ExecRequest) -> Result<ExecSession, ExecError> {
+        command::run(self.behaviour.commands.clone(), &request)
     }
 }
 
@@ -257,6 +271,26 @@ fn check_port_map(map: &str) -> Result<(), StartError> {
         Some((label, port)) if !label.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
         Some(_) | None => Err(StartError::unrecoverable(format!("malformed port map: {}", quoted(map)))),
     }
+}
+
+/// Reads what commands in a task do.
+fn read_commands(config: command::Config) -> Result<Simulated, String> {
+    let duration = |name: &str, text: &str| read_duration(&format!("exec_command.{name}"), text);
+    Ok(Simulated {
+        run_for: duration("run_for", &config.run_for)?,
+        exit_code: config.exit_code,
+        failure: config.exit_err_msg,
+        stdout: Written {
+            text: config.stdout_string,
+            repeat: config.stdout_repeat,
+            every: duration("stdout_repeat_duration", &config.stdout_repeat_duration)?,
+        },
+        stderr: Written {
+            text: config.stderr_string,
+            repeat: config.stderr_repeat,
+            every: duration("stderr_repeat_duration", &config.stderr_repeat_duration)?,
+        },
+    })
 }
 
 fn read_duration(name: &str, text: &str) -> Result<Nanos, String> {

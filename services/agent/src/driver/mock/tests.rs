@@ -4,6 +4,7 @@ use std::path::Path;
 
 use model::Text;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 use crate::disk::dirs::AllocDirs;
@@ -83,4 +84,44 @@ async fn a_task_fails_to_start_as_configured() {
     assert!(!recoverable);
     assert_eq!(refusal(json!({ "driver_port_map": "80" })).await.0, r#"malformed port map: "80""#);
     assert_eq!(refusal(json!({ "signal_error": "x" })).await.0, "mock_driver: signal_error is not built");
+}
+
+/// What a command writes on both streams, and how it ends.
+async fn command(config: Value, command: &[&str], input: &str) -> (String, String, Result<i64, ExecError>) {
+    let dir = tempfile::tempdir().unwrap();
+    let task = Mock.start(start(dir.path(), config)).await.unwrap();
+    let command = command.iter().map(|part| (*part).to_owned()).collect();
+    let mut session = task.exec(ExecRequest { command, tty: false, size: None }).await.unwrap();
+    session.stdin.write_all(input.as_bytes()).await.unwrap();
+    session.stdin.shutdown().await.unwrap();
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    session.stdout.read_to_string(&mut stdout).await.unwrap();
+    session.stderr.unwrap().read_to_string(&mut stderr).await.unwrap();
+    (stdout, stderr, session.exit.await.unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_does_what_is_configured() {
+    let configured = json!([{
+        "run_for": "5s", "exit_code": 3, "stdout_string": "o", "stdout_repeat": 1,
+        "stdout_repeat_duration": "1s", "stderr_string": "e",
+    }]);
+    let config = json!({ "run_for": "1h", "exec_command": configured });
+    assert_eq!(command(config, &["x", "y"], "").await, ("oo".to_owned(), "e".to_owned(), Ok(3)));
+    let config = json!({ "run_for": "1h", "exec_command": { "exit_err_msg": "it broke" } });
+    assert_eq!(command(config, &["x"], "").await.2, Err(ExecError("it broke".to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_shows_its_input_needs_no_configuration() {
+    let config = json!({ "run_for": "1h" });
+    let (stdout, _, exit) = command(config.clone(), &["showinput"], "hello").await;
+    assert_eq!((stdout.as_str(), exit), ("TTY: false\nStdin:\nhello", Ok(0)));
+    let dir = tempfile::tempdir().unwrap();
+    let task = Mock.start(start(dir.path(), config)).await.unwrap();
+    let request = ExecRequest { command: vec!["other".to_owned()], tty: false, size: None };
+    let refused = task.exec(request).await.err().unwrap();
+    assert_eq!(refused.to_string(), "no exec command is configured");
+    let text = refusal(json!({ "exec_command": { "signal_error": "x" } })).await.0;
+    assert_eq!(text, "mock_driver: exec_command.signal_error is not built");
 }

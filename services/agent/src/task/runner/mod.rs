@@ -188,13 +188,14 @@ impl TaskRunner {
     /// The task, as its hooks see it now.
     fn task_run(&self) -> TaskRun {
         let spec = Arc::clone(&self.spec.borrow());
-        let user = spec.task(&self.name).map(|task| Text::clone(&task.user));
+        let user = spec.task(&self.name).map(|task| self.context.drivers.user(&task.driver, &task.user));
+        let account = user.and_then(|user| Account::find(user).ok());
         TaskRun {
             context: Arc::clone(&self.context),
             name: Text::clone(&self.name),
             setup: self.setup.borrow().clone().unwrap_or_default(),
             dirs: self.context.dirs(spec.id()).task(&self.name),
-            account: user.and_then(|user| Account::find(&user).ok()),
+            account,
             updates: self.updates.clone(),
             spec,
         }

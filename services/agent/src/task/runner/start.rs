@@ -196,7 +196,9 @@ impl TaskRunner {
             Isolation::None => run.dirs.clone(),
             Isolation::Chroot | Isolation::Image => run.dirs.seen_by_task(),
         };
-        env::build(&run.spec, group, task, &self.context.node, &paths, &host_env).map_err(NotStarted::invalid)
+        let network = run.setup.network.as_ref().and_then(|network| network.status.as_ref());
+        env::build(&run.spec, group, task, &self.context.node, &paths, &host_env, network)
+            .map_err(NotStarted::invalid)
     }
 
     /// Does some work, and records the events that it sends meanwhile.

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use api_types::Allocation;
 
+use super::choose_task;
 use super::selection::Selection;
 use super::tail::Tail;
-use crate::cli::{ApiCommand, Session, format};
+use crate::cli::{ApiCommand, Session};
 
 /// Prints the output of a task.
 #[derive(Debug, clap::Args)]
@@ -67,41 +68,5 @@ impl ApiCommand for Args {
 /// If the allocation has several tasks.
 async fn only_task(session: &Session, id: &str, verbose: bool) -> anyhow::Result<String> {
     let alloc: Allocation = session.client.get(&format!("/v1/allocation/{id}"), &[]).await?;
-    let group = alloc.job.iter().flat_map(|job| job.task_groups.iter().flatten());
-    let group = group.into_iter().find(|group| group.name == alloc.task_group);
-    let tasks: Vec<&str> = group
-        .into_iter()
-        .flat_map(|group| group.tasks.iter().flatten())
-        .filter_map(|task| task.name.as_deref())
-        .collect();
-    match tasks.as_slice() {
-        [task] => Ok((*task).to_owned()),
-        several => bail!("Failed to validate task: {}", several_tasks(&alloc, several, verbose)),
-    }
-}
-
-/// The message that asks for one of several tasks (`docs/rules/cli.md` 5.1).
-fn several_tasks(alloc: &Allocation, tasks: &[&str], verbose: bool) -> String {
-    let id = format::id(alloc.id.as_ref(), verbose);
-    let tasks: String = tasks.iter().map(|task| format!("  * {task}\n")).collect();
-    format!("Allocation \"{id}\" is running the following tasks:\n{tasks}\nPlease specify the task.")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_of_several_tasks_must_be_named() {
-        let id = "0a1b2c3d-0000-4000-8000-000000000000".to_owned();
-        let alloc = Allocation { id: Some(id.clone()), ..Allocation::default() };
-        insta::assert_snapshot!(several_tasks(&alloc, &["pre", "app"], false), @r#"
-        Allocation "0a1b2c3d" is running the following tasks:
-          * pre
-          * app
-
-        Please specify the task.
-        "#);
-        assert!(several_tasks(&alloc, &["pre", "app"], true).contains(&id));
-    }
+    choose_task(&alloc, None, verbose).context("Failed to validate task")
 }

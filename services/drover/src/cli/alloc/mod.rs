@@ -1,5 +1,6 @@
 //! `drover alloc …`: commands for allocations.
 
+pub(crate) mod exec;
 mod frames;
 pub(crate) mod fs;
 pub(crate) mod logs;
@@ -10,38 +11,19 @@ pub(crate) mod status;
 pub(crate) mod stop;
 mod tail;
 
-use api_types::AllocListStub;
-
-use super::client::Client;
-use super::page::Page;
-use super::prefix::{Kind, resolve_id};
-use super::{WithApi, format, tables};
+use super::WithApi;
+use super::chosen::{choose_task, resolve};
 use crate::command::commands;
 
 commands! {
-    /// Shows allocations, their logs and their files, and stops or restarts them.
+    /// Shows allocations, their logs and their files, runs commands in them, and stops or restarts them.
     Command {
         Status(WithApi<status::Args>),
+        Exec(WithApi<exec::Args>),
         Fs(WithApi<fs::Args>),
         Logs(WithApi<logs::Args>),
         Stop(WithApi<stop::Args>),
         Restart(WithApi<restart::Args>),
         Signal(WithApi<signal::Args>),
     }
-}
-
-/// Finds the id of the allocation with this prefix. With `verbose`, an error about several matches shows their whole ids.
-async fn resolve(client: &Client, prefix: &str, verbose: bool) -> anyhow::Result<String> {
-    let kind = Kind {
-        list: "/v1/allocations",
-        plural: "allocations",
-        not_found: "No allocation(s) with prefix or id \"{}\" found",
-        id: |alloc: &AllocListStub| alloc.id.as_ref(),
-        table: |allocs, verbose| {
-            let mut page = Page::default();
-            tables::allocs(&mut page, allocs, format::now(), verbose);
-            page
-        },
-    };
-    resolve_id(client, &kind, prefix, verbose).await
 }

@@ -1,5 +1,6 @@
 //! `drover job …`: commands for jobs.
 
+pub(crate) mod action;
 mod allocs;
 mod deployments;
 mod diff;
@@ -26,8 +27,9 @@ use super::page::Page;
 use crate::command::commands;
 
 commands! {
-    /// Registers, shows and stops jobs.
+    /// Registers, shows and stops jobs, and runs their actions.
     Command {
+        Action(WithApi<action::Args>),
         Allocs(WithApi<allocs::Args>),
         Deployments(WithApi<deployments::Args>),
         Eval(WithApi<eval::Args>),

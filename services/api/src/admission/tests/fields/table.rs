@@ -30,6 +30,7 @@ const NO_TOKEN: Treatment = Harmless("a job that asks for the token of its ident
 const BY_SCHEDULER: Treatment = Harmless("the scheduler sets it in allocations");
 
 const DEFAULTS: &str = "shared/model/src/canonicalise/mod.rs";
+const ACTION: &str = "services/api/src/routes/exec.rs";
 const CONDITION: &str = "shared/scheduling/src/feasible/condition.rs";
 const CONSTRAINTS: &str = "shared/scheduling/src/feasible/mod.rs";
 const DEMAND: &str = "shared/scheduling/src/place/demand.rs";
@@ -46,10 +47,19 @@ const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
 const ENV: &str = "services/agent/src/task/env/mod.rs";
 const RESTARTS: &str = "services/agent/src/task/restarts.rs";
 const RUNNER: &str = "services/agent/src/task/runner/mod.rs";
+const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
 /// Types with their fields, both sorted by name.
 pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
+    (
+        "Action",
+        &[
+            ("Args", Used(ACTION, "args")),
+            ("Command", Used(ACTION, "command")),
+            ("Name", Used(ACTION, "name")),
+        ],
+    ),
     (
         "Affinity",
         &[
@@ -59,6 +69,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Weight", Used(AFFINITY, "weight")),
         ],
     ),
+    ("CniConfig", &[("Args", Used(NETWORK, "args"))]),
     (
         "Constraint",
         &[
@@ -74,6 +85,14 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Reconcile", Used("shared/scheduling/src/reconcile/reconnect.rs", "reconcile")),
             ("Replace", Used("shared/scheduling/src/reconcile/classify.rs", "replace")),
             ("StopOnClientAfter", Used(ALLOCS, "stop_on_client_after")),
+        ],
+    ),
+    (
+        "DnsConfig",
+        &[
+            ("Options", Used(NETWORK, "options")),
+            ("Searches", Used(NETWORK, "searches")),
+            ("Servers", Used(NETWORK, "servers")),
         ],
     ),
     (
@@ -149,14 +168,14 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         "NetworkResource",
         &[
             ("CIDR", BY_SCHEDULER),
-            ("CNI", Warned(Feature::BridgeNetworks)),
-            ("DNS", Warned(Feature::IsolatingDrivers)),
+            ("CNI", Used(NETWORK, "cni")),
+            ("DNS", Used(NETWORK, "dns")),
             ("Device", BY_SCHEDULER),
             ("DynamicPorts", Used(DEMAND, "dynamic_ports")),
-            ("Hostname", Warned(Feature::BridgeNetworks)),
+            ("Hostname", Used(NETWORK, "hostname")),
             ("IP", BY_SCHEDULER),
             ("MBits", Deprecated("mbits has been deprecated")),
-            ("Mode", Used(UNSUPPORTED, "mode")),
+            ("Mode", Used("services/agent/src/networks/attachment.rs", "mode")),
             ("ReservedPorts", Used(DEMAND, "reserved_ports")),
         ],
     ),
@@ -218,7 +237,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     (
         "Task",
         &[
-            ("Actions", Harmless("the API lists them; a request to run one is refused")),
+            ("Actions", Used(ACTION, "actions")),
             ("Affinities", Used(AFFINITY, "affinities")),
             ("Artifacts", Refused(Feature::Artifacts)),
             ("CSIPluginConfig", Refused(Feature::CsiPlugins)),
@@ -315,8 +334,4 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
 ];
 
 /// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
-pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
-    ("NetworkResource", "Mode", "bridge", Feature::BridgeNetworks),
-    ("NetworkResource", "Mode", "cni/name", Feature::BridgeNetworks),
-    ("NetworkResource", "Mode", "none", Feature::BridgeNetworks),
-];
+pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[];

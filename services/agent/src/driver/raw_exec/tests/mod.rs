@@ -1,5 +1,7 @@
 //! Tests with real processes and real executors.
 
+mod exec;
+
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 

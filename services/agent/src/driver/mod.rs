@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use model::{Map, Text};
+use model::{AllocId, Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -60,6 +60,17 @@ pub(crate) trait Driver: Send + Sync {
     /// Fetches what a start needs, such as an image: while the task waits for others, and again before the start. It may be
     /// cancelled.
     async fn prepare(&self, _: &Prepare) -> Result<(), StartError> {
+        Ok(())
+    }
+
+    /// Makes the network namespace of an allocation, as a file, if the driver's tasks cannot join one that the agent makes
+    /// . It finds the one that it has made before.
+    async fn make_namespace(&self, _: AllocId, _: Option<&str>) -> Result<Option<PathBuf>, StartError> {
+        Ok(None)
+    }
+
+    /// Removes the network namespace of an allocation, if the driver has made one.
+    async fn remove_namespace(&self, _: AllocId) -> Result<(), StartError> {
         Ok(())
     }
 

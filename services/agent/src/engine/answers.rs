@@ -140,6 +140,8 @@ pub(crate) struct ContainerState {
     /// Whether it ended for lack of memory.
     #[serde(rename = "OOMKilled")]
     pub(crate) oom_killed: bool,
+    /// The id of its first process, as the engine sees it.
+    pub(crate) pid: i64,
     /// The exit code.
     pub(crate) exit_code: i64,
     /// Why it could not be started.

@@ -2,6 +2,7 @@
 //! Pure.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use model::alloc::PortMapping;
 use model::job::NetworkResource;
@@ -70,6 +71,8 @@ pub(crate) struct Attachment {
     pub(crate) region: Text,
     /// The kind of network.
     pub(crate) mode: Mode,
+    /// The network namespace, as a file, that a driver's engine has made; `None` if the agent makes it.
+    pub(crate) made: Option<PathBuf>,
     /// The host name of its tasks, if the job names one.
     pub(crate) hostname: Option<String>,
     /// The name servers of its tasks, if the job names any.
@@ -147,6 +150,7 @@ pub(crate) mod tests {
             namespace: "default".into(),
             region: "global".into(),
             mode,
+            made: None,
             hostname: None,
             dns: None,
             args: BTreeMap::new(),

@@ -5,7 +5,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::thread;
 
@@ -33,6 +33,20 @@ pub(crate) fn create(path: &Path) -> io::Result<()> {
         let none = None::<&str>;
         Ok(mount(Some(OWN_NAMESPACE), target.as_path(), none, MsFlags::MS_BIND, none)?)
     })
+}
+
+/// Mounts a namespace on a file that somebody else has made. Whatever was there before is removed.
+pub(crate) fn adopt(path: &Path, made: &Path) -> io::Result<()> {
+    remove(path)?;
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    let none = None::<&str>;
+    Ok(mount(Some(made), path, none, MsFlags::MS_BIND, none)?)
+}
+
+/// Whether the namespace that is mounted on a file is this one.
+pub(crate) fn is_same(path: &Path, made: &Path) -> bool {
+    let id = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    exists(path) && id(path).is_some_and(|found| Some(found) == id(made))
 }
 
 /// Whether a namespace is mounted on a file. The files stay when the machine starts again, but the namespaces do not.

@@ -129,7 +129,10 @@ impl Networks {
         let text = |error: io::Error| chain(&error);
         place.build().map_err(text)?;
         let record = place.load();
-        let is_there = namespace::exists(&place.namespace());
+        let is_there = match &attachment.made {
+            Some(made) => namespace::is_same(&place.namespace(), made),
+            None => namespace::exists(&place.namespace()),
+        };
         if let Some(record) = &record {
             match &record.network {
                 Some(network) if is_there => match self.check(place, record).await {
@@ -146,8 +149,12 @@ impl Networks {
         // Tasks that still run stay in their namespace. A namespace in which nothing was complete is not trusted.
         let is_in_use = is_there && record.is_some_and(|record| record.network.is_some());
         if !is_in_use {
-            let path = place.namespace();
-            let made = tokio::task::spawn_blocking(move || namespace::create(&path)).await;
+            let (path, made) = (place.namespace(), attachment.made.clone());
+            let make = move || match made {
+                Some(made) => namespace::adopt(&path, &made),
+                None => namespace::create(&path),
+            };
+            let made = tokio::task::spawn_blocking(make).await;
             made.map_err(io::Error::other)
                 .flatten()
                 .map_err(|error| format!("cannot make a network namespace: {error}"))?;

@@ -24,7 +24,6 @@ const fn within(name: &'static str, value_type: Type) -> Key {
     Key { name, value_type, support: Support::AsBlock }
 }
 
-const NO_PAUSE: &str = "no container is made that only holds a network";
 const NO_WINDOWS: &str = "there are no Windows nodes";
 
 /// The keys of the block.
@@ -42,8 +41,8 @@ const CONFIG: &[Key] = &[
     used("extra_labels", Type::Texts),
     used("gc", Type::Block(GC)),
     used("image_pull_timeout", Type::Duration),
-    idle("infra_image", Type::Text, NO_PAUSE),
-    idle("infra_image_pull_timeout", Type::Duration, NO_PAUSE),
+    used("infra_image", Type::Text),
+    used("infra_image_pull_timeout", Type::Duration),
     used("logging", Type::Block(LOGGING)),
     Key { name: "nvidia_runtime", value_type: Type::Text, support: Support::Without(Feature::Devices) },
     used("oom_score_adj", WHOLE),
@@ -106,6 +105,8 @@ impl Docker {
         set(config, "disable_log_collection", &mut settings.disable_log_collection);
         set(config, "extra_labels", &mut settings.extra_labels);
         set(config, "image_pull_timeout", &mut settings.image_pull_timeout);
+        set(config, "infra_image", &mut settings.infra_image);
+        set(config, "infra_image_pull_timeout", &mut settings.infra_image_pull_timeout);
         set(config, "oom_score_adj", &mut settings.oom_score_adj);
         set(config, "pids_limit", &mut settings.pids_limit);
         set(config, "pull_activity_timeout", &mut settings.pull_activity_timeout);
@@ -199,6 +200,8 @@ mod tests {
             "gc { dangling_containers { enabled = false } }",
             "gc { dangling_containers { period = \"1h\" } }",
             "image_pull_timeout = \"1h\"",
+            "infra_image = \"pause:3.10\"",
+            "infra_image_pull_timeout = \"1h\"",
             "logging { config { mode = \"non-blocking\" } }",
             "logging { type = \"journald\" }",
             "oom_score_adj = 100",
@@ -216,14 +219,14 @@ mod tests {
     #[test]
     fn the_other_keys_are_named() {
         let loaded = of_text(
-            "plugin \"docker\" { config {\n tls { ca = \"/ca\" }\n infra_image = \"a\"\n nvidia_runtime = \"n\"\n\
-             windows_allow_insecure_container_admin = true\n infra_image_pull_timeout = \"1m\"\n unknown = 1 } }",
+            "plugin \"docker\" { config {\n tls { ca = \"/ca\" }\n nvidia_runtime = \"n\"\n\
+             windows_allow_insecure_container_admin = true\n unknown = 1 } }",
         );
         let keys = |findings: &[super::super::Finding]| {
             findings.iter().map(|found| found.key.clone()).collect::<Vec<_>>()
         };
         assert_eq!(keys(&loaded.report.not_built), ["plugin \"docker\".config.tls"]);
-        assert_eq!(keys(&loaded.report.no_effect).len(), 4);
+        assert_eq!(keys(&loaded.report.no_effect).len(), 2);
         assert_eq!(loaded.report.faults.len(), 1);
     }
 }

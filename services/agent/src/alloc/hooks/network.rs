@@ -1,6 +1,6 @@
 //! Sets up the allocation's network, and removes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::DnsConfig;
@@ -10,6 +10,7 @@ use model::job::NetworkResource;
 use model::text::quoted;
 
 use super::{AllocHook, AllocRun, AllocSetup, HookError};
+use crate::driver::Driver;
 use crate::networks::attachment::{Attachment, Mode};
 use crate::task::env;
 use crate::task::interpolation::{InterpolationError, Interpolator};
@@ -29,7 +30,11 @@ impl AllocHook for Network {
     async fn prerun(&self, alloc: &AllocRun, setup: &mut AllocSetup) -> Result<(), HookError> {
         let network = alloc.group()?.networks.first();
         let Some(mode) = Mode::of(network).map_err(HookError::unrecoverable)? else { return Ok(()) };
-        let attachment = attachment(alloc, network, mode).map_err(HookError::unrecoverable)?;
+        let mut attachment = attachment(alloc, network, mode).map_err(HookError::unrecoverable)?;
+        for driver in drivers(alloc)? {
+            let made = driver.make_namespace(attachment.alloc, attachment.hostname.as_deref()).await?;
+            attachment.made = attachment.made.or(made);
+        }
         let network = alloc.context.networks.set_up(&attachment).await;
         let failed = |error| HookError::recoverable(format!("failed to configure network: {error}"));
         setup.network = Some(Arc::new(network.map_err(failed)?));
@@ -37,8 +42,20 @@ impl AllocHook for Network {
     }
 
     async fn postrun(&self, alloc: &AllocRun) -> Result<(), HookError> {
-        alloc.context.networks.remove(alloc.spec.id()).await.map_err(HookError::recoverable)
+        alloc.context.networks.remove(alloc.spec.id()).await.map_err(HookError::recoverable)?;
+        if matches!(Mode::of(alloc.group()?.networks.first()), Ok(Some(_))) {
+            for driver in drivers(alloc)? {
+                driver.remove_namespace(alloc.spec.id()).await?;
+            }
+        }
+        Ok(())
     }
+}
+
+/// The drivers of the group's tasks that are on this node.
+fn drivers(alloc: &AllocRun) -> Result<Vec<Arc<dyn Driver>>, HookError> {
+    let names: BTreeSet<&str> = alloc.group()?.tasks.iter().map(|task| &*task.driver).collect();
+    Ok(names.into_iter().filter_map(|name| alloc.context.drivers.get(name).cloned()).collect())
 }
 
 /// What an allocation asks of its network, with names in the job replaced by their values.
@@ -80,6 +97,7 @@ fn attachment(alloc: &AllocRun, network: Option<&NetworkResource>, mode: Mode) -
         namespace: Text::clone(&job.namespace),
         region: Text::clone(&node.region),
         mode,
+        made: None,
         hostname,
         dns,
         args,

@@ -1,6 +1,5 @@
 //! Commands that run inside a container.
 
-use std::fs;
 use std::io;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use wire::files::LogStream;
 
+use super::processes::is_process_of;
 use crate::driver::exec_session::{ExecError, ExecRequest, ExecSession, TerminalSize};
 use crate::engine::frames::{Form, Splitter};
 use crate::engine::{Engine, EngineError, ExecSettings, Upgrade};
@@ -115,8 +115,7 @@ impl Command {
         Err(ExecError("the command has closed its output, but has not ended".into()))
     }
 
-    /// Kills the command's process. The engine has no request for that; the process is known to be the container's by its
-    /// control group, because the agent may see other process ids than the engine.
+    /// Kills the command's process. The engine has no request for that.
     async fn end(self) {
         let state = match self.engine.exec(&self.exec).await {
             Ok(state) => state,
@@ -125,8 +124,7 @@ impl Command {
             }
         };
         let Some(pid) = i32::try_from(state.pid).ok().filter(|pid| state.running && *pid > 1) else { return };
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        if groups.contains(&self.container) {
+        if is_process_of(pid, &self.container) {
             // Fails if it has ended meanwhile.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         } else {

@@ -8,6 +8,8 @@
 //! | `create`, `mounts` | the translation of a task to a container; pure |
 //! | `images`, `layers`, `reference`, `credentials` | where images come from, and when they go |
 //! | `container`, `commands`, `usage` | a running container, and commands inside it |
+//! | `holder` | the container that holds the network of an allocation |
+//! | `processes` | processes of containers, as the agent sees them |
 //! | `collecting` | the log collector beside each container |
 //! | `sweep` | containers that no task has any more |
 //!
@@ -19,9 +21,11 @@ mod config;
 mod container;
 pub(crate) mod create;
 mod credentials;
+mod holder;
 mod images;
 mod layers;
 mod mounts;
+mod processes;
 mod reference;
 pub(crate) mod settings;
 mod sweep;
@@ -35,8 +39,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use model::Text;
 use model::text::quoted;
+use model::{AllocId, Text};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use serde_json::json;
@@ -319,6 +323,18 @@ impl Driver for Docker {
             self.shared.images.release(&image, &user).await;
         }
         Ok(())
+    }
+
+    async fn make_namespace(
+        &self,
+        alloc: AllocId,
+        hostname: Option<&str>,
+    ) -> Result<Option<PathBuf>, StartError> {
+        self.hold_network(alloc, hostname).await
+    }
+
+    async fn remove_namespace(&self, alloc: AllocId) -> Result<(), StartError> {
+        self.release_network(alloc).await
     }
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {

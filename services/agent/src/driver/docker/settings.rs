@@ -26,6 +26,8 @@ pub(super) const DEFAULT_CAPS: [&str; 13] = [
     "setuid",
     "sys_chroot",
 ];
+/// The image of containers that only hold a network, for every architecture.
+const INFRA_IMAGE: &str = "registry.k8s.io/pause:3.3";
 /// How often a container's name may be found taken.
 const EXISTS_ATTEMPTS: u32 = 5;
 /// The shortest time between two looks for dangling containers.
@@ -68,6 +70,10 @@ pub struct Settings {
     pub allow_runtimes: Vec<String>,
     /// The namespaces of others that tasks may use.
     pub allowed_modes: AllowedModes,
+    /// The image of containers that only hold the network of an allocation.
+    pub infra_image: String,
+    /// How long pulling that image may take.
+    pub infra_image_pull_timeout: Duration,
     /// How long pulling an image may take if the task does not say so.
     pub image_pull_timeout: Duration,
     /// How long a pull may make no progress.
@@ -137,6 +143,8 @@ impl Default for Settings {
             allow_caps: owned(&DEFAULT_CAPS),
             allow_runtimes: owned(&["runc", "nvidia"]),
             allowed_modes: AllowedModes::default(),
+            infra_image: INFRA_IMAGE.to_owned(),
+            infra_image_pull_timeout: 5 * MINUTE,
             image_pull_timeout: 5 * MINUTE,
             pull_activity_timeout: 2 * MINUTE,
             pulls_max: PULLS_MAX,

@@ -34,8 +34,8 @@ use crate::cgroups::TaskCgroup;
 use crate::context::Context;
 use crate::disk::dirs::TaskDirs;
 use crate::disk::logs::LogFiles;
-use crate::driver::Running;
 use crate::driver::start::{Device, Mount, TaskId};
+use crate::driver::{Running, StartError};
 use crate::resources::TaskLimits;
 use crate::work::spec::AllocSpec;
 
@@ -157,6 +157,12 @@ impl HookError {
     #[must_use]
     pub(crate) fn with_event(self, event: TaskEventKind) -> Self {
         Self { event: Some(event), ..self }
+    }
+}
+
+impl From<StartError> for HookError {
+    fn from(error: StartError) -> Self {
+        if error.recoverable { Self::recoverable(error.message) } else { Self::unrecoverable(error.message) }
     }
 }
 

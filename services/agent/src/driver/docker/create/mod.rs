@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use self::limits::limits;
 use self::network::Network;
+pub(super) use self::network::holder_name;
 use self::security::security;
 use super::config::TaskConfig;
 use super::mounts::mounts;

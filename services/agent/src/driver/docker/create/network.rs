@@ -2,12 +2,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::AllocId;
 use model::text::quoted;
 use serde_json::{Map, Value, json};
 
 use super::super::config::TaskConfig;
 use super::{Facts, Object};
 use crate::driver::start::Start;
+
+/// The name of the container that holds the network of an allocation (A-18.1).
+pub(in super::super) fn holder_name(alloc: AllocId) -> String {
+    format!("nomad_init_{alloc}")
+}
+
+/// Refuses what the network of the group decides about.
+fn check_names(config: &TaskConfig) -> Result<(), String> {
+    let network = &config.network;
+    let given = [
+        ("dns_options", !network.dns_options.is_empty()),
+        ("dns_search_domains", !network.dns_search_domains.is_empty()),
+        ("dns_servers", !network.dns_servers.is_empty()),
+        ("extra_hosts", !network.extra_hosts.is_empty()),
+        ("hostname", !network.hostname.is_empty()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((key, _)) => Err(format!(
+            "{key}: the names of a group with a network of its own are given in the network block, as hostname and dns"
+        )),
+        None => Ok(()),
+    }
+}
 
 /// The container's network.
 #[derive(Debug)]
@@ -37,12 +61,13 @@ impl Network {
         let mode = if !network.mode.is_empty() {
             network.mode.clone()
         } else if let Some(group) = &start.network {
-            if !facts.is_podman {
-                return Err("the engine cannot start containers in the group's network; \
-                            give network_mode, or use the network mode host in the group"
-                    .to_owned());
+            check_names(config)?;
+            if facts.is_podman {
+                format!("ns:{}", group.namespace.display())
+            } else {
+                // Docker joins the network of a container only.
+                format!("container:{}", holder_name(start.id.alloc))
             }
-            format!("ns:{}", group.namespace.display())
         } else {
             "default".to_owned()
         };

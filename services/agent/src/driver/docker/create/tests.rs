@@ -209,8 +209,13 @@ fn the_network_of_the_group_is_joined_where_the_engine_can() {
     assert_eq!(creation.body["HostConfig"]["NetworkMode"], "ns:/run/netns/x");
     assert_eq!(creation.body["HostConfig"]["Binds"][4], "/s/hosts:/etc/hosts:ro");
     assert!(creation.ports.is_empty());
-    let error = super::creation(Facts { is_podman: false, ..facts }, &config, &start).unwrap_err();
-    assert!(error.contains("group's network"), "{error}");
+    let joined = super::creation(Facts { is_podman: false, ..facts }, &config, &start).unwrap();
+    let expected = "container:nomad_init_01010101-0101-0101-0101-010101010101";
+    assert_eq!(joined.body["HostConfig"]["NetworkMode"], expected);
+    let named = read(json!({ "image": "a", "extra_hosts": ["a:1.2.3.4"] })).unwrap();
+    assert!(
+        super::creation(facts, &named, &start).unwrap_err().starts_with("extra_hosts: the names of a group")
+    );
 }
 
 #[test]

@@ -241,6 +241,31 @@ async fn an_image_may_be_fetched_before_its_task_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_container_holds_the_network_of_an_allocation() {
+    let scene = Scene::new();
+    let driver = scene.driver();
+    let alloc = task_id().alloc;
+    for _ in 0..2 {
+        // The engine's processes are not this machine's.
+        let error = driver.make_namespace(alloc, Some("web")).await.unwrap_err();
+        assert!(error.message.contains("PID namespace") && !error.recoverable, "{error}");
+    }
+    let (_, holder) = scene.engine.container();
+    assert_eq!(holder.name, format!("nomad_init_{alloc}"));
+    assert_eq!(holder.body["Image"], "sha256:registry.k8s.io/pause:3.3");
+    assert_eq!(
+        (&holder.body["Hostname"], &holder.body["HostConfig"]["NetworkMode"]),
+        (&json!("web"), &json!("none"))
+    );
+    let creations = scene.engine.world().requests.iter().filter(|found| found.ends_with("create")).count();
+    assert_eq!(creations, 2, "one image and one container");
+    for _ in 0..2 {
+        driver.remove_namespace(alloc).await.unwrap();
+    }
+    assert!(scene.engine.world().containers.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn commands_run_inside_containers() {
     let scene = Scene::new();
     let task = scene.started().await;

@@ -22,6 +22,9 @@ use crate::engine::{Engine, EngineError, ExecSettings, Upgrade};
 const OUTPUT_BYTES: usize = 64 << 10;
 /// The number of changes of the terminal's size that wait.
 const SIZES_MAX: usize = 4;
+/// How often the size is set, and the pause in between.
+const SIZE_ATTEMPTS: u32 = 5;
+const SIZE_PAUSE: Duration = Duration::from_millis(20);
 /// How often the exit code is asked for after the output has ended, and the pause in between.
 const EXIT_ATTEMPTS: u32 = 40;
 const EXIT_PAUSE: Duration = Duration::from_millis(250);
@@ -68,8 +71,11 @@ fn boxed(output: DuplexStream) -> Box<dyn AsyncRead + Send + Unpin> {
 
 async fn change_sizes(engine: Engine, exec: String, mut sizes: mpsc::Receiver<TerminalSize>) {
     while let Some(size) = sizes.recv().await {
-        if let Err(error) = engine.resize_exec(&exec, size.height, size.width).await {
-            tracing::debug!(error = chain(&error), "cannot change the size of a terminal");
+        // The engine refuses it until the command runs.
+        for attempt in 1..=SIZE_ATTEMPTS {
+            let Err(error) = engine.resize_exec(&exec, size.height, size.width).await else { break };
+            tracing::debug!(attempt, error = chain(&error), "cannot change the size of a terminal");
+            sleep(SIZE_PAUSE).await;
         }
     }
 }

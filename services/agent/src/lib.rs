@@ -51,5 +51,6 @@ pub use node::config::{Args, Pair, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
+pub use node::limits::LimitArgs;
 pub use node::presence::{Presence, Registration};
 pub use run::run_connecting;

@@ -139,7 +139,6 @@ features! {
             "mark the node with drover node eligibility -disable, and stop its allocations with drover alloc stop"
         ));
         NodeMetadata("metadata of nodes by request", Is, NotBuilt, Some("set meta in the agent's configuration"));
-        NodeGarbage("garbage collection of a node by request", Is, NotBuilt, None);
         Snapshots("snapshots of the state", Are, NotBuilt, Some("back up PostgreSQL"));
         RemoteLogs("reading the logs of another node", Is, NotBuilt, Some(
             "request the logs of a server from its own API"

@@ -44,7 +44,7 @@ use crate::stats::{
     AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats,
     HostFacts, HostStats, MemoryStats, TaskStats, Usage,
 };
-use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
+use crate::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
 use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};
 
 pub(crate) const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
@@ -448,6 +448,8 @@ pub fn samples() -> Vec<Sample> {
         }),
         round_trip(RestartTasks { alloc: ALLOC, task: Some("main".into()), all: true }),
         round_trip(SignalTasks { alloc: ALLOC, task: Some("main".into()), signal: "SIGUSR1".into() }),
+        round_trip(RemoveEnded { alloc: None }),
+        round_trip(RemoveEnded { alloc: Some(ALLOC) }),
         round_trip(TasksDone {}),
         round_trip(GetHostStats {}),
         round_trip(HostStats::default()),

@@ -7,4 +7,6 @@ pub(crate) mod facts;
 pub(crate) mod fingerprint;
 pub(crate) mod host_env;
 pub(crate) mod identity;
+pub(crate) mod limits;
 pub(crate) mod presence;
+pub(crate) mod users;

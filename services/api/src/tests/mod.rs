@@ -7,6 +7,7 @@ mod deployments;
 mod evaluations;
 mod files;
 mod fuzz;
+mod garbage;
 mod harness;
 mod hostile;
 mod keyring;

@@ -248,6 +248,14 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
     replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
     replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);
+    let limits = &mut args.limits;
+    let millis = |span: &Option<Millis>| span.map(|span| span.0);
+    replace(&mut limits.alloc_gc_interval_ms, &millis(&client.gc_interval));
+    replace(&mut limits.alloc_gc_parallel_max, &client.gc_parallel_destroys);
+    replace(&mut limits.kill_timeout_max_ms, &millis(&client.max_kill_timeout));
+    replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
+    replace(&mut limits.user_denylist, &configuration::option_names(client, "user.denylist"));
+    replace(&mut limits.user_checked_drivers, &configuration::option_names(client, "user.checked_drivers"));
     replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));
     replace(&mut args.env_denylist, &configuration::option_names(client, "env.denylist"));
     let option = configuration::raw_exec_option(client).map_err(|text| anyhow!(text))?;

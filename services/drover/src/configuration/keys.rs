@@ -140,16 +140,17 @@ const CLIENT: &[Key] = &[
     unbuilt(Feature::SomeSettings, "fingerprint", Type::Named { known: &[], others: FINGERPRINT }),
     used("gc_disk_usage_threshold", Type::Float),
     used("gc_inode_usage_threshold", Type::Float),
-    unbuilt(Feature::SomeSettings, "gc_interval", Type::Duration),
+    used("gc_interval", Type::Duration),
     used("gc_max_allocs", COUNT),
-    unbuilt(Feature::SomeSettings, "gc_parallel_destroys", WHOLE),
+    used("gc_parallel_destroys", COUNT),
     unbuilt(Feature::Volumes, "gc_volumes_on_client_gc", Type::Bool),
     unbuilt(Feature::SomeSettings, "host_network", Type::Named { known: &[], others: HOST_NETWORK }),
     unbuilt(Feature::Volumes, "host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
     unbuilt(Feature::Volumes, "host_volume_plugin_dir", Type::Text),
     unbuilt(Feature::Volumes, "host_volumes_dir", Type::Text),
+    used("max_concurrent_starts", COUNT),
     used("max_dynamic_port", WHOLE),
-    unbuilt(Feature::SomeSettings, "max_kill_timeout", Type::Duration),
+    used("max_kill_timeout", Type::Duration),
     unbuilt(Feature::SomeSettings, "memory_oversubscription", Type::Any),
     used("memory_total_mb", COUNT),
     used("meta", Type::Map),
@@ -476,7 +477,8 @@ const VAULT: &[Key] = &[
 ];
 
 /// Keys of `client.options` that are settings.
-pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.allowlist", "env.denylist"];
+pub(super) const OPTIONS_USED: &[&str] =
+    &["driver.raw_exec.enable", "env.allowlist", "env.denylist", "user.checked_drivers", "user.denylist"];
 
 /// The feature that plugins need which are not built in.
 pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
@@ -488,6 +490,4 @@ pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[
     "fingerprint.allowlist",
     "fingerprint.denylist",
     "fingerprint.network.disallow_link_local",
-    "user.checked_drivers",
-    "user.denylist",
 ];

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span};
 
-use super::commands::{KILL_TIMEOUT_MAX, Kill, Outcome, TaskAction, TaskCommand};
+use super::commands::{Kill, Outcome, TaskAction, TaskCommand};
 use super::interpolation::Interpolator;
 use super::restarts::{Decision, Restarts, RunResult};
 use super::state::TaskChange;
@@ -545,7 +545,8 @@ impl TaskRunner {
         let (timeout, signal) = {
             let spec = self.spec.borrow();
             let task = spec.task(&self.name);
-            let timeout = task.map_or(Nanos::ZERO, |task| task.kill_timeout).min(KILL_TIMEOUT_MAX);
+            let timeout = task.map_or(Nanos::ZERO, |task| task.kill_timeout);
+            let timeout = timeout.min(self.context.config.limits.kill_timeout_max);
             // The signal was checked when the task started.
             let signal = task.and_then(|task| read_signal(&task.kill_signal).ok()).flatten();
             (to_std(timeout), signal)

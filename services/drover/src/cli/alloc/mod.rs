@@ -2,6 +2,7 @@
 
 mod frames;
 pub(crate) mod fs;
+pub(crate) mod gc;
 pub(crate) mod logs;
 pub(crate) mod restart;
 mod selection;
@@ -19,7 +20,7 @@ use super::{WithApi, format, tables};
 use crate::command::commands;
 
 commands! {
-    /// Shows allocations, their logs and their files, and stops or restarts them.
+    /// Shows allocations, their logs and their files, and stops, restarts or removes them.
     Command {
         Status(WithApi<status::Args>),
         Fs(WithApi<fs::Args>),
@@ -27,6 +28,7 @@ commands! {
         Stop(WithApi<stop::Args>),
         Restart(WithApi<restart::Args>),
         Signal(WithApi<signal::Args>),
+        Gc(WithApi<gc::Args>),
     }
 }
 

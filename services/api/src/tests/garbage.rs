@@ -44,11 +44,7 @@ async fn nodes_collect_garbage_on_request() {
     for (path, status, text) in [
         ("/v1/client/gc".to_owned(), 400, "No local Node and node_id not provided"),
         (format!("/v1/client/gc?node_id={unknown}"), 500, &*format!("Unknown node {unknown}")),
-        (
-            format!("/v1/client/allocation/{unknown}/gc"),
-            404,
-            &*format!("Unknown allocation \"{unknown}\""),
-        ),
+        (format!("/v1/client/allocation/{unknown}/gc"), 404, &*format!("Unknown allocation \"{unknown}\"")),
     ] {
         assert_eq!(harness.get(&path).await.error(), (status, text), "{path}");
     }

@@ -9,6 +9,7 @@ use crate::disk::secrets::Storage;
 use crate::disk::store::Store;
 use crate::disk::usage::{DiskUse, disk_use};
 use crate::driver::Drivers;
+use crate::driver::running::RunningTasks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
@@ -27,6 +28,8 @@ pub(crate) struct Context {
     pub(crate) host_env: HostEnv,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,
+    /// The tasks that are running.
+    pub(crate) running: RunningTasks,
     /// Whether the servers have sent this node's work since the agent started.
     pub(crate) contacted: watch::Receiver<bool>,
 }

@@ -20,6 +20,10 @@
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
+//! | `cgroups` | the kernel's limits and counters of tasks |
+//! | `networks` | the networks of allocations |
+//! | `resources` | what a task may use of its node, and what it uses |
+//! | `proc` | counters of processors and processes |
 //! | `disk` | state, directories, secrets and output of tasks on disk, and their removal |
 //! | `account` | the user that a task runs as |
 //! | `wait` | helpers for waiting |
@@ -30,15 +34,19 @@
 
 mod account;
 mod alloc;
+mod cgroups;
 mod context;
 mod disk;
 mod driver;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod networks;
 mod node;
+mod proc;
 mod reports;
 mod requests;
+mod resources;
 mod run;
 mod servers;
 mod task;

@@ -22,6 +22,7 @@ use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
 use crate::driver::raw_exec::{self, RawExec};
+use crate::driver::running::RunningTasks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
@@ -85,6 +86,7 @@ async fn run_parts(
         node: NodeFacts::new(&config, &identity, &spec),
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
+        running: RunningTasks::default(),
         drivers,
         store,
         contacted: contacted_receiver,

@@ -24,6 +24,8 @@ use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, RawExec};
+use crate::driver::running::RunningTasks;
+use crate::driver::start::TaskId;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
@@ -141,6 +143,19 @@ pub(crate) fn tasks<const N: usize>(tasks: [(&str, Class, TaskState); N]) -> Tas
     tasks.into_iter().map(|(name, class, state)| (name.into(), member(class, state))).collect()
 }
 
+/// The first start of the task `web`.
+pub(crate) fn task_id() -> TaskId {
+    TaskId {
+        alloc: alloc_id(1),
+        alloc_name: "site.app[0]".into(),
+        job: "site".into(),
+        namespace: "default".into(),
+        group: "app".into(),
+        task: "web".into(),
+        start: "00000001".into(),
+    }
+}
+
 /// An executor that is this test program, started with the one test that acts as an executor.
 pub(crate) fn executor() -> ExecutorCommand {
     let program = std::env::current_exe().expect("the path of the current executable is known");
@@ -177,6 +192,7 @@ pub(crate) fn context_with(
         host_env: HostEnv::default(),
         // Mounts would outlast the tests.
         secrets: Storage::Disk,
+        running: RunningTasks::default(),
         contacted,
         config,
     })

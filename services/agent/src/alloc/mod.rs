@@ -5,6 +5,7 @@ pub(crate) mod allocs;
 pub(crate) mod class;
 pub(crate) mod core;
 pub(crate) mod health;
+pub(crate) mod hooks;
 pub(crate) mod phase;
 pub(crate) mod removals;
 pub(crate) mod runner;

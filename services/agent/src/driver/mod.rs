@@ -1,13 +1,15 @@
 //! Task drivers: each starts, watches and ends tasks of one kind (A-22.1). Everything around a task, and its restarts, is
 //! in `task`.
 
+pub(crate) mod exec_session;
 pub(crate) mod mock;
 pub(crate) mod process;
 pub(crate) mod raw_exec;
+pub(crate) mod running;
+pub(crate) mod start;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +19,10 @@ use model::{Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::disk::dirs::TaskDirs;
-use crate::disk::logs::LogFiles;
+use self::exec_session::{ExecError, ExecRequest, ExecSession};
+use self::start::{Prepare, Start};
 pub(crate) use crate::executor::Exit;
+use crate::resources::TaskUsage;
 
 /// The search path of tasks that set none.
 pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -27,8 +30,17 @@ pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:
 /// A driver.
 #[async_trait]
 pub(crate) trait Driver: Send + Sync {
-    /// Detects the driver and its health.
+    /// What the driver can do with its tasks.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Detects the driver and its health. It may block.
     fn fingerprint(&self) -> Fingerprint;
+
+    /// Fetches what a task needs before it starts, such as an image, while the task still waits for others. The start
+    /// fetches what is missing then.
+    async fn prepare(&self, _: &Prepare) -> Result<(), StartError> {
+        Ok(())
+    }
 
     /// Starts a task.
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError>;
@@ -38,9 +50,43 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Ends what is left of a task that cannot be recovered, as far as possible.
     async fn discard(&self, handle: &Handle);
+}
 
-    /// The ids of a task's current processes. Empty if there are none or the driver does not know them.
-    fn processes(&self, handle: &Handle) -> Vec<u32>;
+/// What a driver can do with its tasks (A-22.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    /// It can send signals to them.
+    pub(crate) signals: bool,
+    /// It can run commands inside them.
+    pub(crate) exec: bool,
+    /// How their files are separated from the node's, which decides about the paths that they see (A-15).
+    pub(crate) isolation: Isolation,
+    /// The networks that it can start them in.
+    pub(crate) networks: &'static [NetworkMode],
+    /// It can mount files and directories into them.
+    pub(crate) mounts: bool,
+    /// It can give them devices.
+    pub(crate) devices: bool,
+}
+
+/// How the files of tasks are separated from the node's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// They are not.
+    None,
+    /// A task's own directory is its root.
+    Chroot,
+    /// A task has the root of its image.
+    Image,
+}
+
+/// A network that a driver can start tasks in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NetworkMode {
+    /// The network of the node.
+    Host,
+    /// The network of the allocation, in a namespace that the agent holds.
+    Group,
 }
 
 /// A running task.
@@ -56,10 +102,32 @@ pub(crate) trait Running: Send + Sync {
     async fn stop(&self, signal: Option<Signal>, timeout: Duration) -> Result<(), StopError>;
 
     /// Sends the task a signal.
-    fn signal(&self, signal: Signal) -> io::Result<()>;
+    async fn signal(&self, signal: Signal) -> io::Result<()>;
 
     /// Removes what the driver keeps of the task, after its end.
     async fn destroy(&self);
+
+    /// What the task uses at the moment; `None` if the driver does not measure.
+    async fn usage(&self) -> io::Result<Option<TaskUsage>>;
+
+    /// Runs a command inside the task.
+    async fn exec(&self, request: ExecRequest) -> Result<ExecSession, ExecError>;
+
+    /// The network that the driver itself gave the task.
+    fn network(&self) -> Option<DriverNetwork> {
+        None
+    }
+}
+
+/// A network that a driver gave its task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DriverNetwork {
+    /// The task's address in it.
+    pub(crate) ip: String,
+    /// Ports of the task by label.
+    pub(crate) ports: BTreeMap<Text, u16>,
+    /// Whether services are advertised with this address.
+    pub(crate) advertise: bool,
 }
 
 /// An opaque handle to recover a task, which only its driver can read.
@@ -76,23 +144,6 @@ pub(crate) struct Fingerprint {
     pub(crate) description: String,
     /// The driver's attributes, by full names.
     pub(crate) attributes: BTreeMap<Text, Text>,
-}
-
-/// The parameters of a task's start.
-#[derive(Debug, Clone)]
-pub(crate) struct Start {
-    /// The interpolated driver configuration.
-    pub(crate) config: Map<String, Value>,
-    /// The task's environment.
-    pub(crate) env: BTreeMap<String, String>,
-    /// The user that the task runs as. If it is empty, the driver decides.
-    pub(crate) user: Text,
-    /// The task's directories.
-    pub(crate) dirs: TaskDirs,
-    /// A directory for the driver's data about the task. It does not exist yet.
-    pub(crate) state_dir: PathBuf,
-    /// Where the task's output goes; `None` discards it.
-    pub(crate) logs: Option<LogFiles>,
 }
 
 /// Why a task could not be started.

@@ -22,12 +22,15 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::exec_session::{ExecError, ExecRequest, ExecSession};
 use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
 use crate::disk::store::{self, Durability};
 use crate::executor::{
     ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, STARTED, Started, descendants, kill_descendants, parent_of,
     started_ticks,
 };
+use crate::proc::ProcessReading;
+use crate::resources::{CpuUsage, MemoryUsage, TaskUsage};
 use crate::wait::until;
 
 /// How long an executor may take to start a task.
@@ -98,6 +101,32 @@ impl ProcessHandle {
         let Ok(command) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
         let last = command.split(|byte| *byte == 0).rfind(|argument| !argument.is_empty());
         last == Some(self.dir.as_os_str().as_bytes())
+    }
+
+    /// The ids of the process and its descendants. Orphaned descendants are included: they become children of the executor.
+    fn pids(&self) -> Vec<u32> {
+        let pid = Pid::from_raw(self.pid);
+        if !self.is_alive() {
+            return Vec::new();
+        }
+        let found = match parent_of(pid).filter(|parent| self.is_executor(*parent)) {
+            Some(executor) => descendants(executor),
+            // The executor has died, and the task is about to be killed.
+            None => [pid].into_iter().chain(descendants(pid)).collect(),
+        };
+        found.into_iter().filter_map(|pid| pid.as_raw().try_into().ok()).collect()
+    }
+
+    /// The usage of the processes that exist. The compute of those that have ended is not known, and so there is no sum.
+    fn usage(&self) -> TaskUsage {
+        let pids = self.pids();
+        let (mut rss, mut swap) = (0_u64, 0_u64);
+        for reading in pids.iter().filter_map(|pid| ProcessReading::of(*pid)) {
+            rss = rss.saturating_add(reading.rss_bytes);
+            swap = swap.saturating_add(reading.swap_bytes);
+        }
+        let memory = MemoryUsage { rss: Some(rss), swap: Some(swap), ..MemoryUsage::default() };
+        TaskUsage { cpu: CpuUsage::default(), memory, pids }
     }
 
     /// Kills the process and all of its descendants, if it still exists.
@@ -240,21 +269,6 @@ async fn kill_tree(handle: &ProcessHandle) {
     }
 }
 
-/// The ids of a process and its descendants. Orphaned descendants are included: they become children of the executor.
-pub(crate) fn processes(handle: &Handle) -> Vec<u32> {
-    let Ok(handle) = ProcessHandle::read(handle) else { return Vec::new() };
-    let pid = Pid::from_raw(handle.pid);
-    if !handle.is_alive() {
-        return Vec::new();
-    }
-    let found = match parent_of(pid).filter(|parent| handle.is_executor(*parent)) {
-        Some(executor) => descendants(executor),
-        // The executor has died, and the task is about to be killed.
-        None => [pid].into_iter().chain(descendants(pid)).collect(),
-    };
-    found.into_iter().filter_map(|pid| pid.as_raw().try_into().ok()).collect()
-}
-
 /// Ends all processes that were started in the directories within `dir`, except the one in the directory `known`. Their
 /// handles are not known: they were not saved, or cannot be read.
 pub(crate) async fn end_leftovers(dir: &Path, known: Option<&Path>) {
@@ -375,11 +389,21 @@ impl Running for Process {
         }
     }
 
-    fn signal(&self, signal: Signal) -> io::Result<()> {
+    async fn signal(&self, signal: Signal) -> io::Result<()> {
         send_command(&self.handle.dir, &format!("signal {}\n", signal as i32))
     }
 
     async fn destroy(&self) {
         remove_dir(&self.handle.dir).await;
+    }
+
+    async fn usage(&self) -> io::Result<Option<TaskUsage>> {
+        let handle = self.handle.clone();
+        let usage = tokio::task::spawn_blocking(move || handle.usage()).await;
+        usage.map(Some).map_err(io::Error::other)
+    }
+
+    async fn exec(&self, _: ExecRequest) -> Result<ExecSession, ExecError> {
+        Err(ExecError::unsupported("raw_exec"))
     }
 }

@@ -17,10 +17,14 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::files::LogStream;
 
+use super::exec_session::{ExecError, ExecRequest, ExecSession};
+use super::start::Start;
 use super::{
-    Driver, Exit, Fingerprint, Handle, NotRecovered, Running, Start, StartError, StopError, read_config,
+    Capabilities, Driver, Exit, Fingerprint, Handle, Isolation, NetworkMode, NotRecovered, Running, StartError,
+    StopError, read_config,
 };
 use crate::disk::logs::{LogFiles, Rotator};
+use crate::resources::TaskUsage;
 use crate::wait::{to_std, until};
 
 /// The driver's name.
@@ -74,6 +78,18 @@ struct Lines {
 
 #[async_trait]
 impl Driver for Mock {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            signals: true,
+            exec: false,
+            isolation: Isolation::None,
+            // Simulated tasks have no use for a network, and so run in any.
+            networks: &[NetworkMode::Host, NetworkMode::Group],
+            mounts: false,
+            devices: false,
+        }
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             detected: true,
@@ -150,10 +166,6 @@ impl Driver for Mock {
     }
 
     async fn discard(&self, _: &Handle) {}
-
-    fn processes(&self, _: &Handle) -> Vec<u32> {
-        Vec::new()
-    }
 }
 
 /// A simulated task. It ends with the agent.
@@ -201,11 +213,19 @@ impl Running for MockTask {
         Ok(())
     }
 
-    fn signal(&self, _: Signal) -> std::io::Result<()> {
+    async fn signal(&self, _: Signal) -> std::io::Result<()> {
         Ok(())
     }
 
     async fn destroy(&self) {}
+
+    async fn usage(&self) -> std::io::Result<Option<TaskUsage>> {
+        Ok(None)
+    }
+
+    async fn exec(&self, _: ExecRequest) -> Result<ExecSession, ExecError> {
+        Err(ExecError::unsupported(NAME))
+    }
 }
 
 /// Writes a text once and then repeatedly, as configured, while the task runs.

@@ -7,12 +7,16 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::disk::dirs::AllocDirs;
+use crate::driver::start::Progress;
+use crate::resources::TaskLimits;
+use crate::testing::task_id;
 
 fn start(dir: &Path, config: Value) -> Start {
     let Value::Object(config) = config else { unreachable!() };
     let dirs = AllocDirs::new(dir.join("a"));
     dirs.build().unwrap();
     Start {
+        id: task_id(),
         config: config.into_iter().collect(),
         env: BTreeMap::new(),
         user: Text::default(),
@@ -24,6 +28,13 @@ fn start(dir: &Path, config: Value) -> Start {
             file_bytes_max: 100,
         }),
         dirs: dirs.task("web"),
+        resources: TaskLimits::default(),
+        cgroup: None,
+        mounts: Vec::new(),
+        devices: Vec::new(),
+        network: None,
+        ports: Vec::new(),
+        progress: Progress::default(),
     }
 }
 

@@ -14,9 +14,10 @@ use nix::fcntl::OFlag;
 use serde::Deserialize;
 
 use super::process::{self, ExecutorCommand};
+use super::start::Start;
 use super::{
-    DEFAULT_PATH, Driver, Fingerprint, Handle, NotRecovered, Running, Start, StartError, matches_pattern,
-    read_config,
+    Capabilities, DEFAULT_PATH, Driver, Fingerprint, Handle, Isolation, NetworkMode, NotRecovered, Running,
+    StartError, matches_pattern, read_config,
 };
 use crate::account::Account;
 use crate::disk::dirs::TaskDirs;
@@ -112,6 +113,17 @@ impl Settings {
 
 #[async_trait]
 impl Driver for RawExec {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            signals: true,
+            exec: false,
+            isolation: Isolation::None,
+            networks: &[NetworkMode::Host],
+            mounts: false,
+            devices: false,
+        }
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             detected: true,
@@ -164,10 +176,6 @@ impl Driver for RawExec {
 
     async fn discard(&self, handle: &Handle) {
         process::discard(handle).await;
-    }
-
-    fn processes(&self, handle: &Handle) -> Vec<u32> {
-        process::processes(handle)
     }
 }
 

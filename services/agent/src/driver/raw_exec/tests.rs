@@ -13,8 +13,10 @@ use super::*;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::logs::LogFiles;
 use crate::driver::Exit;
+use crate::driver::start::Progress;
 use crate::executor::parent_of;
-use crate::testing::{eventually, executor, secrets};
+use crate::resources::TaskLimits;
+use crate::testing::{eventually, executor, secrets, task_id};
 
 /// An allocation's directory with a task that is a shell script.
 struct Scene {
@@ -36,6 +38,7 @@ impl Scene {
         let Value::Object(config) = config else { unreachable!() };
         self.starts.set(self.starts.get() + 1);
         Start {
+            id: task_id(),
             config: config.into_iter().collect(),
             env: [("GREETING".to_owned(), "hello".to_owned()), ("HIDDEN".to_owned(), "x".to_owned())].into(),
             user: Text::default(),
@@ -47,6 +50,13 @@ impl Scene {
                 files_max: 3,
                 file_bytes_max: 1 << 20,
             }),
+            resources: TaskLimits::default(),
+            cgroup: None,
+            mounts: Vec::new(),
+            devices: Vec::new(),
+            network: None,
+            ports: Vec::new(),
+            progress: Progress::default(),
         }
     }
 

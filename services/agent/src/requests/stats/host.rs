@@ -8,10 +8,10 @@ use telemetry::clock;
 use wire::Refusal;
 use wire::stats::{CpuStats, HostStats, MemoryStats};
 
-use super::proc::{self, CpuTimes};
 use super::{disks, failed};
 use crate::context::Context;
 use crate::node::fingerprint::Machine;
+use crate::proc::{self, CpuTimes};
 
 /// The kernel's counters of processor time.
 const STAT: &str = "/proc/stat";

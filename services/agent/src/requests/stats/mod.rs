@@ -6,7 +6,6 @@
 mod disks;
 mod facts;
 mod host;
-mod proc;
 mod tasks;
 
 use std::collections::BTreeMap;

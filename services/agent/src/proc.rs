@@ -3,31 +3,38 @@
 use std::fs;
 
 /// The number of ticks per second of the kernel's counters. It is the same on all supported machines.
-pub(super) const TICKS_PER_SEC: f64 = 100.0;
+pub(crate) const TICKS_PER_SEC: f64 = 100.0;
 
 /// The time of a processor since boot, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct CpuTimes {
-    pub(super) user: u64,
-    pub(super) system: u64,
-    pub(super) idle: u64,
+pub(crate) struct CpuTimes {
+    /// In programs.
+    pub(crate) user: u64,
+    /// In the kernel.
+    pub(crate) system: u64,
+    /// Idle.
+    pub(crate) idle: u64,
     /// The total time, including time stolen by other virtual machines of the same host.
-    pub(super) total: u64,
+    pub(crate) total: u64,
 }
 
 /// The counters of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ProcessReading {
+pub(crate) struct ProcessReading {
     /// The start time in ticks, which distinguishes the process from a later one with the same id.
-    pub(super) started: u64,
-    pub(super) user: u64,
-    pub(super) system: u64,
-    pub(super) rss_bytes: u64,
-    pub(super) swap_bytes: u64,
+    pub(crate) started: u64,
+    /// The time in its own code, in ticks.
+    pub(crate) user: u64,
+    /// The time in the kernel, in ticks.
+    pub(crate) system: u64,
+    /// Its resident memory.
+    pub(crate) rss_bytes: u64,
+    /// Its memory that was swapped out.
+    pub(crate) swap_bytes: u64,
 }
 
 /// Parses the processors in `/proc/stat`, by name.
-pub(super) fn cpus(stat: &str) -> Vec<(String, CpuTimes)> {
+pub(crate) fn cpus(stat: &str) -> Vec<(String, CpuTimes)> {
     stat.lines().filter_map(cpu).collect()
 }
 
@@ -47,11 +54,13 @@ fn cpu(line: &str) -> Option<(String, CpuTimes)> {
     Some((name.to_owned(), CpuTimes { user, system, idle, total: user + system + idle + stolen }))
 }
 
-/// The counters of a process; `None` if it has ended.
-pub(super) fn process(pid: u32) -> Option<ProcessReading> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    process_in(&stat, &status)
+impl ProcessReading {
+    /// The counters of a process; `None` if it has ended.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        process_in(&stat, &status)
+    }
 }
 
 fn process_in(stat: &str, status: &str) -> Option<ProcessReading> {
@@ -97,6 +106,6 @@ mod tests {
         assert_eq!(process_in(stat, status), Some(expected));
         assert_eq!(process_in("12 (sh", status), None);
         assert_eq!(process_in(stat, "").map(|reading| reading.rss_bytes), Some(0));
-        assert!(process(std::process::id()).unwrap().rss_bytes > 0);
+        assert!(ProcessReading::of(std::process::id()).unwrap().rss_bytes > 0);
     }
 }

@@ -1,0 +1,156 @@
+//! Hooks of tasks: each prepares one thing that a task needs, in a file of its own, and takes it back. The runner
+//! calls them in the order of [`all`], and knows none of them.
+//!
+//! A hook may be interrupted at every point and runs again after a restart of the agent: what it does, it finds done.
+//! What it must know of earlier runs is in a file of its own ([`TaskRun::file`]).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::Text;
+use model::alloc::TaskEventKind;
+use model::job::{Task, TaskGroup};
+
+use super::setup::AllocSetup;
+use super::updates::Updates;
+use crate::account::Account;
+use crate::cgroups::TaskCgroup;
+use crate::context::Context;
+use crate::disk::dirs::TaskDirs;
+use crate::disk::logs::LogFiles;
+use crate::driver::Running;
+use crate::driver::start::{Device, Mount, TaskId};
+use crate::resources::TaskLimits;
+use crate::work::spec::AllocSpec;
+
+/// A hook of a task.
+#[async_trait]
+pub(crate) trait TaskHook: Send + Sync {
+    /// Its name, as lists it.
+    fn name(&self) -> &'static str;
+
+    /// Runs before each start of the task. It is cancelled if the task must end.
+    async fn prestart(&self, _: &TaskRun, _: &mut StartDraft) -> Result<(), HookError> {
+        Ok(())
+    }
+
+    /// Runs after each start, and when a restarted agent has found the running task.
+    async fn poststart(&self, _: &TaskRun, _: &Arc<dyn Running>) -> Result<(), HookError> {
+        Ok(())
+    }
+
+    /// Runs when the servers have changed the allocation while the task runs.
+    async fn update(&self, _: &TaskRun) -> Result<(), HookError> {
+        Ok(())
+    }
+
+    /// Runs before the task is ended, also for a restart.
+    async fn pre_kill(&self, _: &TaskRun) {}
+
+    /// Runs after each end of the task.
+    async fn exited(&self, _: &TaskRun) -> Result<(), HookError> {
+        Ok(())
+    }
+
+    /// Runs after the last end of the task, also if it never started, or ended before a restart of the agent.
+    async fn stop(&self, _: &TaskRun) -> Result<(), HookError> {
+        Ok(())
+    }
+}
+
+/// A task, as its hooks see it.
+pub(crate) struct TaskRun {
+    /// The agent's shared values.
+    pub(crate) context: Arc<Context>,
+    /// The task's name.
+    pub(crate) name: Text,
+    /// The allocation, as the servers describe it now.
+    pub(crate) spec: Arc<AllocSpec>,
+    /// What the allocation has prepared.
+    pub(crate) setup: Arc<AllocSetup>,
+    /// The task's directories.
+    pub(crate) dirs: TaskDirs,
+    /// The user that the task runs as; `None` if there is no such user. The driver refuses the task then.
+    pub(crate) account: Option<Account>,
+    pub(super) updates: Updates,
+}
+
+/// What a task will be started with. Hooks add to it.
+#[derive(Debug, Clone)]
+pub(crate) struct StartDraft {
+    /// Which start it is.
+    pub(crate) id: TaskId,
+    /// The task's environment. The driver's configuration may refer to it.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Where the task's output goes; `None` discards it.
+    pub(crate) logs: Option<LogFiles>,
+    /// What the task may use of the node.
+    pub(crate) resources: TaskLimits,
+    /// The control groups that were made for this start.
+    pub(crate) cgroup: Option<TaskCgroup>,
+    /// What is mounted into the task.
+    pub(crate) mounts: Vec<Mount>,
+    /// The devices that the task may use.
+    pub(crate) devices: Vec<Device>,
+}
+
+/// Why a hook failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct HookError {
+    /// The reason.
+    pub(crate) message: String,
+    /// Whether a retry may help.
+    pub(crate) recoverable: bool,
+    /// The event of the task that shows it; `None` is the general one of hooks.
+    pub(crate) event: Option<TaskEventKind>,
+}
+
+impl HookError {
+    /// An error that a retry may help.
+    pub(crate) fn recoverable(message: impl Into<String>) -> Self {
+        Self { message: message.into(), recoverable: true, event: None }
+    }
+
+    /// An error that a retry does not help.
+    pub(crate) fn unrecoverable(message: impl Into<String>) -> Self {
+        Self { recoverable: false, ..Self::recoverable(message) }
+    }
+
+    /// Shows the error by an event of its own.
+    #[must_use]
+    pub(crate) fn with_event(self, event: TaskEventKind) -> Self {
+        Self { event: Some(event), ..self }
+    }
+}
+
+impl From<io::Error> for HookError {
+    fn from(error: io::Error) -> Self {
+        Self::recoverable(error.to_string())
+    }
+}
+
+impl TaskRun {
+    /// The task in its job; `None` if the job no longer has it.
+    pub(crate) fn task(&self) -> Option<&Task> {
+        self.spec.task(&self.name)
+    }
+
+    /// The group of the task.
+    pub(crate) fn group(&self) -> Option<&TaskGroup> {
+        self.spec.group()
+    }
+
+    /// The file that a hook keeps while the task is not dead, across its restarts.
+    pub(crate) fn file(&self, hook: &str) -> PathBuf {
+        self.context.store.task(self.spec.id(), &self.name).join(format!("hook-{hook}"))
+    }
+
+    /// Records an event of the task.
+    pub(crate) async fn event(&self, event: TaskEventKind) {
+        self.updates.event(event).await;
+    }
+}

@@ -18,10 +18,12 @@
 //! | `context` | values that the modules above share |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
+//! | `devices` | devices of the node, such as GPUs |
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
 //! | `cgroups` | the kernel's limits and counters of tasks |
 //! | `networks` | the networks of allocations |
+//! | `starts` | how many tasks may start at the same time |
 //! | `resources` | what a task may use of its node, and what it uses |
 //! | `proc` | counters of processors and processes |
 //! | `disk` | state, directories, secrets and output of tasks on disk, and their removal |
@@ -29,13 +31,14 @@
 //! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `servers::heartbeats`. Around them are tokio tasks: one for each allocation and each of its tasks, one that owns all
+//! `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation and each of its tasks, one that owns all
 //! allocations (`alloc::allocs`), one that reports, and one for each kind of message from the servers and the API.
 
 mod account;
 mod alloc;
 mod cgroups;
 mod context;
+mod devices;
 mod disk;
 mod driver;
 pub mod executor;
@@ -49,6 +52,7 @@ mod requests;
 mod resources;
 mod run;
 mod servers;
+mod starts;
 mod task;
 #[cfg(test)]
 mod testing;

@@ -17,6 +17,8 @@ use wire::Subject;
 
 use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::context::Context;
+use crate::devices::Devices;
+use crate::devices::nvidia::Nvidia;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver::Drivers;
@@ -26,7 +28,7 @@ use crate::driver::running::RunningTasks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
-use crate::node::fingerprint::{Machine, is_same, node_spec};
+use crate::node::fingerprint::{Machine, is_same, node_spec, with_devices};
 use crate::node::host_env::HostEnv;
 use crate::node::identity::Identity;
 use crate::node::presence::Presence;
@@ -35,6 +37,7 @@ use crate::requests::stats::{self, Stats};
 use crate::requests::{files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
+use crate::starts::Starts;
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -78,7 +81,9 @@ async fn run_parts(
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
     let drivers = drivers(&config);
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, clock::now()));
+    let devices = devices(&config);
+    let spec = node_spec(&config, &identity, &machine, &drivers, clock::now());
+    let spec = Arc::new(with_devices(spec, devices.fingerprint().await));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -88,6 +93,8 @@ async fn run_parts(
         secrets: Storage::detect(),
         running: RunningTasks::default(),
         drivers,
+        devices,
+        starts: Starts::new(config.limits.concurrent_starts_max),
         store,
         contacted: contacted_receiver,
         config,
@@ -185,6 +192,11 @@ fn drivers(config: &Config) -> Drivers {
     drivers
 }
 
+fn devices(config: &Config) -> Devices {
+    let nvidia = config.limits.nvidia_smi.clone().map(|program| Box::new(Nvidia::new(program)) as Box<_>);
+    Devices::new(nvidia.into_iter().collect())
+}
+
 /// Fingerprints the node periodically and registers changes.
 async fn refresh_fingerprint(
     context: Arc<Context>,
@@ -198,8 +210,11 @@ async fn refresh_fingerprint(
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
-        let fingerprint =
-            move || node_spec(&context.config, &identity, &machine, &context.drivers, clock::now());
+        let devices = context.devices.fingerprint().await;
+        let fingerprint = move || {
+            let spec = node_spec(&context.config, &identity, &machine, &context.drivers, clock::now());
+            with_devices(spec, devices)
+        };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {
             let changed = !is_same(current, &found);

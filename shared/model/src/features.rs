@@ -107,7 +107,6 @@ features! {
         Actions("actions", Are, NotBuilt, None);
         Exec("commands in running tasks", Are, NotBuilt, None);
         TaskSchedules("task schedules", Are, NotBuilt, None);
-        Devices("devices", Are, NotBuilt, None);
         ReservedCores("reserved cores", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);
     }

@@ -41,8 +41,9 @@ use crate::node::{
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats,
-    HostFacts, HostStats, MemoryStats, TaskStats, Usage,
+    AgentStats, AllocStats, CpuStats, DeviceGroupStats, DeviceInstanceStats, DeviceStat, DeviceValue,
+    DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats, MemoryStats,
+    TaskStats, Usage,
 };
 use crate::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
 use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};
@@ -71,6 +72,22 @@ pub(crate) fn root_key() -> RootKey {
         create_time: NOW,
         create_index: INDEX,
         modify_index: INDEX,
+    }
+}
+
+fn device_stats() -> DeviceGroupStats {
+    let memory = DeviceValue {
+        value: 40.5,
+        of: Some(16_384.0),
+        unit: "MiB".into(),
+        about: "UsedMemory / TotalMemory".into(),
+    };
+    let stats = vec![DeviceStat { name: "Memory state".into(), value: memory.clone() }];
+    DeviceGroupStats {
+        vendor: "nvidia".into(),
+        kind: "gpu".into(),
+        name: "T4".into(),
+        instances: vec![DeviceInstanceStats { id: "GPU-1".into(), at: NOW, summary: Some(memory), stats }],
     }
 }
 
@@ -467,6 +484,7 @@ pub fn samples() -> Vec<Sample> {
             }],
             disks: vec![disk_stats()],
             alloc_disk: Some(disk_stats()),
+            devices: vec![device_stats()],
         }),
         round_trip(GetAgentStats {}),
         round_trip(AgentStats::default()),
@@ -478,6 +496,7 @@ pub fn samples() -> Vec<Sample> {
                 at: NOW,
                 sum: USAGE,
                 processes: vec![(4_711, USAGE)],
+                devices: vec![device_stats()],
             }],
         }),
         round_trip(ProcessMetrics {

@@ -59,10 +59,9 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
-    if let Some(Resources { cores, devices, numa, networks, .. }) = &task.resources {
+    if let Some(Resources { cores, numa, networks, .. }) = &task.resources {
         problems.append(missing([
             (Feature::ReservedCores, number(*cores) > 0),
-            (Feature::Devices, !items(devices).is_empty()),
             (Feature::Numa, numa.is_some()),
         ]));
         problems.append(self::networks(networks));

@@ -42,7 +42,13 @@ async fn serve(bus: Bus) {
                 request.answer(&HostFacts { disks: vec![disk.clone()], ..facts }).await;
             } else {
                 let asked: GetAllocStats = request.body().unwrap();
-                let task = TaskStats { task: "t".into(), at, sum: USAGE, processes: vec![(7, USAGE)] };
+                let task = TaskStats {
+                    task: "t".into(),
+                    at,
+                    sum: USAGE,
+                    processes: vec![(7, USAGE)],
+                    devices: Vec::new(),
+                };
                 let is_meant = asked.task.is_none_or(|task| &*task == "t");
                 request.answer(&AllocStats { tasks: is_meant.then_some(task).into_iter().collect() }).await;
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use model::node::{Core, Driver, LegacyCpu, NodeReserved, NodeResources, NodeSpec, Topology};
+use model::node::{Core, Driver, LegacyCpu, NodeDeviceGroup, NodeReserved, NodeResources, NodeSpec, Topology};
 use model::{NOMAD_VERSION, Text, Timestamp};
 use nix::sys::signal::Signal;
 use nix::sys::statvfs::statvfs;
@@ -162,6 +162,13 @@ pub(crate) fn node_spec(
         cgroup_parent: Text::clone(&machine.cgroup),
         ..NodeSpec::default()
     };
+    spec.computed_class = class::computed_class(&spec);
+    spec
+}
+
+/// A node's specification with these devices.
+pub(crate) fn with_devices(mut spec: NodeSpec, devices: Vec<NodeDeviceGroup>) -> NodeSpec {
+    spec.resources.devices = devices;
     spec.computed_class = class::computed_class(&spec);
     spec
 }

@@ -100,13 +100,13 @@ impl Stats {
         };
         wait_until(before.at + INTERVAL_MIN).await;
         let stats = Arc::clone(self);
-        blocking(move || {
+        let usage = blocking(move || {
             let after = HostReading::take()?;
             let usage = host::stats(&before, &after, &stats.machine, &stats.context)?;
             *lock(&stats.host) = Some(after);
             Ok(usage)
-        })
-        .await
+        });
+        Ok(HostStats { devices: self.context.devices.stats().await, ..usage.await? })
     }
 
     async fn alloc_stats(self: &Arc<Self>, ask: GetAllocStats) -> Result<AllocStats, Refusal> {

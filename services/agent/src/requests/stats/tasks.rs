@@ -79,7 +79,7 @@ pub(super) fn stats(
         let sum = processes.iter().fold(Usage::default(), |sum, (_, usage)| sum.and(*usage));
         processes.truncate(room);
         room -= processes.len();
-        Some(TaskStats { task: Text::clone(&key.1), at, sum, processes })
+        Some(TaskStats { task: Text::clone(&key.1), at, sum, processes, devices: Vec::new() })
     });
     AllocStats { tasks: tasks.collect() }
 }

@@ -34,6 +34,7 @@ const CONDITION: &str = "shared/scheduling/src/feasible/condition.rs";
 const CONSTRAINTS: &str = "shared/scheduling/src/feasible/mod.rs";
 const DEMAND: &str = "shared/scheduling/src/place/demand.rs";
 const AFFINITY: &str = "shared/scheduling/src/rank/affinity.rs";
+const DEVICE: &str = "shared/scheduling/src/feasible/device.rs";
 const SPREAD: &str = "shared/scheduling/src/rank/spread.rs";
 const RESCHEDULE: &str = "shared/scheduling/src/reconcile/reschedule.rs";
 const ROLLOUT: &str = "shared/scheduling/src/reconcile/rollout.rs";
@@ -41,6 +42,7 @@ const PORTS: &str = "shared/scheduling/src/room/ports.rs";
 const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
 const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
 const CLASS: &str = "services/agent/src/alloc/class.rs";
+const DEVICES: &str = "services/agent/src/task/hooks/devices.rs";
 const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
 const ENV: &str = "services/agent/src/task/env/mod.rs";
 const RESTARTS: &str = "services/agent/src/task/restarts.rs";
@@ -170,6 +172,15 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         ],
     ),
     (
+        "RequestedDevice",
+        &[
+            ("Affinities", Used(DEVICE, "affinities")),
+            ("Constraints", Used(DEVICE, "constraints")),
+            ("Count", Used(DEVICE, "count")),
+            ("Name", Used(DEVICE, "name")),
+        ],
+    ),
+    (
         "ReschedulePolicy",
         &[
             ("Attempts", Used(RESCHEDULE, "attempts")),
@@ -185,7 +196,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         &[
             ("CPU", Used(DEMAND, "cpu_mhz")),
             ("Cores", Refused(Feature::ReservedCores)),
-            ("Devices", Refused(Feature::Devices)),
+            ("Devices", Used(DEVICES, "devices")),
             ("DiskMB", Invalid("Task can't ask for disk resources")),
             ("IOPS", Deprecated("IOPS has been deprecated")),
             ("MemoryMB", Used(DEMAND, "memory_mb")),

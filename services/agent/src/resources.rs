@@ -13,7 +13,7 @@ pub(crate) struct TaskLimits {
     pub(crate) cores: Vec<u16>,
     /// The memory that is reserved for it.
     pub(crate) memory_bytes: u64,
-    /// The memory that it may use; 0 is the same as reserved.
+    /// The memory that it may use; 0 is the same as reserved, and `u64::MAX` sets no limit.
     pub(crate) memory_max_bytes: u64,
     /// The number of processes that it may have; `None` sets no limit.
     pub(crate) pids_max: Option<u64>,

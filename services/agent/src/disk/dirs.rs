@@ -107,6 +107,19 @@ impl TaskDirs {
         secrets.build(&task)
     }
 
+    /// The directories as a task sees them whose root is not the node's.
+    pub(crate) fn seen_by_task(&self) -> Self {
+        let below_root = |name: &str| Path::new("/").join(name);
+        Self {
+            alloc: self.alloc.clone(),
+            shared: below_root(SHARED),
+            task: below_root(""),
+            local: below_root(LOCAL),
+            secrets: below_root(SECRETS),
+            name: self.name.clone(),
+        }
+    }
+
     /// Opens the root directory of the allocation.
     pub(crate) fn open_alloc(&self) -> io::Result<OpenDir> {
         OpenDir::open(&self.alloc)

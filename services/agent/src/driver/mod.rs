@@ -36,8 +36,8 @@ pub(crate) trait Driver: Send + Sync {
     /// Detects the driver and its health. It may block.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Fetches what a task needs before it starts, such as an image, while the task still waits for others. The start
-    /// fetches what is missing then.
+    /// Fetches what a start needs, such as an image: while the task waits for others, and again before the start. It may be
+    /// cancelled.
     async fn prepare(&self, _: &Prepare) -> Result<(), StartError> {
         Ok(())
     }

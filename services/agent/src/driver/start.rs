@@ -63,6 +63,13 @@ pub(crate) struct Prepare {
     pub(crate) progress: Progress,
 }
 
+impl Prepare {
+    /// What a driver fetches for a start.
+    pub(crate) fn of(start: &Start) -> Self {
+        Self { id: start.id.clone(), config: start.config.clone(), progress: start.progress.clone() }
+    }
+}
+
 /// One start of a task. Drivers name and label what they create by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskId {

@@ -44,6 +44,11 @@ impl NodeFacts {
         }
     }
 
+    /// The compute that tasks may use, in MHz; 0 if it is not known.
+    pub(crate) fn usable_mhz(&self) -> u64 {
+        self.attributes.get("cpu.usablecompute").and_then(|mhz| mhz.parse().ok()).unwrap_or(0)
+    }
+
     /// The value of a name in a job file, such as `attr.kernel.name`.
     pub(crate) fn find(&self, name: &str) -> Option<String> {
         if let Some(key) = name.strip_prefix("attr.") {

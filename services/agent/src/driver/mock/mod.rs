@@ -20,8 +20,8 @@ use wire::files::LogStream;
 use super::exec_session::{ExecError, ExecRequest, ExecSession};
 use super::start::Start;
 use super::{
-    Capabilities, Driver, Exit, Fingerprint, Handle, Isolation, NetworkMode, NotRecovered, Running, StartError,
-    StopError, read_config,
+    Capabilities, Driver, Exit, Fingerprint, Handle, Isolation, NetworkMode, NotRecovered, Running,
+    StartError, StopError, read_config,
 };
 use crate::disk::logs::{LogFiles, Rotator};
 use crate::resources::TaskUsage;

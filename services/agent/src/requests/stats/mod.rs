@@ -1,18 +1,18 @@
 //! Answers requests for the resource usage of the machine and of tasks. Nothing is measured without a
 //! request: usage is computed between the last reading, which is kept for a while, and a new one.
 //!
-//! Like `files`, it reads only from the system and does not depend on the running allocations.
+//! Of tasks it asks their drivers, by what the runners of the tasks keep in [`Context::running`].
 
 mod disks;
 mod facts;
 mod host;
 mod tasks;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bus::{Request, Requests};
+use model::text::quoted;
 use model::{AllocId, Text};
 use telemetry::clock;
 use tokio::sync::watch;
@@ -23,7 +23,8 @@ use wire::stats::{
 use wire::{Refusal, RefusalKind};
 
 use self::host::HostReading;
-use self::tasks::{Processes, TaskReading};
+use self::tasks::Readings;
+use crate::alloc::runner::spec_file;
 use crate::context::Context;
 use crate::node::fingerprint::Machine;
 use crate::node::presence::{ContactState, LastContact};
@@ -41,7 +42,7 @@ pub(crate) struct Stats {
     machine: Arc<Machine>,
     contact_state: watch::Receiver<ContactState>,
     host: Mutex<Option<HostReading>>,
-    tasks: Mutex<BTreeMap<(AllocId, Text), TaskReading>>,
+    tasks: Mutex<Readings>,
 }
 
 /// Answers requests until the subscription ends.
@@ -111,43 +112,28 @@ impl Stats {
 
     async fn alloc_stats(self: &Arc<Self>, ask: GetAllocStats) -> Result<AllocStats, Refusal> {
         let GetAllocStats { alloc, task } = ask;
-        let stats = Arc::clone(self);
-        let running = blocking(move || Processes::of_alloc(&stats.context, alloc, task.as_ref())).await?;
+        if !tokio::fs::try_exists(spec_file(&self.context, alloc)).await.unwrap_or(false) {
+            let message = format!("Unknown allocation {}", quoted(&alloc.to_string())).into();
+            return Err(Refusal { kind: RefusalKind::NotFound, message });
+        }
+        let mut running = self.context.running.of_alloc(alloc);
+        running.retain(|(name, _)| task.as_ref().is_none_or(|task| task == name));
         let last = lock(&self.tasks).clone();
-        let has_reading = |(task, _): &(Text, Processes)| {
-            last.get(&(alloc, Text::clone(task))).is_some_and(|reading| is_recent(reading.at))
-        };
+        let first = tasks::read(alloc, &running).await?;
         // All tasks are measured over the same time, so that their usage can be added up.
-        let before = match running.iter().all(has_reading) {
-            true => last,
-            false => {
-                let processes = running.clone();
-                blocking(move || Ok(read(alloc, &processes))).await?
-            }
-        };
-        let newest = running
-            .iter()
-            .filter_map(|(task, _)| before.get(&(alloc, Text::clone(task))))
-            .map(|task| task.at);
-        if let Some(newest) = newest.max() {
+        let has_reading = |key: &(AllocId, Text)| last.get(key).is_some_and(|reading| is_recent(reading.at));
+        let before = if first.keys().all(has_reading) { last } else { first.clone() };
+        let newest = first.keys().filter_map(|key| before.get(key)).map(|reading| reading.at).max();
+        if let Some(newest) = newest {
             wait_until(newest + INTERVAL_MIN).await;
         }
-        let stats = Arc::clone(self);
-        blocking(move || {
-            let after = read(alloc, &running);
-            let usage = tasks::stats(&before, &after, stats.machine.mean_mhz());
-            let mut readings = lock(&stats.tasks);
-            readings.retain(|_, reading| is_recent(reading.at));
-            readings.extend(after);
-            Ok(usage)
-        })
-        .await
+        let after = tasks::read(alloc, &running).await?;
+        let usage = tasks::stats(&before, &after, self.machine.mean_mhz());
+        let mut readings = lock(&self.tasks);
+        readings.retain(|_, reading| is_recent(reading.at));
+        readings.extend(after);
+        Ok(usage)
     }
-}
-
-/// Reads the counters of the tasks' processes.
-fn read(alloc: AllocId, running: &[(Text, Processes)]) -> BTreeMap<(AllocId, Text), TaskReading> {
-    running.iter().map(|(task, processes)| ((alloc, Text::clone(task)), processes.read())).collect()
 }
 
 fn is_recent(at: Instant) -> bool {

@@ -1,73 +1,65 @@
-//! Resource usage of tasks, from two readings of their processes.
+//! Resource usage of tasks, from two readings of their counters.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
-use model::text::quoted;
 use model::{AllocId, Text};
-use telemetry::clock;
+use telemetry::{chain, clock};
+use wire::Refusal;
 use wire::stats::{AllocStats, PROCESSES_MAX, TaskStats, Usage};
-use wire::{Refusal, RefusalKind};
 
-use super::proc::{self, ProcessReading, TICKS_PER_SEC};
-use crate::alloc::runner::spec_file;
-use crate::context::Context;
-use crate::disk::store;
-use crate::task::runner::handle_of;
-use crate::work::spec::AllocSpec;
+use super::blocking;
+use crate::driver::Running;
+use crate::proc::{ProcessReading, TICKS_PER_SEC};
+use crate::resources::{CpuUsage, TaskUsage};
 
-/// The ids of a task's processes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Processes(Vec<u32>);
+/// The number of nanoseconds in a second.
+const NS_PER_SEC: f64 = 1e9;
 
-/// A reading of the counters of a task's processes.
+/// Readings by task.
+pub(super) type Readings = BTreeMap<(AllocId, Text), TaskReading>;
+
+/// A reading of the counters of a task.
 #[derive(Debug, Clone)]
 pub(super) struct TaskReading {
     pub(super) at: Instant,
+    /// What the driver measures.
+    usage: TaskUsage,
+    /// The counters of its processes.
     processes: BTreeMap<u32, ProcessReading>,
 }
 
-impl Processes {
-    /// The processes of an allocation's tasks, or of one task. Tasks without processes are left out.
-    pub(super) fn of_alloc(
-        context: &Context,
-        alloc: AllocId,
-        only: Option<&Text>,
-    ) -> Result<Vec<(Text, Self)>, Refusal> {
-        let spec = store::read::<AllocSpec>(&spec_file(context, alloc)).ok().flatten();
-        let spec = spec.ok_or_else(|| Refusal {
-            kind: RefusalKind::NotFound,
-            message: format!("Unknown allocation {}", quoted(&alloc.to_string())).into(),
-        })?;
-        let mut running = Vec::new();
-        for task in spec.group().into_iter().flat_map(|group| &group.tasks) {
-            if only.is_some_and(|only| *only != task.name) {
+/// Reads the counters of running tasks. A task that has no processes, or whose driver measures nothing, is left out.
+pub(super) async fn read(
+    alloc: AllocId,
+    running: &[(Text, Arc<dyn Running>)],
+) -> Result<Readings, Refusal> {
+    let mut measured = Vec::new();
+    for (name, task) in running {
+        let usage = match task.usage().await {
+            Ok(Some(usage)) if !usage.pids.is_empty() || usage.cpu != CpuUsage::default() => usage,
+            Ok(Some(_) | None) => continue,
+            Err(error) => {
+                tracing::debug!(alloc.id = %alloc, task = &**name, error = chain(&error), "cannot measure a task");
                 continue;
             }
-            let handle = handle_of(context, alloc, &task.name);
-            if let (Some(handle), Some(driver)) = (handle, context.drivers.get(&task.driver)) {
-                let processes = driver.processes(&handle);
-                if !processes.is_empty() {
-                    running.push((Text::clone(&task.name), Self(processes)));
-                }
-            }
-        }
-        Ok(running)
+        };
+        measured.push(((alloc, Text::clone(name)), usage));
     }
+    blocking(move || Ok(measured.into_iter().map(|(key, usage)| (key, TaskReading::of(usage))).collect())).await
+}
 
-    /// Reads the counters. Processes that have ended are left out.
-    pub(super) fn read(&self) -> TaskReading {
-        let processes = self.0.iter().filter_map(|pid| Some((*pid, proc::process(*pid)?))).collect();
-        TaskReading { at: clock::monotonic(), processes }
+impl TaskReading {
+    /// Adds the counters of the processes. Those that have ended meanwhile are left out.
+    fn of(usage: TaskUsage) -> Self {
+        let processes = usage.pids.iter().filter_map(|pid| Some((*pid, ProcessReading::of(*pid)?))).collect();
+        Self { at: clock::monotonic(), usage, processes }
     }
 }
 
 /// The usage of tasks between two readings, with processors of this speed.
-pub(super) fn stats(
-    before: &BTreeMap<(AllocId, Text), TaskReading>,
-    after: &BTreeMap<(AllocId, Text), TaskReading>,
-    mhz: f64,
-) -> AllocStats {
+pub(super) fn stats(before: &Readings, after: &Readings, mhz: f64) -> AllocStats {
     let at = clock::now();
     let mut room = PROCESSES_MAX;
     let tasks = after.iter().filter_map(|(key, now)| {
@@ -77,11 +69,32 @@ pub(super) fn stats(
             |(pid, now): (&u32, &ProcessReading)| (*pid, usage(then.processes.get(pid), now, span_secs, mhz));
         let mut processes: Vec<(u32, Usage)> = now.processes.iter().map(used).collect();
         let sum = processes.iter().fold(Usage::default(), |sum, (_, usage)| sum.and(*usage));
+        let sum = measured(&then.usage, &now.usage, sum, span_secs, mhz);
         processes.truncate(room);
         room -= processes.len();
         Some(TaskStats { task: Text::clone(&key.1), at, sum, processes, devices: Vec::new() })
     });
     AllocStats { tasks: tasks.collect() }
+}
+
+/// The usage of a task: what its driver measures, and for the rest the sum over its processes.
+fn measured(then: &TaskUsage, now: &TaskUsage, sum: Usage, span_secs: f64, mhz: f64) -> Usage {
+    let percent = |now: Option<u64>, then: Option<u64>| {
+        let (now, then) = now.zip(then)?;
+        // A counter that is lower than before is that of a later start.
+        let used = now.checked_sub(then).unwrap_or(now) as f64;
+        Some(if span_secs > 0.0 { 100.0 * used / NS_PER_SEC / span_secs } else { 0.0 })
+    };
+    let user_percent = percent(now.cpu.user_ns, then.cpu.user_ns).unwrap_or(sum.user_percent);
+    let system_percent = percent(now.cpu.system_ns, then.cpu.system_ns).unwrap_or(sum.system_percent);
+    let total = percent(now.cpu.total_ns, then.cpu.total_ns).unwrap_or(user_percent + system_percent);
+    Usage {
+        rss_bytes: now.memory.rss.unwrap_or(sum.rss_bytes),
+        swap_bytes: now.memory.swap.unwrap_or(sum.swap_bytes),
+        user_percent,
+        system_percent,
+        used_mhz: total / 100.0 * mhz,
+    }
 }
 
 /// The usage of a process. If it is new, all of its usage is counted.
@@ -106,15 +119,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::resources::MemoryUsage;
     use crate::testing::alloc_id;
 
     fn process(started: u64, user: u64, system: u64) -> ProcessReading {
         ProcessReading { started, user, system, rss_bytes: 1_000, swap_bytes: 10 }
     }
 
-    fn reading(at: Instant, processes: &[(u32, ProcessReading)]) -> BTreeMap<(AllocId, Text), TaskReading> {
+    fn reading(at: Instant, processes: &[(u32, ProcessReading)]) -> Readings {
+        measured_by_driver(at, processes, TaskUsage::default())
+    }
+
+    fn measured_by_driver(at: Instant, processes: &[(u32, ProcessReading)], usage: TaskUsage) -> Readings {
         let processes = processes.iter().copied().collect();
-        [((alloc_id(1), "web".into()), TaskReading { at, processes })].into()
+        [((alloc_id(1), "web".into()), TaskReading { at, usage, processes })].into()
     }
 
     #[test]
@@ -140,5 +158,24 @@ mod tests {
         let measured = stats(&reading(began, &[]), &reading(began, &many), 1_000.0);
         assert_eq!(measured.tasks[0].processes.len(), PROCESSES_MAX);
         assert_eq!((measured.tasks[0].sum.rss_bytes, measured.tasks[0].sum.user_percent), (3_000_000, 0.0));
+    }
+
+    #[test]
+    fn what_the_driver_measures_counts_more_than_the_sum_over_processes() {
+        let began = clock::monotonic();
+        let usage = |seconds: u64| {
+            let cpu = CpuUsage { total_ns: Some(seconds * 1_000_000_000), ..CpuUsage::default() };
+            let memory = MemoryUsage { rss: Some(77), ..MemoryUsage::default() };
+            TaskUsage { cpu, memory, pids: vec![7] }
+        };
+        let before = measured_by_driver(began, &[(7, process(1, 0, 0))], usage(10));
+        let later = began + Duration::from_secs(2);
+        // The sum over the processes lacks what has ended.
+        let after = measured_by_driver(later, &[(7, process(1, 20, 0))], usage(12));
+        let sum = stats(&before, &after, 1_000.0).tasks[0].sum;
+        assert_eq!((sum.used_mhz, sum.user_percent), (1_000.0, 10.0));
+        assert_eq!((sum.rss_bytes, sum.swap_bytes), (77, 10));
+        let restarted = measured_by_driver(later, &[], usage(1));
+        assert_eq!(stats(&before, &restarted, 1_000.0).tasks[0].sum.used_mhz, 500.0);
     }
 }

@@ -4,6 +4,12 @@
 //! A hook may be interrupted at every point and runs again after a restart of the agent: what it does, it finds done.
 //! What it must know of earlier runs is in a file of its own ([`TaskRun::file`]).
 
+pub(crate) mod chain;
+mod dispatch_payload;
+mod logs;
+mod task_dir;
+mod validate;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -14,6 +20,11 @@ use model::Text;
 use model::alloc::TaskEventKind;
 use model::job::{Task, TaskGroup};
 
+use self::chain::TaskHooks;
+use self::dispatch_payload::DispatchPayload;
+use self::logs::Logs;
+use self::task_dir::TaskDir;
+use self::validate::Validate;
 use super::setup::AllocSetup;
 use super::updates::Updates;
 use crate::account::Account;
@@ -25,6 +36,11 @@ use crate::driver::Running;
 use crate::driver::start::{Device, Mount, TaskId};
 use crate::resources::TaskLimits;
 use crate::work::spec::AllocSpec;
+
+/// The hooks of a task, in their order.
+pub(crate) fn all() -> TaskHooks {
+    TaskHooks::new(vec![Box::new(Validate), Box::new(TaskDir), Box::new(Logs), Box::new(DispatchPayload)])
+}
 
 /// A hook of a task.
 #[async_trait]
@@ -42,7 +58,7 @@ pub(crate) trait TaskHook: Send + Sync {
         Ok(())
     }
 
-    /// Runs when the servers have changed the allocation while the task runs.
+    /// Runs when the servers have changed the allocation while the task runs. At other times the next start sees the change.
     async fn update(&self, _: &TaskRun) -> Result<(), HookError> {
         Ok(())
     }
@@ -50,7 +66,7 @@ pub(crate) trait TaskHook: Send + Sync {
     /// Runs before the task is ended, also for a restart.
     async fn pre_kill(&self, _: &TaskRun) {}
 
-    /// Runs after each end of the task.
+    /// Runs after each end of the task, and after a start that failed or was cancelled.
     async fn exited(&self, _: &TaskRun) -> Result<(), HookError> {
         Ok(())
     }
@@ -83,6 +99,8 @@ pub(crate) struct TaskRun {
 pub(crate) struct StartDraft {
     /// Which start it is.
     pub(crate) id: TaskId,
+    /// A directory for the driver's data about the task. It does not exist yet.
+    pub(crate) state_dir: PathBuf,
     /// The task's environment. The driver's configuration may refer to it.
     pub(crate) env: BTreeMap<String, String>,
     /// Where the task's output goes; `None` discards it.
@@ -120,6 +138,13 @@ impl HookError {
         Self { recoverable: false, ..Self::recoverable(message) }
     }
 
+    /// The task is not valid on this node.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let event = TaskEventKind::FailedValidation { error: message.as_str().into() };
+        Self::unrecoverable(message).with_event(event)
+    }
+
     /// Shows the error by an event of its own.
     #[must_use]
     pub(crate) fn with_event(self, event: TaskEventKind) -> Self {
@@ -134,14 +159,13 @@ impl From<io::Error> for HookError {
 }
 
 impl TaskRun {
-    /// The task in its job; `None` if the job no longer has it.
-    pub(crate) fn task(&self) -> Option<&Task> {
-        self.spec.task(&self.name)
-    }
-
-    /// The group of the task.
-    pub(crate) fn group(&self) -> Option<&TaskGroup> {
-        self.spec.group()
+    /// The group and the task, as the job describes them.
+    ///
+    /// # Errors
+    /// If the job no longer has the task.
+    pub(crate) fn job_parts(&self) -> Result<(&TaskGroup, &Task), HookError> {
+        let parts = self.spec.group().zip(self.spec.task(&self.name));
+        parts.ok_or_else(|| HookError::invalid("the job has no such task"))
     }
 
     /// The file that a hook keeps while the task is not dead, across its restarts.

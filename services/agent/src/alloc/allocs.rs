@@ -17,9 +17,7 @@ use wire::node::WorkIndex;
 
 use super::core::AllocCore;
 use super::removals::{Removal, Removals};
-use super::runner::{
-    AllocRunner, Command, NOT_RUNNING, Predecessors, SHOULD_NOT_RUN, save_spec, spec_file, state_file,
-};
+use super::runner::{AllocRunner, Command, NOT_RUNNING, Predecessors, SHOULD_NOT_RUN, spec_file, state_file};
 use crate::context::Context;
 use crate::disk::gc::EndedQueue;
 use crate::disk::store::{self, Saved};
@@ -335,7 +333,6 @@ impl Allocs {
             return;
         }
         self.removals.until_finished(id).await;
-        save_spec(&self.context, &spec).await;
         tracing::info!(alloc.id = %id, alloc.name = &*spec.name(), "starting a new allocation");
         let predecessors = self.predecessors(&spec);
         let core = AllocCore::new(Arc::clone(&spec), clock::now())
@@ -520,6 +517,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::alloc::runner::save_new_spec;
     use crate::testing::{context, spec};
 
     fn allocs(context: &Arc<Context>, contacted: watch::Sender<bool>) -> Allocs {
@@ -536,7 +534,7 @@ mod tests {
         let context = context(dir.path(), contacted_receiver);
         let mut allocs = allocs(&context, contacted);
         let id = spec().id();
-        save_spec(&context, &spec()).await;
+        save_new_spec(&context, &spec()).await;
         assert!(context.store.alloc(id).exists());
 
         let (done, outcome) = oneshot::channel();
@@ -568,7 +566,7 @@ mod tests {
         let context = context(dir.path(), contacted_receiver);
         let mut allocs = allocs(&context, contacted);
         let id = spec().id();
-        save_spec(&context, &spec()).await;
+        save_new_spec(&context, &spec()).await;
         allocs.held.insert(id, Entry::new(&spec()));
         allocs.ended.push(id);
         allocs.remove_all_ended().await;
@@ -585,7 +583,7 @@ mod tests {
         let id = spec().id();
         for damaged in [spec_file(&context, id), state_file(&context, id)] {
             fs::create_dir_all(context.store.alloc(id)).unwrap();
-            save_spec(&context, &spec()).await;
+            save_new_spec(&context, &spec()).await;
             let state = AllocState::not_added("it is a test");
             store::write(&state_file(&context, id), &state, store::Durability::Process).unwrap();
             fs::write(&damaged, "from another version").unwrap();

@@ -124,6 +124,13 @@ impl AllocCore {
             && self.tasks.get(task).is_some_and(|task| self.phase.opens(task.class))
     }
 
+    /// Whether some task has been started, or has ended.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.tasks.values().any(|task| {
+            task.state.state != TaskRunState::Pending || task.state.started_at != Timestamp::UNSET
+        })
+    }
+
     /// Whether all tasks have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.tasks.values().all(|task| !task.is_live())

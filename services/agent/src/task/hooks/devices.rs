@@ -1,16 +1,15 @@
-//! The hook `devices`: gives a task the devices that the schedulers assigned to it.
+//! Gives a task the devices that the schedulers assigned to it.
 
 use async_trait::async_trait;
-use model::text::quoted;
 
 use super::{HookError, StartDraft, TaskHook, TaskRun};
 use crate::devices::Reservation;
 
 /// The hook.
-pub(crate) struct DevicesHook;
+pub(super) struct Devices;
 
 #[async_trait]
-impl TaskHook for DevicesHook {
+impl TaskHook for Devices {
     fn name(&self) -> &'static str {
         "devices"
     }
@@ -23,16 +22,6 @@ impl TaskHook for DevicesHook {
         let reserved = run.context.devices.reserve(&own.devices);
         let Reservation { env, mounts, devices } =
             reserved.map_err(|error| HookError::recoverable(error.to_string()))?;
-        let Some(driver) = run.task().map(|task| &task.driver) else { return Ok(()) };
-        let capabilities = run.context.drivers.get(driver).map(|driver| driver.capabilities());
-        let is_given = capabilities
-            .is_none_or(|can| (can.mounts || mounts.is_empty()) && (can.devices || devices.is_empty()));
-        if !is_given {
-            let driver = quoted(driver);
-            return Err(HookError::unrecoverable(format!(
-                "driver {driver} cannot give the task its devices"
-            )));
-        }
         draft.env.extend(env);
         draft.mounts.extend(mounts);
         draft.devices.extend(devices);

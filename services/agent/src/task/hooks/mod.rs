@@ -5,6 +5,7 @@
 //! What it must know of earlier runs is in a file of its own ([`TaskRun::file`]).
 
 pub(crate) mod chain;
+mod devices;
 mod dispatch_payload;
 mod logs;
 mod task_dir;
@@ -21,6 +22,7 @@ use model::alloc::TaskEventKind;
 use model::job::{Task, TaskGroup};
 
 use self::chain::TaskHooks;
+use self::devices::Devices;
 use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
 use self::task_dir::TaskDir;
@@ -39,7 +41,13 @@ use crate::work::spec::AllocSpec;
 
 /// The hooks of a task, in their order.
 pub(crate) fn all() -> TaskHooks {
-    TaskHooks::new(vec![Box::new(Validate), Box::new(TaskDir), Box::new(Logs), Box::new(DispatchPayload)])
+    TaskHooks::new(vec![
+        Box::new(Validate),
+        Box::new(TaskDir),
+        Box::new(Logs),
+        Box::new(DispatchPayload),
+        Box::new(Devices),
+    ])
 }
 
 /// A hook of a task.

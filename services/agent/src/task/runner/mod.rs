@@ -28,6 +28,7 @@ use super::updates::Updates;
 use crate::account::Account;
 use crate::context::Context;
 use crate::driver::{Exit, Running, read_signal};
+use crate::starts::StartSlot;
 use crate::wait::{to_std, until};
 use crate::work::spec::AllocSpec;
 
@@ -39,6 +40,9 @@ const STOP_RETRY_PAUSES: [Duration; 5] = [
     Duration::from_secs(120),
     Duration::from_secs(120),
 ];
+
+/// How long a start waits for others before an event says so.
+const QUEUED_EVENT_DELAY: Duration = Duration::from_secs(1);
 
 /// The runner of one task.
 pub(crate) struct TaskRunner {
@@ -220,8 +224,9 @@ impl TaskRunner {
         let killed = || RunEnd::Killed { exit: None, error: String::new() };
         self.until_open().await.map_err(|KillRequested| killed())?;
         self.spec.mark_unchanged();
+        let slot = self.start_slot().await.map_err(|KillRequested| killed())?;
         let span = self.start_span(restarts);
-        match self.try_start(restarts).instrument(span.clone()).await {
+        match slot.during(self.try_start(restarts)).instrument(span.clone()).await {
             Ok(task) => {
                 span.in_scope(|| {
                     tracing::debug!(alloc.id = %self.spec.borrow().id(), task = &*self.name, "task started");
@@ -259,6 +264,32 @@ impl TaskRunner {
             biased;
             end = self.kill_requested() => Err(end),
             _ = opened => Ok(()),
+        }
+    }
+
+    /// Waits until the node may start another task. A start that waits for long says so.
+    async fn start_slot(&self) -> Result<StartSlot, KillRequested> {
+        let starts = &self.context.starts;
+        if let Some(slot) = starts.try_slot() {
+            return Ok(slot);
+        }
+        let waiting = starts.slot();
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            end = self.kill_requested() => return Err(end),
+            slot = &mut waiting => return Ok(slot),
+            () = sleep(QUEUED_EVENT_DELAY) => {}
+        }
+        let message = format!(
+            "Waiting for other tasks of this node to start: at most {} start at the same time now",
+            starts.allowed()
+        );
+        self.updates.event(Event::TaskSetup { message: message.into() }).await;
+        tokio::select! {
+            biased;
+            end = self.kill_requested() => Err(end),
+            slot = &mut waiting => Ok(slot),
         }
     }
 

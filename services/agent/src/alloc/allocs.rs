@@ -2,11 +2,11 @@
 //!
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::alloc::TaskState;
 use model::{AllocId, Nanos};
 use telemetry::metrics::catalogue::AGENT_ALLOCS;
 use telemetry::{chain, clock};
@@ -16,8 +16,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use wire::node::WorkIndex;
 
 use super::core::AllocCore;
+use super::hooks::{self, Predecessors};
 use super::removals::{Removal, Removals};
-use super::runner::{AllocRunner, Command, NOT_RUNNING, Predecessors, SHOULD_NOT_RUN, spec_file, state_file};
+use super::runner::{AllocRunner, Command, NOT_RUNNING, SHOULD_NOT_RUN, begun_file, spec_file, state_file};
 use crate::context::Context;
 use crate::disk::gc::EndedQueue;
 use crate::disk::store::{self, Saved};
@@ -174,7 +175,8 @@ impl Allocs {
 
     fn restore_one(&mut self, spec: Arc<AllocSpec>, state: &AllocState) {
         let id = spec.id();
-        if state.status.is_terminal() {
+        let has_ended = state.status.is_terminal();
+        if has_ended && !begun_file(&self.context, id).exists() {
             self.held.insert(id, Entry { state: EntryState::Ended, ..Entry::new(&spec) });
             self.ended.push(id);
             return;
@@ -183,10 +185,15 @@ impl Allocs {
             tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the task states of an allocation");
             Vec::new()
         });
-        tracing::info!(alloc.id = %id, "restoring an allocation");
         let core = AllocCore::restore(Arc::clone(&spec), states.clone(), state.health, clock::now())
             .with_kill_timeout_max(self.context.config.limits.kill_timeout_max);
-        self.begin(&spec, core, Predecessors::default(), Some(states));
+        if has_ended {
+            tracing::info!(alloc.id = %id, "cleaning up after an allocation that had ended");
+            self.begin(&spec, core, Predecessors::default(), |runner| runner.clean_up(states));
+        } else {
+            tracing::info!(alloc.id = %id, "restoring an allocation");
+            self.begin(&spec, core, Predecessors::default(), |runner| runner.run(Some(states)));
+        }
     }
 
     /// Carries out commands until the channel closes. Then it detaches from all tasks, which keep running.
@@ -337,7 +344,7 @@ impl Allocs {
         let predecessors = self.predecessors(&spec);
         let core = AllocCore::new(Arc::clone(&spec), clock::now())
             .with_kill_timeout_max(self.context.config.limits.kill_timeout_max);
-        self.begin(&spec, core, predecessors, None);
+        self.begin(&spec, core, predecessors, |runner| runner.run(None));
     }
 
     /// The allocations of this node that an allocation waits for.
@@ -354,16 +361,18 @@ impl Allocs {
         predecessors
     }
 
-    fn begin(
+    /// Starts the runner of an allocation. `run` says what it does.
+    fn begin<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         spec: &AllocSpec,
         core: AllocCore,
         predecessors: Predecessors,
-        known: Option<Vec<TaskState>>,
+        run: impl FnOnce(AllocRunner) -> F,
     ) {
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
-        let runner = AllocRunner::new(Arc::clone(&self.context), core, inbox, self.reporter.clone());
-        let handle = self.runners.spawn(runner.run(predecessors, known));
+        let hooks = hooks::all(predecessors);
+        let runner = AllocRunner::new(Arc::clone(&self.context), core, hooks, inbox, self.reporter.clone());
+        let handle = self.runners.spawn(run(runner));
         self.by_runner.insert(handle.id(), spec.id());
         let state = EntryState::Running { commands, ended: watch::Sender::new(false) };
         self.held.insert(spec.id(), Entry { state, ..Entry::new(spec) });

@@ -10,10 +10,13 @@ use telemetry::chain;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{JoinError, JoinSet};
 
+use super::hooks::{self, AllocRun, Predecessors};
+use super::runner::{begun_file, spec_file};
 use crate::context::Context;
-use crate::disk::secrets;
+use crate::disk::{secrets, store};
 use crate::task::commands::Outcome;
 use crate::task::runner::end_leftovers;
+use crate::work::spec::AllocSpec;
 
 /// The extent of a removal of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,7 @@ impl Removals {
         self.tasks.spawn(async move {
             let _permit = permits.acquire().await;
             end_leftovers(&context, id).await;
+            run_hooks(&context, id, removal).await;
             match removal {
                 Removal::All => {
                     remove_alloc_dir(&context, id).await;
@@ -105,6 +109,20 @@ impl Removals {
                 "the removal of an allocation's files panicked or was cancelled"
             ),
         }
+    }
+}
+
+/// Lets the hooks of an allocation clean up what is left, if its specification can be read.
+async fn run_hooks(context: &Arc<Context>, id: AllocId, removal: Removal) {
+    let Ok(Some(spec)) = store::read::<AllocSpec>(&spec_file(context, id)) else { return };
+    let alloc = AllocRun { context: Arc::clone(context), spec: Arc::new(spec) };
+    let hooks = hooks::all(Predecessors::default());
+    if begun_file(context, id).exists() {
+        hooks.postrun(&alloc).await;
+    }
+    match removal {
+        Removal::All => hooks.destroy(&alloc).await,
+        Removal::SetAside => {}
     }
 }
 

@@ -136,6 +136,11 @@ impl AllocCore {
         self.tasks.values().all(|task| !task.is_live())
     }
 
+    /// Whether the tasks are being ended.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
     /// The health verdict, once there is one.
     pub(crate) fn verdict(&self) -> Option<(bool, Timestamp)> {
         self.verdict

@@ -1,19 +1,51 @@
 //! Hooks of allocations: each prepares one thing that the tasks of an allocation share, in a file of its own, and
-//! takes it back. The runner calls them in the order of the list, and knows none of them.
+//! takes it back. The runner calls them in the order of [`all`], and knows none of them.
 //!
 //! A hook may be interrupted at every point and runs again after a restart of the agent: what it does, it finds done.
 //! What it must know of earlier runs is in a file of its own ([`AllocRun::file`]).
+
+mod alloc_dir;
+mod await_previous_allocations;
+pub(crate) mod chain;
+mod migrate_disk;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use model::AllocId;
+use model::job::TaskGroup;
+use model::text::quoted;
+use tokio::sync::watch;
 
+use self::alloc_dir::AllocDir;
+use self::await_previous_allocations::AwaitPreviousAllocations;
+use self::chain::AllocHooks;
+use self::migrate_disk::MigrateDisk;
 use crate::context::Context;
 use crate::disk::dirs::AllocDirs;
 pub(crate) use crate::task::hooks::HookError;
 pub(crate) use crate::task::setup::AllocSetup;
 use crate::work::spec::AllocSpec;
+
+/// The allocations that a new allocation waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Predecessors {
+    /// The ends of allocations of this node that it replaces or that were preempted for it.
+    pub(crate) ends: Vec<watch::Receiver<bool>>,
+    /// The allocation that it replaces, if its data is moved.
+    pub(crate) data_of: Option<AllocId>,
+}
+
+/// The hooks of an allocation, in their order. A restored allocation waits for no others.
+pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
+    let Predecessors { ends, data_of } = predecessors;
+    AllocHooks::new(vec![
+        Box::new(AllocDir),
+        Box::new(AwaitPreviousAllocations { ends }),
+        Box::new(MigrateDisk { data_of }),
+    ])
+}
 
 /// A hook of an allocation.
 #[async_trait]
@@ -27,7 +59,7 @@ pub(crate) trait AllocHook: Send + Sync {
         Ok(())
     }
 
-    /// Runs when the servers have changed the allocation.
+    /// Runs when the servers have changed the allocation, unless they want it to end.
     async fn update(&self, _: &AllocRun) -> Result<(), HookError> {
         Ok(())
     }
@@ -55,6 +87,15 @@ pub(crate) struct AllocRun {
 }
 
 impl AllocRun {
+    /// The allocation's group, as the job describes it.
+    ///
+    /// # Errors
+    /// If the job does not have the group.
+    pub(crate) fn group(&self) -> Result<&TaskGroup, HookError> {
+        let missing = || format!("the job has no group {}", quoted(&self.spec.common.task_group));
+        self.spec.group().ok_or_else(|| HookError::unrecoverable(missing()))
+    }
+
     /// The allocation's directories.
     pub(crate) fn dirs(&self) -> AllocDirs {
         self.context.dirs(self.spec.id())

@@ -1,28 +1,36 @@
 //! Runs one allocation: feeds [`AllocCore`] with events and carries out its decisions. Every change is saved before
-//! it is reported.
+//! it is reported. What the tasks share is prepared by the hooks of the allocation.
+
+mod commands;
+mod ending;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use model::alloc::{ClientStatus, TaskEventKind, TaskRunState, TaskState};
+use model::alloc::{ClientStatus, TaskState};
 use model::{AllocId, Text, TraceContext};
 use telemetry::{attribute, chain, clock, traces};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
+pub(crate) use self::commands::{Command, NOT_RUNNING, SHOULD_NOT_RUN};
 use super::core::{AllocCore, Kills};
+use super::hooks::chain::AllocHooks;
+use super::hooks::{AllocRun, AllocSetup, HookError};
 use crate::context::Context;
 use crate::disk::store::{self, Durability};
 use crate::reports::core::{AllocEvent, AllocState};
-use crate::task::check_name;
-use crate::task::commands::{Kill, Outcome, TaskAction, TaskCommand, TaskSelector, TasksCommand};
-use crate::task::runner::{TaskRunner, TaskUpdate};
+use crate::task::commands::{Kill, TaskCommand};
+use crate::task::hooks;
+use crate::task::runner::TaskRunner;
+use crate::task::updates::{TaskUpdate, Updates};
 use crate::wait::to_std;
 use crate::work::spec::AllocSpec;
 
@@ -30,30 +38,20 @@ use crate::work::spec::AllocSpec;
 const UPDATES_MAX: usize = 16;
 /// The capacity of a task's command channel. Further commands are refused.
 const TASK_COMMANDS_MAX: usize = 4;
-/// The refusal of a command for a task that is not running.
-pub(crate) const NOT_RUNNING: &str = "Task not running";
-/// The refusal of a restart of all tasks, if the allocation is to end or has ended.
-pub(crate) const SHOULD_NOT_RUN: &str = "restart of an alloc that should not run";
-/// The refusal of a command for a task whose command channel is full.
-const BUSY: &str = "too many commands are queued for the task";
-
-/// A command to an allocation.
-#[derive(Debug)]
-pub(crate) enum Command {
-    /// The servers changed the allocation.
-    Update(Box<AllocSpec>),
-    /// The servers had marked the allocation as unknown, and the node has reconnected.
-    Reconnect(Box<AllocSpec>),
-    /// A user command for its tasks.
-    Tasks(TasksCommand),
-    /// Stop all tasks. None of them may run afterwards.
-    Destroy,
-}
 
 /// The runner of one allocation.
 pub(crate) struct AllocRunner {
     context: Arc<Context>,
     core: AllocCore,
+    hooks: Arc<AllocHooks>,
+    /// Whether the hooks have prepared the allocation.
+    is_set_up: bool,
+    /// Whether the allocation has changed while the hooks were preparing it.
+    changed_in_setup: bool,
+    /// Whether the hooks know that the tasks are being ended.
+    is_ending: bool,
+    /// What the hooks have prepared.
+    setup: watch::Sender<Option<Arc<AllocSetup>>>,
     commands: mpsc::Receiver<Command>,
     reporter: mpsc::Sender<AllocEvent>,
     updates: (mpsc::Sender<TaskUpdate>, mpsc::Receiver<TaskUpdate>),
@@ -74,14 +72,8 @@ struct TaskControl {
     ended: CancellationToken,
 }
 
-/// The allocations that a new allocation waits for.
-#[derive(Debug, Default)]
-pub(crate) struct Predecessors {
-    /// The ends of allocations of this node that it replaces or that were preempted for it.
-    pub(crate) ends: Vec<watch::Receiver<bool>>,
-    /// The allocation that it replaces, if its data is moved.
-    pub(crate) data_of: Option<AllocId>,
-}
+/// The work of the hooks before the tasks.
+type Preparation = Pin<Box<dyn Future<Output = Result<AllocSetup, HookError>> + Send>>;
 
 /// The file with an allocation's specification.
 pub(crate) fn spec_file(context: &Context, id: AllocId) -> PathBuf {
@@ -93,11 +85,17 @@ pub(crate) fn state_file(context: &Context, id: AllocId) -> PathBuf {
     context.store.alloc(id).join("state")
 }
 
+/// The file that exists from the first work of an allocation's hooks until they have cleaned up.
+pub(crate) fn begun_file(context: &Context, id: AllocId) -> PathBuf {
+    context.store.alloc(id).join("hooks-begun")
+}
+
 impl AllocRunner {
     /// Creates a runner for a new or a restored allocation.
     pub(crate) fn new(
         context: Arc<Context>,
         core: AllocCore,
+        hooks: AllocHooks,
         commands: mpsc::Receiver<Command>,
         reporter: mpsc::Sender<AllocEvent>,
     ) -> Self {
@@ -107,6 +105,11 @@ impl AllocRunner {
         Self {
             context,
             core,
+            hooks: Arc::new(hooks),
+            is_set_up: false,
+            changed_in_setup: false,
+            is_ending: false,
+            setup: watch::Sender::new(None),
             commands,
             reporter,
             updates,
@@ -120,8 +123,8 @@ impl AllocRunner {
 
     /// Runs the allocation to its end. If dropped earlier, it detaches from its tasks, which keep running.
     ///
-    /// `known` are the states of its tasks from before a restart of the agent. A restored allocation waits for no others.
-    pub(crate) async fn run(mut self, predecessors: Predecessors, known: Option<Vec<TaskState>>) {
+    /// `known` are the states of its tasks from before a restart of the agent.
+    pub(crate) async fn run(mut self, known: Option<Vec<TaskState>>) {
         let id = self.core.spec().id();
         // The last step from a job to a running task. The span ends when the allocation runs or has failed to start. A
         // restored allocation has no such span.
@@ -147,14 +150,15 @@ impl AllocRunner {
             let state = known.iter().flatten().find(|state| state.task == name).cloned();
             self.run_task(&name, state);
         }
-        self.carry_out(kills);
+        self.carry_out(kills).await;
 
-        let setup = set_up(Arc::clone(&self.context), Arc::clone(self.core.spec()), predecessors);
-        // The span ends with the set-up and not with the pinned future, which would keep the parent span open.
-        let setup = async move { setup.instrument(set_up_span).await };
-        tokio::pin!(setup);
-        let mut is_set_up = false;
-        while !self.core.is_over() {
+        let is_restored = known.is_some();
+        let mut preparation = Some(self.preparation(set_up_span));
+        // When all tasks have ended, their runners still clean up.
+        while !self.core.is_over() || !self.runners.is_empty() {
+            if self.core.is_over() {
+                preparation = None;
+            }
             let now = clock::now();
             let timer = self.core.poll_timeout().map(|at| to_std(at - now));
             let mut saved = None;
@@ -168,23 +172,17 @@ impl AllocRunner {
                     saved = Some(update.saved);
                     self.core.task_changed(&update.task, update.change, clock::now())
                 }
-                outcome = &mut setup, if !is_set_up => {
-                    is_set_up = true;
-                    match outcome {
-                        Ok(()) => self.core.set_up(clock::now()),
-                        Err(error) => {
-                            self.runners.abort_all();
-                            self.core.fail_setup(&error, clock::now());
-                            Vec::new()
-                        }
-                    }
+                outcome = prepared(&mut preparation), if preparation.is_some() => {
+                    preparation = None;
+                    self.prepared(outcome, is_restored).await
                 }
+                Some(_) = self.runners.join_next(), if self.core.is_over() => Kills::new(),
                 () = sleep(timer.unwrap_or_default()), if timer.is_some() => {
                     self.core.handle_timeout(clock::now())
                 }
             };
             self.publish().await;
-            self.carry_out(kills);
+            self.carry_out(kills).await;
             if let Some(state) = self.published.as_ref().filter(|state| state.status != ClientStatus::Pending)
                 && let Some(span) = starting.take()
                 && state.status == ClientStatus::Failed
@@ -196,9 +194,8 @@ impl AllocRunner {
                 let _: Result<(), ()> = saved.send(());
             }
         }
-        drop(starting);
-        // The runners only clean up now.
-        while self.runners.join_next().await.is_some() {}
+        drop((starting, preparation));
+        self.postrun().await;
         let (status, verdict) = (self.core.report().status, self.core.verdict());
         tracing::info!(alloc.id = %id, %status, health = ?verdict, "allocation ended");
     }
@@ -219,6 +216,51 @@ impl AllocRunner {
         );
         telemetry::adopt(&span, trace);
         span
+    }
+
+    /// The work of the hooks before the tasks.
+    fn preparation(&self, span: Span) -> Preparation {
+        let (hooks, alloc) = (Arc::clone(&self.hooks), self.alloc_run());
+        let begun = begun_file(&self.context, alloc.spec.id());
+        let work = async move {
+            // From here on the hooks must clean up, whatever becomes of this agent.
+            // What is saved of the allocation later takes the file to the disk, too.
+            if let Err(error) = store::save(begun, &true, Durability::Process).await {
+                cannot_save(alloc.spec.id(), &error);
+            }
+            hooks.prerun(&alloc).await
+        };
+        // The span ends with the work and not with the future, which would keep the parent span open.
+        Box::pin(async move { work.instrument(span).await })
+    }
+
+    /// Continues when the hooks have prepared the allocation, or have failed to.
+    async fn prepared(&mut self, outcome: Result<AllocSetup, HookError>, is_restored: bool) -> Kills {
+        match outcome {
+            Ok(setup) => {
+                self.is_set_up = true;
+                self.setup.send_replace(Some(Arc::new(setup)));
+                if std::mem::take(&mut self.changed_in_setup) {
+                    self.hooks.update(&self.alloc_run()).await;
+                }
+                self.core.set_up(clock::now())
+            }
+            Err(error) => {
+                if is_restored {
+                    // They may be running.
+                    self.end_tasks();
+                } else {
+                    self.runners.abort_all();
+                }
+                self.core.fail_setup(&error.message, clock::now());
+                Kills::new()
+            }
+        }
+    }
+
+    /// The allocation, as its hooks see it now.
+    fn alloc_run(&self) -> AllocRun {
+        AllocRun { context: Arc::clone(&self.context), spec: Arc::clone(self.core.spec()) }
     }
 
     /// Starts the runner of a task. `known` is the state of a task that existed before. An earlier runner of the task must
@@ -248,113 +290,22 @@ impl AllocRunner {
             context: Arc::clone(&self.context),
             name: Text::clone(name),
             spec: self.spec.subscribe(),
+            setup: self.setup.subscribe(),
+            hooks: hooks::all(),
             gate: control.gate.subscribe(),
             kill: control.kill.subscribe(),
-            updates: self.updates.0.clone(),
+            updates: Updates { task: Text::clone(name), inbox: self.updates.0.clone() },
             commands: command_receiver,
             trace: self.trace,
         };
         (runner, control)
     }
 
-    async fn handle_command(&mut self, command: Command) -> Kills {
-        let now = clock::now();
-        match command {
-            Command::Update(spec) => {
-                let spec = Arc::new(*spec);
-                self.replace_spec(&spec).await;
-                self.core.update(spec, now)
-            }
-            Command::Reconnect(newer) => {
-                let mut spec = AllocSpec::clone(self.core.spec());
-                (spec.history, spec.work.alloc_modify_index) = (newer.history, newer.work.alloc_modify_index);
-                let spec = Arc::new(spec);
-                self.replace_spec(&spec).await;
-                self.core.add_event(&TaskEventKind::Reconnected, now);
-                let event = AllocEvent::ReportAgain(spec.id());
-                let _ = self.reporter.send(event).await;
-                self.core.update(spec, now)
-            }
-            Command::Tasks(TasksCommand {
-                selector: TaskSelector::All,
-                action: TaskAction::Restart { reason },
-                done,
-            }) => self.restart_all(reason, done),
-            Command::Tasks(command) => {
-                self.forward(command);
-                Kills::new()
-            }
-            Command::Destroy => self.core.destroy(now),
+    /// Ends the tasks at once, whatever the core knows of them.
+    fn end_tasks(&self) {
+        for task in self.tasks.values() {
+            task.kill.send_replace(Some(Kill { skip_delay: true }));
         }
-    }
-
-    /// Forwards a command to the selected tasks that are running. It does not wait for them, because they
-    /// report their changes to this runner.
-    fn forward(&self, TasksCommand { selector, action, done }: TasksCommand) {
-        let selected = self.core.tasks().iter().filter(|(name, _)| selector.matches(name));
-        let running = selected.clone().filter(|(_, task)| task.state.state == TaskRunState::Running);
-        let mut outcomes = Vec::new();
-        for (name, _) in running {
-            let Some(control) = self.tasks.get(name) else { continue };
-            let (done, outcome) = oneshot::channel();
-            if let Err(TrySendError::Full(refused)) = control.commands.try_send(TaskCommand { action, done })
-            {
-                let _ = refused.done.send(Err(BUSY.into()));
-            }
-            outcomes.push(outcome);
-        }
-        if outcomes.is_empty() {
-            let refusal: Text = match selector {
-                TaskSelector::Task(task) if selected.count() == 0 => {
-                    format!("Could not find task runner for task: {task}").into()
-                }
-                TaskSelector::Task(_) | TaskSelector::Running | TaskSelector::All => NOT_RUNNING.into(),
-            };
-            let _ = done.send(Err(refusal));
-            return;
-        }
-        reply_when_done(outcomes, done);
-    }
-
-    /// Restarts all tasks, including those that have ended, or none of them.
-    fn restart_all(&mut self, reason: &'static str, done: oneshot::Sender<Outcome>) -> Kills {
-        let mut running = Vec::new();
-        for (name, control) in &self.tasks {
-            let task = self.core.tasks().get(name);
-            if task.is_none_or(|task| task.state.state != TaskRunState::Running) {
-                continue;
-            }
-            match control.commands.clone().try_reserve_owned() {
-                Ok(permit) => running.push((Text::clone(name), permit)),
-                Err(TrySendError::Full(_)) => {
-                    let _ = done.send(Err(BUSY.into()));
-                    return Kills::new();
-                }
-                // The task has ended and will report that.
-                Err(TrySendError::Closed(_)) => {}
-            }
-        }
-        let names = running.iter().map(|(name, _)| Text::clone(name));
-        let Some((ended, kills)) = self.core.restart_all(reason, names, clock::now()) else {
-            let _ = done.send(Err(SHOULD_NOT_RUN.into()));
-            return Kills::new();
-        };
-        for name in ended {
-            let known = self.core.tasks().get(&name).map(|task| task.state.clone());
-            self.run_task(&name, known);
-        }
-        let outcomes = running.into_iter().map(|(_, permit)| {
-            let (done, outcome) = oneshot::channel();
-            permit.send(TaskCommand { action: TaskAction::Restart { reason }, done });
-            outcome
-        });
-        reply_when_done(outcomes.collect(), done);
-        kills
-    }
-
-    async fn replace_spec(&self, spec: &Arc<AllocSpec>) {
-        save_spec(&self.context, spec).await;
-        self.spec.send_replace(Arc::clone(spec));
     }
 
     /// Saves the allocation's state and reports it, if it has changed.
@@ -377,7 +328,11 @@ impl AllocRunner {
         self.published = Some(state);
     }
 
-    fn carry_out(&self, kills: Kills) {
+    async fn carry_out(&mut self, kills: Kills) {
+        if self.core.is_ending() && !self.is_ending {
+            self.is_ending = true;
+            self.hooks.pre_kill(&self.alloc_run()).await;
+        }
         for (name, kill) in kills {
             if let Some(task) = self.tasks.get(&name) {
                 task.kill.send_replace(Some(kill));
@@ -390,17 +345,12 @@ impl AllocRunner {
     }
 }
 
-/// Replies to a command that several tasks carry out, when all of them are done.
-fn reply_when_done(outcomes: Vec<oneshot::Receiver<Outcome>>, done: oneshot::Sender<Outcome>) {
-    tokio::spawn(async move {
-        let mut combined = Ok(());
-        for outcome in outcomes {
-            // A task that ended meanwhile sends no outcome.
-            combined = combined.and(outcome.await.unwrap_or_else(|_| Err(NOT_RUNNING.into())));
-        }
-        // Fails if the requester has stopped waiting.
-        let _ = done.send(combined);
-    });
+/// Waits until the hooks have prepared the allocation.
+async fn prepared(preparation: &mut Option<Preparation>) -> Result<AllocSetup, HookError> {
+    match preparation {
+        Some(work) => work.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Saves an allocation's specification.
@@ -422,32 +372,6 @@ pub(crate) async fn save_new_spec(context: &Context, spec: &AllocSpec) {
 /// of an allocation whose state it cannot read.
 fn cannot_save(id: AllocId, error: &io::Error) {
     tracing::error!(alloc.id = %id, error = chain(error), "cannot save an allocation's state");
-}
-
-/// Sets up what the tasks need, after the predecessors have ended.
-async fn set_up(
-    context: Arc<Context>,
-    spec: Arc<AllocSpec>,
-    predecessors: Predecessors,
-) -> Result<(), String> {
-    for mut end in predecessors.ends {
-        // If the sender is gone, the predecessor has ended, too.
-        let _ = end.wait_for(|ended| *ended).await;
-    }
-    let group = spec.group().ok_or_else(|| format!("the job has no group {:?}", spec.common.task_group))?;
-    group.tasks.iter().try_for_each(|task| check_name(&task.name))?;
-    let dirs = context.dirs(spec.id());
-    dirs.build().map_err(|error| format!("cannot create the allocation's directory: {error}"))?;
-    if let Some(previous) = predecessors.data_of {
-        let tasks = group.tasks.iter().map(|task| &*task.name);
-        if let Err(error) = dirs.take_over(&context.dirs(previous), tasks) {
-            tracing::warn!(
-                alloc.id = %spec.id(), previous.id = %previous, error = chain(&error),
-                "cannot move the previous allocation's data; continuing without it"
-            );
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -31,10 +31,7 @@ pub(super) struct TaskReading {
 }
 
 /// Reads the counters of running tasks. A task that has no processes, or whose driver measures nothing, is left out.
-pub(super) async fn read(
-    alloc: AllocId,
-    running: &[(Text, Arc<dyn Running>)],
-) -> Result<Readings, Refusal> {
+pub(super) async fn read(alloc: AllocId, running: &[(Text, Arc<dyn Running>)]) -> Result<Readings, Refusal> {
     let mut measured = Vec::new();
     for (name, task) in running {
         let usage = match task.usage().await {
@@ -47,7 +44,8 @@ pub(super) async fn read(
         };
         measured.push(((alloc, Text::clone(name)), usage));
     }
-    blocking(move || Ok(measured.into_iter().map(|(key, usage)| (key, TaskReading::of(usage))).collect())).await
+    blocking(move || Ok(measured.into_iter().map(|(key, usage)| (key, TaskReading::of(usage))).collect()))
+        .await
 }
 
 impl TaskReading {

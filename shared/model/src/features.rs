@@ -101,6 +101,8 @@ features! {
     }
     Tasks "Tasks" {
         IsolatingDrivers("Docker and other isolating drivers", Are, NotBuilt, None);
+        QemuDriver("driver qemu", Is, NotBuilt, None);
+        ExternalDrivers("drivers of plugins", Are, NotBuilt, None);
         MockOptions("some options of mock_driver", Are, NotBuilt, None);
         Templates("templates", Are, NotBuilt, Some("write the file in a prestart task"));
         Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));

@@ -3,7 +3,7 @@
 
 use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, UpdateStrategy, WorkloadIdentity};
 use model::features::Feature;
-use model::job::HealthCheck;
+use model::job::{HealthCheck, feature_of_driver};
 use model::text::quoted;
 
 use super::fields::{flag, items, number, text};
@@ -59,6 +59,10 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
+    let driver = text(&task.driver);
+    if let Some(feature) = feature_of_driver(driver) {
+        problems.add(feature.refusal_of(format_args!("driver {}", quoted(driver))));
+    }
     if let Some(Resources { cores, numa, networks, .. }) = &task.resources {
         problems.append(missing([
             (Feature::ReservedCores, number(*cores) > 0),

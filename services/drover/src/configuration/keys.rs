@@ -481,7 +481,7 @@ pub(super) const OPTIONS_USED: &[&str] =
     &["driver.raw_exec.enable", "env.allowlist", "env.denylist", "user.checked_drivers", "user.denylist"];
 
 /// The feature that plugins need which are not built in.
-pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
+pub(super) const OTHER_PLUGINS: Feature = Feature::ExternalDrivers;
 
 /// Keys of `client.options` that need [`Feature::SomeSettings`]. All other keys have no effect.
 pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[

@@ -10,6 +10,7 @@
 //! configuration of drivers. `canonicalise` sets unset values in them to zero, so that equal settings compare as equal.
 
 mod constraint;
+mod drivers;
 mod group;
 mod groups;
 mod network;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use constraint::{Affinity, Constraint, Operand, Spread, SpreadTarget};
+pub use drivers::feature_of_driver;
 pub use group::TaskGroup;
 pub use groups::{TaskGroups, UnreadableGroups};
 pub use network::{NetworkResource, Port};

@@ -329,5 +329,7 @@ pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
     ("NetworkResource", "Mode", "bridge", Feature::BridgeNetworks),
     ("NetworkResource", "Mode", "cni/name", Feature::BridgeNetworks),
     ("NetworkResource", "Mode", "none", Feature::BridgeNetworks),
+    ("Task", "Driver", "podman", Feature::ExternalDrivers),
+    ("Task", "Driver", "qemu", Feature::QemuDriver),
     ("UpdateStrategy", "HealthCheck", "manual", Feature::HealthByRequest),
 ];

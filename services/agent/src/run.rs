@@ -17,8 +17,8 @@ use wire::Subject;
 
 use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::context::Context;
-use crate::devices::Devices;
 use crate::devices::nvidia::Nvidia;
+use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver::Drivers;
@@ -193,8 +193,9 @@ fn drivers(config: &Config) -> Drivers {
 }
 
 fn devices(config: &Config) -> Devices {
-    let nvidia = config.limits.nvidia_smi.clone().map(|program| Box::new(Nvidia::new(program)) as Box<_>);
-    Devices::new(nvidia.into_iter().collect())
+    let ignored = config.limits.nvidia_ignored.clone();
+    let nvidia = config.limits.nvidia_smi.clone().map(|program| Nvidia::new(program, ignored));
+    Devices::new(nvidia.into_iter().map(|plugin| Box::new(plugin) as Box<dyn DevicePlugin>).collect())
 }
 
 /// Fingerprints the node periodically and registers changes.

@@ -39,12 +39,14 @@ const LANE_MB_PER_SEC: [i64; 6] = [250, 500, 985, 1_969, 3_938, 7_563];
 #[derive(Debug)]
 pub(crate) struct Nvidia {
     program: PathBuf,
+    ignored: Vec<String>,
 }
 
 impl Nvidia {
-    /// Creates the plugin with the path of `nvidia-smi`, or its name if it is in the search path.
-    pub(crate) fn new(program: PathBuf) -> Self {
-        Self { program }
+    /// Creates the plugin with the path of `nvidia-smi`, or its name if it is in the search path. GPUs whose ids begin with
+    /// one of `ignored` are left out.
+    pub(crate) fn new(program: PathBuf, ignored: Vec<String>) -> Self {
+        Self { program, ignored }
     }
 
     /// Asks `nvidia-smi` about all GPUs. Returns a line for each, or `None` if there is no such program.
@@ -78,7 +80,7 @@ impl DevicePlugin for Nvidia {
     }
 
     async fn fingerprint(&self) -> Result<Vec<NodeDeviceGroup>, DeviceError> {
-        Ok(groups(&self.query(FACTS).await?.unwrap_or_default()))
+        Ok(groups(&self.query(FACTS).await?.unwrap_or_default(), &self.ignored))
     }
 
     fn reserve(&self, _: &NodeDeviceGroup, ids: &[Text]) -> Reservation {
@@ -101,10 +103,13 @@ fn fields(line: &str) -> Vec<Option<&str>> {
 }
 
 /// The groups of GPUs in the answer about their facts: one for each model.
-fn groups(answer: &str) -> Vec<NodeDeviceGroup> {
+fn groups(answer: &str, ignored: &[String]) -> Vec<NodeDeviceGroup> {
     let mut groups: Vec<NodeDeviceGroup> = Vec::new();
     for line in answer.lines().take(DEVICES_MAX) {
         let Some((name, instance, attributes)) = gpu(&fields(line)) else { continue };
+        if ignored.iter().any(|ignored| instance.id.starts_with(ignored.as_str())) {
+            continue;
+        }
         match groups.iter_mut().find(|group| *group.name == *name) {
             Some(group) => group.instances.push(instance),
             None => groups.push(NodeDeviceGroup {

@@ -8,10 +8,11 @@ use model::node::NodeDevice;
 use super::nvidia::Nvidia;
 use super::*;
 
-/// What `nvidia-smi` prints about facts: two GPUs of one model, and a divided one of another.
+/// What `nvidia-smi` prints about facts: three GPUs of one model, and a divided one of another.
 const FACTS: &str = "\
 GPU-a, Tesla T4, 00000000:00:1E.0, 15360, 70.00, 1590, 5001, 3, 16, Enabled, Enabled, 535.54.03, [N/A]
 GPU-b, Tesla T4, 00000000:00:1F.0, 15360, 70.00, 1590, 5001, 3, 16, Enabled, Enabled, 535.54.03, [N/A]
+GPU-ignored-d, Tesla T4, 00000000:00:20.0, 15360, 70.00, 1590, 5001, 3, 16, Enabled, Enabled, 535.54.03, [N/A]
 GPU-c, NVIDIA A100, 00000000:01:00.0, 40960, 400.00, 1410, 1215, 4, 16, Disabled, Enabled, 535.54.03, Enabled
 ";
 /// What it prints for statistics.
@@ -43,7 +44,7 @@ fn answering(dir: &Path) -> PathBuf {
 }
 
 fn devices(program: PathBuf) -> Devices {
-    Devices::new(vec![Box::new(Nvidia::new(program))])
+    Devices::new(vec![Box::new(Nvidia::new(program, vec!["GPU-ignored".to_owned()]))])
 }
 
 fn assigned(ids: &[&str]) -> AllocatedDevice {

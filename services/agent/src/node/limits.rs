@@ -48,9 +48,15 @@ pub struct LimitArgs {
     #[arg(long, env = "DROVER_CONCURRENT_STARTS_MAX", default_value_t = CONCURRENT_STARTS_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub concurrent_starts_max: u32,
-    /// The program `nvidia-smi` by which NVIDIA GPUs are found; empty for none.
+    /// The program by which NVIDIA GPUs are found.
     #[arg(long, env = "DROVER_NVIDIA_SMI", default_value = "nvidia-smi")]
     pub nvidia_smi: PathBuf,
+    /// NVIDIA GPUs that tasks do not get, by their ids or how these begin.
+    #[arg(long, env = "DROVER_NVIDIA_IGNORED", value_delimiter = ',')]
+    pub nvidia_ignored: Vec<String>,
+    /// Do not look for NVIDIA GPUs.
+    #[arg(long, env = "DROVER_NO_NVIDIA")]
+    pub no_nvidia: bool,
 }
 
 impl Default for LimitArgs {
@@ -82,8 +88,10 @@ pub(crate) struct Limits {
     pub(crate) users: UserRules,
     /// The maximum number of concurrent starts.
     pub(crate) concurrent_starts_max: usize,
-    /// The program by which NVIDIA GPUs are found.
+    /// The program by which NVIDIA GPUs are found; `None` if they are not looked for.
     pub(crate) nvidia_smi: Option<PathBuf>,
+    /// The beginnings of the ids of NVIDIA GPUs that tasks do not get.
+    pub(crate) nvidia_ignored: Vec<String>,
 }
 
 impl Limits {
@@ -102,7 +110,8 @@ impl Limits {
             kill_timeout_max: Nanos(Nanos::MILLISECOND.0 * i64::from(args.kill_timeout_max_ms)),
             users: UserRules::new(args.user_denylist, args.user_checked_drivers),
             concurrent_starts_max: starts_max as usize,
-            nvidia_smi: Some(args.nvidia_smi).filter(|program| !program.as_os_str().is_empty()),
+            nvidia_smi: (!args.no_nvidia).then_some(args.nvidia_smi),
+            nvidia_ignored: args.nvidia_ignored.into_iter().filter(|id| !id.is_empty()).collect(),
         })
     }
 }

@@ -64,10 +64,8 @@ fn task(task: &Task) -> Problems {
         problems.add(feature.refusal_of(format_args!("driver {}", quoted(driver))));
     }
     if let Some(Resources { cores, numa, networks, .. }) = &task.resources {
-        problems.append(missing([
-            (Feature::ReservedCores, number(*cores) > 0),
-            (Feature::Numa, numa.is_some()),
-        ]));
+        problems
+            .append(missing([(Feature::ReservedCores, number(*cores) > 0), (Feature::Numa, numa.is_some())]));
         problems.append(self::networks(networks));
     }
     problems

@@ -256,6 +256,8 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
     replace(&mut limits.user_denylist, &configuration::option_names(client, "user.denylist"));
     replace(&mut limits.user_checked_drivers, &configuration::option_names(client, "user.checked_drivers"));
+    replace(&mut limits.nvidia_ignored, &settings.nvidia.ignored_gpu_ids);
+    replace(&mut limits.no_nvidia, &settings.nvidia.enabled.map(|enabled| !enabled));
     replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));
     replace(&mut args.env_denylist, &configuration::option_names(client, "env.denylist"));
     let option = configuration::raw_exec_option(client).map_err(|text| anyhow!(text))?;
@@ -384,13 +386,14 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 7] = [
+    const ELSEWHERE: [&str; 8] = [
         "data_dir",
         "log_level",
         "log_json",
         "server { enabled ",
         "client { enabled ",
         "client { options ",
+        "plugin nvidia { config { enabled ",
         "telemetry { prometheus_metrics",
     ];
 

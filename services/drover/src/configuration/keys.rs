@@ -281,8 +281,17 @@ const PORTS: &[Key] = &[used("http", SMALL), idle("rpc", SMALL, ONE_PORT), idle(
 
 const POSTGRES: &[Key] = &[used("password_file", Type::Text), used("url", Type::Text)];
 
-/// Plugins that are built-in drivers here.
-const PLUGINS: &[Key] = &[used("raw_exec", Type::Block(RAW_EXEC))];
+/// Plugins that are built in here.
+const PLUGINS: &[Key] = &[used("nvidia", Type::Block(NVIDIA)), used("raw_exec", Type::Block(RAW_EXEC))];
+
+const NVIDIA: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(NVIDIA_CONFIG))];
+
+const NVIDIA_CONFIG: &[Key] = &[
+    used("enabled", Type::Bool),
+    idle("fingerprint_period", Type::Duration, "devices are looked for every minute"),
+    used("ignored_gpu_ids", Type::Texts),
+];
 
 /// The keys in the block of any plugin.
 const PLUGIN: &[Key] = &[within("args", Type::Texts), within("config", Type::Any)];

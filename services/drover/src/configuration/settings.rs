@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) publish_allocation_metrics: Option<bool>,
     pub(crate) server: Server,
     pub(crate) client: Client,
+    pub(crate) nvidia: Nvidia,
     pub(crate) raw_exec: RawExec,
     pub(crate) nats: Nats,
     pub(crate) postgres: Postgres,
@@ -96,6 +97,13 @@ pub(crate) struct Client {
     pub(crate) reserved_ports: Option<String>,
 }
 
+/// The block `config` of `plugin "nvidia"`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Nvidia {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) ignored_gpu_ids: Option<Vec<String>>,
+}
+
 /// The block `config` of `plugin "raw_exec"`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RawExec {
@@ -146,6 +154,7 @@ impl Settings {
             publish_allocation_metrics: telemetry.get("publish_allocation_metrics"),
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
+            nvidia: Nvidia::of(top.block("plugin").block("nvidia").block("config")),
             raw_exec: RawExec::of(top.block("plugin").block("raw_exec").block("config")),
             nats: Nats::of(top.block("nats")),
             postgres: Postgres::of(top.block("postgres")),
@@ -222,6 +231,12 @@ impl Client {
             reserved_disk: reserved.get("disk"),
             reserved_ports: reserved.get("reserved_ports"),
         }
+    }
+}
+
+impl Nvidia {
+    fn of(config: &Block) -> Self {
+        Self { enabled: config.get("enabled"), ignored_gpu_ids: config.get("ignored_gpu_ids") }
     }
 }
 

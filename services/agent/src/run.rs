@@ -21,9 +21,7 @@ use crate::devices::nvidia::Nvidia;
 use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
-use crate::driver::Drivers;
-use crate::driver::mock::{self, Mock};
-use crate::driver::raw_exec::{self, RawExec};
+use crate::driver;
 use crate::driver::running::RunningTasks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
@@ -80,7 +78,7 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
-    let drivers = drivers(&config);
+    let drivers = driver::all(&config.drivers);
     let devices = devices(&config);
     let spec = node_spec(&config, &identity, &machine, &drivers, clock::now());
     let spec = Arc::new(with_devices(spec, devices.fingerprint().await));
@@ -179,17 +177,6 @@ async fn run_parts(
     drop(data_dir);
     tracing::info!("agent stopped");
     Ok(())
-}
-
-fn drivers(config: &Config) -> Drivers {
-    let mut drivers = Drivers::default();
-    if let Some(settings) = &config.raw_exec {
-        drivers = drivers.with(raw_exec::NAME, RawExec::new(settings.clone(), config.executor.clone()));
-    }
-    if config.mock_driver {
-        drivers = drivers.with(mock::NAME, Mock);
-    }
-    drivers
 }
 
 fn devices(config: &Config) -> Devices {

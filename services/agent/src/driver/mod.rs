@@ -20,6 +20,9 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use self::exec_session::{ExecError, ExecRequest, ExecSession};
+use self::mock::Mock;
+use self::process::ExecutorCommand;
+use self::raw_exec::RawExec;
 use self::start::{Prepare, Start};
 pub(crate) use crate::executor::Exit;
 use crate::resources::TaskUsage;
@@ -172,6 +175,29 @@ pub(crate) struct NotRecovered(pub(crate) String);
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct StopError(pub(crate) String);
+
+/// The settings of the drivers.
+#[derive(Debug, Clone)]
+pub(crate) struct DriverSettings {
+    /// The executor beside each task that is a process.
+    pub(crate) executor: ExecutorCommand,
+    /// The settings of `raw_exec`, if it is enabled.
+    pub(crate) raw_exec: Option<raw_exec::Settings>,
+    /// Whether `mock_driver` is enabled.
+    pub(crate) mock: bool,
+}
+
+/// The drivers that the settings enable.
+pub(crate) fn all(settings: &DriverSettings) -> Drivers {
+    let mut drivers = Drivers::default();
+    if let Some(raw_exec) = &settings.raw_exec {
+        drivers = drivers.with(raw_exec::NAME, RawExec::new(raw_exec.clone(), settings.executor.clone()));
+    }
+    if settings.mock {
+        drivers = drivers.with(mock::NAME, Mock);
+    }
+    drivers
+}
 
 /// The node's drivers by name.
 #[derive(Clone, Default)]

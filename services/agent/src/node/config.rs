@@ -10,6 +10,7 @@ use model::Text;
 use super::host_env::check_env_allowlist;
 use super::limits::{LimitArgs, Limits};
 use crate::disk::gc;
+use crate::driver::DriverSettings;
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
 
@@ -201,16 +202,13 @@ pub(crate) struct Config {
     pub(crate) disk_free_mb: u32,
     pub(crate) reserved: Reserved,
     pub(crate) dynamic_ports: (u16, u16),
-    /// The settings of the driver, if it is enabled.
-    pub(crate) raw_exec: Option<raw_exec::Settings>,
-    pub(crate) mock_driver: bool,
+    pub(crate) drivers: DriverSettings,
     pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
     pub(crate) limits: Limits,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
-    pub(crate) executor: ExecutorCommand,
 }
 
 /// Resources that are not available to tasks.
@@ -255,8 +253,14 @@ impl Config {
                 ports: args.reserved_ports.into(),
             },
             dynamic_ports: (args.dynamic_ports.first, args.dynamic_ports.last),
-            raw_exec: args.raw_exec.then_some(settings),
-            mock_driver: args.mock_driver,
+            drivers: DriverSettings {
+                executor: args
+                    .executor
+                    .map(|(program, args)| ExecutorCommand::new(program, args))
+                    .unwrap_or_default(),
+                raw_exec: args.raw_exec.then_some(settings),
+                mock: args.mock_driver,
+            },
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,
             gc: gc::Limits {
@@ -267,10 +271,6 @@ impl Config {
             limits: Limits::new(args.limits)?,
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
-            executor: args
-                .executor
-                .map(|(program, args)| ExecutorCommand::new(program, args))
-                .unwrap_or_default(),
         })
     }
 
@@ -303,7 +303,7 @@ mod tests {
         let config = Config::new(args.clone()).unwrap();
         assert_eq!(&*config.meta["rack"], "r=7");
         assert_eq!(config.dynamic_ports, (30_000, 31_000));
-        assert_eq!(config.raw_exec, None);
+        assert_eq!(config.drivers.raw_exec, None);
         let credentials = Args { env_allowlist: vec!["VAULT_TOKEN".into()], ..args.clone() };
         let error = Config::new(credentials).unwrap_err().to_string();
         assert!(error.starts_with(r#"--env-allowlist: "VAULT_TOKEN" cannot be allowed"#), "{error}");

@@ -19,7 +19,7 @@ pub(crate) const NOT_RUNNING: &str = "Task not running";
 /// The refusal of a restart of all tasks, if the allocation is to end or has ended.
 pub(crate) const SHOULD_NOT_RUN: &str = "restart of an alloc that should not run";
 /// The refusal of a command for a task whose command channel is full.
-const BUSY: &str = "too many commands are queued for the task";
+pub(super) const BUSY: &str = "too many commands are queued for the task";
 
 /// A command to an allocation.
 #[derive(Debug)]

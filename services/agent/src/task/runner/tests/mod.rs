@@ -1,15 +1,24 @@
 //! Tests of task runners with a simulated clock. The test plays the allocation.
 
+mod hooks;
+
+use std::path::PathBuf;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use model::Timestamp;
 use model::alloc::TaskEvent;
+use model::job::Task;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::driver::process::ExecutorCommand;
+use crate::task::commands::{Outcome, TaskAction};
+use crate::task::hooks::TaskHook;
 use crate::task::state::apply;
+use crate::task::updates::TaskUpdate;
 use crate::testing::{NOW, context_with, eventually, executor, running, task, with_group};
 
 /// A task whose runner is running, and the parts of its allocation.
@@ -21,6 +30,9 @@ struct Scene {
     kill: watch::Sender<Option<Kill>>,
     commands: Mutex<Option<mpsc::Sender<TaskCommand>>>,
     state: Arc<Mutex<TaskState>>,
+    setup: watch::Sender<Option<Arc<AllocSetup>>>,
+    /// The hooks of the next runners; `None` are those of the agent.
+    hooks: Mutex<Option<Vec<Box<dyn TaskHook>>>>,
     context: Arc<Context>,
 }
 
@@ -56,6 +68,8 @@ impl Scene {
             kill: watch::Sender::new(None),
             commands: Mutex::default(),
             state: Arc::new(Mutex::new(TaskState::pending("web".into()))),
+            setup: watch::Sender::new(Some(Arc::default())),
+            hooks: Mutex::default(),
             context,
         }
     }
@@ -84,9 +98,11 @@ impl Scene {
             context: Arc::clone(&self.context),
             name: "web".into(),
             spec: self.spec.subscribe(),
+            setup: self.setup.subscribe(),
+            hooks: self.hooks.lock().unwrap().take().map_or_else(crate::task::hooks::all, TaskHooks::new),
             gate: self.gate.subscribe(),
             kill: self.kill.subscribe(),
-            updates,
+            updates: Updates { task: "web".into(), inbox: updates },
             commands: command_receiver,
             trace: None,
         };
@@ -371,25 +387,6 @@ async fn a_task_whose_handle_cannot_be_saved_is_ended() {
         assert!(!is_alive(pid.trim().parse().unwrap()));
     }
     assert!(scene.state_dirs().is_empty());
-}
-
-#[test]
-fn input_goes_into_the_tasks_directory_only() {
-    for name in ["", "../x", "/etc/passwd", "a/../../x"] {
-        assert!(payload_file(name).is_err(), "{name}");
-    }
-    let parent = tempfile::tempdir().unwrap();
-    let allocation = crate::disk::dirs::AllocDirs::new(parent.path().join("7"));
-    allocation.build().unwrap();
-    let dirs = allocation.task("web");
-    dirs.build(&crate::testing::secrets()).unwrap();
-    let write = |name, text: &str| write_payload(&dirs, payload_file(name).ok().unwrap(), text.as_bytes());
-    write("in/put", "first").unwrap();
-    write("in/put", "second").unwrap();
-    assert_eq!(std::fs::read_to_string(dirs.local.join("in/put")).unwrap(), "first");
-    std::os::unix::fs::symlink(parent.path(), dirs.local.join("away")).unwrap();
-    write("away/put", "third").unwrap_err();
-    assert!(!parent.path().join("put").exists());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,20 @@
 //! Tests of allocation runners with simulated tasks.
 
+mod hooks;
+
 use std::time::Duration;
 
 use model::alloc::{ClientStatus, DesiredStatus, TaskRunState};
 use model::job::{Lifecycle, LifecycleHook};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::commands::BUSY;
 use super::*;
+use crate::alloc::hooks::{Predecessors, all};
+use crate::task::commands::{Outcome, TaskAction, TaskSelector, TasksCommand};
 use crate::testing::{alloc_id, context, spec, task, with_tasks};
 
 struct Scene {
@@ -21,14 +27,18 @@ struct Scene {
 
 impl Scene {
     fn of(spec: AllocSpec, predecessors: Predecessors) -> Self {
+        Self::with_hooks(spec, all(predecessors))
+    }
+
+    fn with_hooks(spec: AllocSpec, hooks: AllocHooks) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let contacted = watch::Sender::new(true);
         let context = context(dir.path(), contacted.subscribe());
         let (commands, inbox) = mpsc::channel(4);
         let (reporter, events) = mpsc::channel(100);
         let core = AllocCore::new(Arc::new(spec), clock::now());
-        let runner = AllocRunner::new(Arc::clone(&context), core, inbox, reporter);
-        let runner = tokio::spawn(runner.run(predecessors, None));
+        let runner = AllocRunner::new(Arc::clone(&context), core, hooks, inbox, reporter);
+        let runner = tokio::spawn(runner.run(None));
         Self { _dir: dir, context, commands, events, runner }
     }
 

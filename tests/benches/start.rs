@@ -1,10 +1,10 @@
-//! The start of tasks on one node: how long after the registration of a job its process runs, with each driver that the node
-//! has; a job of many tasks at once; and what an agent costs whose tasks only run.
+//! The start of tasks on one node: how long after the registration of a job its process runs, with each driver that the
+//! node has; a job of many tasks at once; and what an agent costs whose tasks only run.
 //!
-//! All services and the agent are processes of their own, PostgreSQL and NATS are private and on the same machine, and commits
-//! are flushed to the disk. The time of a start is that of a file that the task creates first, as the kernel records it, so
-//! its resolution is a few milliseconds. A driver that the node does not have is left out by its name. `ROUNDS`, `BURST`,
-//! `REST` and `REST_SECS` change the sizes; `IMAGE` is the image of Docker's tasks, which must be there.
+//! All services and the agent are processes of their own, PostgreSQL and NATS are private and on the same machine, and
+//! commits are flushed to the disk. The time of a start is that of a file that the task creates first, as the kernel
+//! records it, so its resolution is a few milliseconds. A driver that the node does not have is left out by its name.
+//! `ROUNDS`, `BURST`, `REST` and `REST_SECS` change the sizes; `IMAGE` is the image of Docker's tasks, which must be there.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::time::{Duration, Instant, SystemTime};

@@ -1,5 +1,5 @@
-//! Devices of the node, such as GPUs: which there are, what a task needs to use them, and how busy they are. Each kind
-//! of device has a plugin ([`DevicePlugin`]). Which task gets which devices is decided by the schedulers.
+//! Devices of the node, such as GPUs: which there are, what a task needs to use them, and how busy they are.
+//! Each kind of device has a plugin ([`DevicePlugin`]). The schedulers decide which task gets which devices.
 
 mod known;
 pub(crate) mod nvidia;

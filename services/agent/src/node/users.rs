@@ -1,5 +1,5 @@
-//! The users that tasks may not run as: a list of the operator, for the drivers that it applies to. Pure: who a user is
-//! comes from the caller.
+//! The users that tasks may not run as: a list of the operator, for the drivers that it applies to. Pure: who a
+//! user is comes from the caller.
 
 use model::text::quoted;
 

@@ -1,5 +1,5 @@
-//! Limits how many tasks start at the same time, so that a node that gets much work at once stays responsive. Starts wait in the
-//! order of their arrival. Under pressure on processors or disks there are fewer.
+//! Limits how many tasks start at the same time, so that a node that gets much work at once stays responsive. Starts wait
+//! in the order of their arrival. Under pressure on processors or disks, fewer start at the same time.
 
 mod pressure;
 

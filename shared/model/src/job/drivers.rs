@@ -23,8 +23,8 @@ const OF_PLUGINS: [&str; 14] = [
     "win_iis",
 ];
 
-/// The feature that a driver needs which no agent has; `None` if agents may have the driver. A job with an unknown driver waits
-/// for a node that has it.
+/// The feature that a driver needs which no agent has; `None` if agents may have the driver. A job with an unknown driver
+/// waits for a node that has it.
 pub fn feature_of_driver(driver: &str) -> Option<Feature> {
     let feature = match driver {
         QEMU => Some(Feature::QemuDriver),

@@ -145,7 +145,7 @@ impl Stats {
     }
 
     /// Adds the usage of the devices that the tasks were assigned.
-    async fn add_devices(self: &Arc<Self>, alloc: AllocId, usage: &mut AllocStats) -> Result<(), Refusal> {
+    async fn add_devices(&self, alloc: AllocId, usage: &mut AllocStats) -> Result<(), Refusal> {
         let measured = self.context.devices.stats().await;
         if measured.is_empty() {
             return Ok(());

@@ -147,6 +147,44 @@ macro_rules! passthrough {
 }
 pub(crate) use passthrough;
 
+/// Implements [`Member`] for optional objects that both sides box.
+macro_rules! boxed_members {
+    ($($object:ty),+ $(,)?) => { $(
+        impl $crate::mirror::Member<Box<<$object as $crate::mirror::Mirror>::Api>> for Option<Box<$object>> {
+            fn read(
+                api: Option<Box<<$object as $crate::mirror::Mirror>::Api>>,
+            ) -> Result<Self, $crate::invalid::Invalid> {
+                api.map(|api| $crate::mirror::Mirror::from_api(*api).map(Box::new)).transpose()
+            }
+
+            fn write(&self) -> Option<Box<<$object as $crate::mirror::Mirror>::Api>> {
+                self.as_ref().map(|object| Box::new($crate::mirror::Mirror::to_api(&**object)))
+            }
+        }
+    )+ };
+}
+pub(crate) use boxed_members;
+
+/// Implements serde's traits for objects that messages and rows contain in the form of the API. They were stored in that form
+/// before the domain had types for them.
+macro_rules! encoded_as_api {
+    ($($object:ty),+ $(,)?) => { $(
+        impl serde::Serialize for $object {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(&$crate::mirror::Mirror::to_api(self), serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $object {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let api = serde::Deserialize::deserialize(deserializer)?;
+                <Self as $crate::mirror::Mirror>::from_api(api).map_err(serde::de::Error::custom)
+            }
+        }
+    )+ };
+}
+pub(crate) use encoded_as_api;
+
 /// Implements [`Member`] for types that equal or wrap the type of the API. Neither direction can fail.
 macro_rules! plain_members {
     ($($ours:ty = $theirs:ty: $into:expr, $back:expr;)+) => { $(
@@ -198,7 +236,7 @@ macro_rules! optional_members {
     )+ };
 }
 
-optional_members!(bool = bool, Nanos = i64);
+optional_members!(bool = bool, i64 = i64, Nanos = i64);
 
 /// Implements [`Member`] for integers that are narrower than those of the API.
 macro_rules! narrow_members {
@@ -304,7 +342,7 @@ macro_rules! maps {
     )+ };
 }
 
-maps!(BTreeMap: Text = String, bool = bool, u32 = i64, f64 = f64);
+maps!(BTreeMap: Text = String, bool = bool, u32 = i64, f64 = f64, Vec<Text> = Vec<String>);
 maps!(Map: u32 = i64);
 
 impl<M: Mirror> Member<BTreeMap<String, M::Api>> for Map<Text, M> {

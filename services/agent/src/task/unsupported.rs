@@ -39,10 +39,7 @@ pub(crate) fn missing_driver(driver: &str) -> String {
 
 /// Whether the task needs an identity. Every task has one; passing it to the task is not supported.
 fn has_identity(task: &Task) -> bool {
-    let given = task
-        .identity
-        .as_ref()
-        .is_some_and(|identity| identity.env == Some(true) || identity.file == Some(true));
+    let given = task.identity.as_ref().is_some_and(|identity| identity.env || identity.file);
     given || !task.identities.is_empty()
 }
 
@@ -56,7 +53,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use model::job::NetworkResource;
+    use model::job::{NetworkResource, TaskTemplate, WorkloadIdentity};
 
     use super::*;
 
@@ -65,7 +62,7 @@ mod tests {
         let plain = Task { name: "web".into(), ..Task::default() };
         let group = TaskGroup::default();
         assert_eq!(unsupported(&group, &plain), None);
-        let rendered = Task { templates: vec![api_types::Template::default()], ..plain.clone() };
+        let rendered = Task { templates: vec![TaskTemplate::default()], ..plain.clone() };
         assert_eq!(unsupported(&group, &rendered).unwrap(), "templates are not built into this agent");
         assert_eq!(missing_driver("qemu"), r#"driver "qemu" is not built into this agent"#);
         assert_eq!(missing_driver("docker"), r#"driver "docker" is not on this node"#);
@@ -84,10 +81,9 @@ mod tests {
 
     #[test]
     fn the_identity_that_every_task_has_asks_for_nothing() {
-        let identity = api_types::WorkloadIdentity { env: Some(false), ..Default::default() };
-        let mut task = Task { identity: Some(identity), ..Task::default() };
+        let mut task = Task { identity: Some(WorkloadIdentity::default()), ..Task::default() };
         assert_eq!(unsupported(&TaskGroup::default(), &task), None);
-        task.identity = Some(api_types::WorkloadIdentity { env: Some(true), ..Default::default() });
+        task.identity = Some(WorkloadIdentity { env: true, ..WorkloadIdentity::default() });
         assert!(unsupported(&TaskGroup::default(), &task).is_some());
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Affinity, Constraint, DisconnectStrategy, EphemeralDisk, MigrateStrategy, NetworkResource,
-    ReschedulePolicy, RestartPolicy, Spread, Task, UpdateStrategy, VolumeRequest,
+    ReschedulePolicy, RestartPolicy, Service, Spread, Task, UpdateStrategy, VolumeRequest,
 };
 use crate::mirror::mirror;
 use crate::{Nanos, Text};
@@ -48,7 +48,7 @@ pub struct TaskGroup {
     /// Consul settings of its services and templates.
     pub consul: Option<api_types::Consul>,
     /// Services to register in service discovery.
-    pub services: Vec<api_types::Service>,
+    pub services: Vec<Service>,
     /// Volumes, by the name that its tasks use.
     pub volumes: BTreeMap<Text, VolumeRequest>,
     /// Time between deregistering the services and the kill signal.

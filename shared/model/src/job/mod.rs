@@ -4,21 +4,27 @@
 //! absent value is zero. [`canonicalise`](crate::canonicalise()) fills in the defaults before.
 //!
 //! **Unconverted parts.** The domain has types of its own only for the parts that a scheduler, the applier, a watcher or
-//! an agent uses to decide. All other parts keep the types of `api_types`, unchanged: services and checks, Vault, Consul,
-//! templates, artifacts, secrets, identities, actions, schedules, CSI plugins and mount options, scaling policies,
-//! regions, dispatch payloads, DNS and CNI arguments, NUMA preferences, the settings of the web interface, and the
-//! configuration of drivers. `canonicalise` sets unset values in them to zero, so that equal settings compare as equal.
+//! an agent uses to decide. All other parts keep the types of `api_types`, unchanged: Consul with Connect, artifacts,
+//! secrets, actions, schedules, CSI plugins and mount options, scaling policies, regions, dispatch payloads, DNS and CNI
+//! arguments, NUMA preferences, the settings of the web interface, and the configuration of drivers. `canonicalise` sets
+//! unset values in them to zero, so that equal settings compare as equal.
+//!
+//! Services with their checks, templates, identities and the access to Vault have types of their own, but messages and
+//! rows contain them in the form of the API, which they had before.
 
 mod constraint;
 mod drivers;
 mod group;
 mod groups;
+mod identity;
 mod network;
 mod policy;
 mod registration;
 mod resources;
+mod service;
 mod submission;
 mod task;
+mod template;
 mod volume;
 
 use std::collections::BTreeMap;
@@ -30,6 +36,7 @@ pub use constraint::{Affinity, Constraint, Operand, Spread, SpreadTarget};
 pub use drivers::feature_of_driver;
 pub use group::TaskGroup;
 pub use groups::{TaskGroups, UnreadableGroups};
+pub use identity::{Vault, WorkloadIdentity};
 pub use network::{NetworkResource, Port};
 pub use policy::{
     DelayFunction, DisconnectStrategy, HealthCheck, MigrateStrategy, Reconcile, ReschedulePolicy,
@@ -37,8 +44,13 @@ pub use policy::{
 };
 pub use registration::{ForbiddenChange, Template};
 pub use resources::{EphemeralDisk, RequestedDevice, Resources};
+pub use service::{
+    AddressMode, CheckKind, CheckRestart, CheckStatus, OnUpdate, Service, ServiceCheck, ServiceProvider,
+    ServiceWeights,
+};
 pub use submission::{JobSource, JobSubmission};
 pub use task::{DispatchPayload, Lifecycle, LifecycleHook, LogConfig, Task};
+pub use template::{ChangeMode, ChangeScript, TaskTemplate, TemplateWait};
 pub use volume::{AccessMode, AttachmentMode, PropagationMode, VolumeKind, VolumeMount, VolumeRequest};
 
 use crate::cluster::NodePool;
@@ -48,13 +60,9 @@ use crate::text::{matches_pattern, string_enum};
 use crate::{Index, JobKey, JobVersionKey, Text, Timestamp};
 
 passthrough!(
-    api_types::Service,
-    Box<api_types::Vault>,
     api_types::Consul,
-    api_types::Template,
     api_types::TaskArtifact,
     api_types::Secret,
-    api_types::WorkloadIdentity,
     api_types::Action,
     Box<api_types::TaskSchedule>,
     Box<api_types::TaskCsiPluginConfig>,

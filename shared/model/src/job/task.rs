@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Affinity, Constraint, Resources, RestartPolicy, VolumeMount};
+use super::{
+    Affinity, Constraint, Resources, RestartPolicy, Service, TaskTemplate, Vault, VolumeMount,
+    WorkloadIdentity,
+};
 use crate::mirror::{mirror, text_members};
 use crate::text::string_enum;
 use crate::{Map, Nanos, Text};
@@ -39,15 +42,15 @@ pub struct Task {
     /// Environment variables.
     pub env: BTreeMap<Text, Text>,
     /// Services to register in service discovery.
-    pub services: Vec<api_types::Service>,
+    pub services: Vec<Service>,
     /// Its access to Vault.
-    pub vault: Option<Box<api_types::Vault>>,
+    pub vault: Option<Box<Vault>>,
     /// Secrets that are fetched before it starts.
     pub secrets: Vec<api_types::Secret>,
     /// Consul settings in place of the group's.
     pub consul: Option<api_types::Consul>,
     /// Files that are rendered for it.
-    pub templates: Vec<api_types::Template>,
+    pub templates: Vec<TaskTemplate>,
     /// Constraints that a node must satisfy.
     pub constraints: Vec<Constraint>,
     /// Preferences for nodes.
@@ -83,9 +86,9 @@ pub struct Task {
     /// Configuration of a task that is a CSI plugin.
     pub csi_plugin_config: Option<Box<api_types::TaskCsiPluginConfig>>,
     /// The default workload identity.
-    pub identity: Option<api_types::WorkloadIdentity>,
+    pub identity: Option<WorkloadIdentity>,
     /// Further workload identities.
-    pub identities: Vec<api_types::WorkloadIdentity>,
+    pub identities: Vec<WorkloadIdentity>,
     /// Commands that users may run in it.
     pub actions: Vec<api_types::Action>,
     /// Times at which it runs; it is paused at all other times.

@@ -122,9 +122,9 @@ fn consul<'a>(group: &'a TaskGroup, task: Option<&'a Task>) -> Consul<'a> {
 
 /// Whether the group's services in a service mesh changed in something that their proxies are started with.
 fn connect_differs(before: &TaskGroup, after: &TaskGroup) -> bool {
-    let joins = |group: &TaskGroup| -> BTreeSet<Option<String>> {
+    let joins = |group: &TaskGroup| -> BTreeSet<Text> {
         let in_mesh = group.services.iter().filter(|service| service.connect.is_some());
-        in_mesh.map(|service| service.name.clone()).collect()
+        in_mesh.map(|service| Text::clone(&service.name)).collect()
     };
     joins(before) != joins(after)
         || after.services.iter().any(|service| {

@@ -192,7 +192,7 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     assert!(failed.starts_with(unknown), "{failed}");
     assert_eq!(last, "Not Restarting: Error was unrecoverable");
 
-    let unsupported = Task { templates: vec![api_types::Template::default()], ..task("web") };
+    let unsupported = Task { templates: vec![model::job::TaskTemplate::default()], ..task("web") };
     let scene = Scene::new(unsupported, 3);
     scene.begin(None).await.unwrap();
     assert_eq!(scene.events()[0], "Failed Validation: templates are not built into this agent");

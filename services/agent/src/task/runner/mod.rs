@@ -212,9 +212,8 @@ impl TaskRunner {
 
     async fn start(&mut self, restarts: u64) -> Result<Arc<dyn Running>, RunEnd> {
         let killed = || RunEnd::Killed { exit: None, error: String::new() };
-        self.until_open().await.map_err(|KillRequested| killed())?;
-        self.spec.mark_unchanged();
         let slot = self.start_slot().await.map_err(|KillRequested| killed())?;
+        self.spec.mark_unchanged();
         let span = self.start_span(restarts);
         match slot.during(self.try_start(restarts)).instrument(span.clone()).await {
             Ok(task) => {
@@ -257,8 +256,20 @@ impl TaskRunner {
         }
     }
 
-    /// Waits until the node may start another task. A start that waits for long says so.
+    /// Waits for the gate, and until the node may start another task.
     async fn start_slot(&self) -> Result<StartSlot, KillRequested> {
+        loop {
+            self.until_open().await?;
+            let slot = self.free_slot().await?;
+            // The gate may have closed while other tasks started.
+            if *self.gate.borrow() {
+                return Ok(slot);
+            }
+        }
+    }
+
+    /// Waits until the node may start another task. A start that waits for long says so.
+    async fn free_slot(&self) -> Result<StartSlot, KillRequested> {
         let starts = &self.context.starts;
         if let Some(slot) = starts.try_slot() {
             return Ok(slot);

@@ -57,10 +57,10 @@ pub(crate) struct DeviceError(pub(crate) String);
 
 /// The devices of the node.
 #[derive(Clone, Default)]
-pub(crate) struct Devices(Arc<Vec<Slot>>);
+pub(crate) struct Devices(Arc<Vec<Kind>>);
 
 /// A plugin with what is known of its devices.
-struct Slot {
+struct Kind {
     plugin: Box<dyn DevicePlugin>,
     known: Mutex<Known>,
     stats: Mutex<Option<(Instant, Vec<DeviceGroupStats>)>>,
@@ -69,23 +69,23 @@ struct Slot {
 impl Devices {
     /// Devices of these kinds.
     pub(crate) fn new(plugins: Vec<Box<dyn DevicePlugin>>) -> Self {
-        let slot = |plugin| Slot { plugin, known: Mutex::default(), stats: Mutex::default() };
-        Self(Arc::new(plugins.into_iter().map(slot).collect()))
+        let kind = |plugin| Kind { plugin, known: Mutex::default(), stats: Mutex::default() };
+        Self(Arc::new(plugins.into_iter().map(kind).collect()))
     }
 
     /// Finds the devices, as they are registered with the node. What a plugin found before and cannot find now is unhealthy.
     pub(crate) async fn fingerprint(&self) -> Vec<NodeDeviceGroup> {
         let mut groups = Vec::new();
-        for slot in self.0.iter() {
+        for kind in self.0.iter() {
             let now = clock::monotonic();
-            if slot.known().is_due(now) {
-                let found = slot.plugin.fingerprint().await;
+            if kind.known().is_due(now) {
+                let found = kind.plugin.fingerprint().await;
                 if let Err(error) = &found {
-                    tracing::warn!(plugin = slot.plugin.name(), error = chain(error), "cannot find devices");
+                    tracing::warn!(plugin = kind.plugin.name(), error = chain(error), "cannot find devices");
                 }
-                slot.known().update(found.map_err(|DeviceError(reason)| reason), now);
+                kind.known().update(found.map_err(|DeviceError(reason)| reason), now);
             }
-            groups.extend(slot.known().groups().iter().cloned());
+            groups.extend(kind.known().groups().iter().cloned());
         }
         groups
     }
@@ -106,13 +106,13 @@ impl Devices {
     }
 
     fn reserve_one(&self, device: &AllocatedDevice) -> Result<Reservation, DeviceError> {
-        for slot in self.0.iter() {
-            let known = slot.known();
+        for kind in self.0.iter() {
+            let known = kind.known();
             let Some(group) = known.groups().iter().find(|group| is_of(group, device)) else { continue };
             let missing = device.ids.iter().find(|id| !group.instances.iter().any(|one| one.id == **id));
             return match missing {
                 Some(id) => Err(unknown(device, id)),
-                None => Ok(slot.plugin.reserve(group, &device.ids)),
+                None => Ok(kind.plugin.reserve(group, &device.ids)),
             };
         }
         Err(unknown(device, device.ids.first().map_or("", |id| &**id)))
@@ -121,8 +121,8 @@ impl Devices {
     /// How busy the devices are. A plugin that cannot measure is left out.
     pub(crate) async fn stats(&self) -> Vec<DeviceGroupStats> {
         let mut all = Vec::new();
-        for slot in self.0.iter().filter(|slot| !slot.known().groups().is_empty()) {
-            all.extend(slot.stats().await);
+        for kind in self.0.iter().filter(|kind| !kind.known().groups().is_empty()) {
+            all.extend(kind.stats().await);
         }
         all
     }
@@ -141,7 +141,7 @@ impl Devices {
     }
 }
 
-impl Slot {
+impl Kind {
     fn known(&self) -> MutexGuard<'_, Known> {
         lock(&self.known)
     }

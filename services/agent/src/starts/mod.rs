@@ -24,17 +24,17 @@ const PRESSURE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Starts(Arc<Inner>);
 
 struct Inner {
-    slots: Semaphore,
+    permits: Semaphore,
     state: Mutex<State>,
     max: usize,
     processors: usize,
 }
 
-/// How many slots there are, and should be.
+/// How many permits there are, and should be.
 #[derive(Debug)]
 struct State {
-    /// Free slots and those in use.
-    slots: usize,
+    /// Free permits and those in use.
+    permits: usize,
     /// The number that the pressure allows.
     wanted: usize,
     /// When the pressure was last read.
@@ -42,27 +42,27 @@ struct State {
 }
 
 /// The right to start a task now, until it is dropped.
-pub(crate) struct StartSlot(Starts);
+pub(crate) struct StartPermit(Starts);
 
 impl Starts {
     /// Allows this many starts without pressure; at least 1.
     pub(crate) fn new(max: usize) -> Self {
         let max = max.clamp(1, Semaphore::MAX_PERMITS);
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let state = State { slots: max, wanted: max, read_at: None };
-        Self(Arc::new(Inner { slots: Semaphore::new(max), state: Mutex::new(state), max, processors }))
+        let state = State { permits: max, wanted: max, read_at: None };
+        Self(Arc::new(Inner { permits: Semaphore::new(max), state: Mutex::new(state), max, processors }))
     }
 
-    /// A slot, if one is free and no other start waits.
-    pub(crate) fn try_slot(&self) -> Option<StartSlot> {
+    /// A permit, if one is free and no other start waits.
+    pub(crate) fn try_permit(&self) -> Option<StartPermit> {
         self.refresh();
-        self.0.slots.try_acquire().ok()?.forget();
-        Some(StartSlot(self.clone()))
+        self.0.permits.try_acquire().ok()?.forget();
+        Some(StartPermit(self.clone()))
     }
 
-    /// Waits for a slot.
-    pub(crate) async fn slot(&self) -> StartSlot {
-        let acquired = self.0.slots.acquire();
+    /// Waits for a permit.
+    pub(crate) async fn permit(&self) -> StartPermit {
+        let acquired = self.0.permits.acquire();
         tokio::pin!(acquired);
         loop {
             self.refresh();
@@ -72,7 +72,7 @@ impl Starts {
                     if let Ok(permit) = permit {
                         permit.forget();
                     }
-                    return StartSlot(self.clone());
+                    return StartPermit(self.clone());
                 }
                 () = sleep(PRESSURE_INTERVAL) => {}
             }
@@ -84,7 +84,7 @@ impl Starts {
         self.state().wanted
     }
 
-    /// Adapts the number of slots to the pressure. What is in use stays until it is free.
+    /// Adapts the number of permits to the pressure. What is in use stays until it is free.
     fn refresh(&self) {
         let now = clock::monotonic();
         let mut state = self.state();
@@ -104,17 +104,17 @@ impl Starts {
 impl Inner {
     fn resize(&self, state: &mut State, wanted: usize) {
         state.wanted = wanted;
-        if wanted > state.slots {
-            self.slots.add_permits(wanted - state.slots);
-            state.slots = wanted;
+        if wanted > state.permits {
+            self.permits.add_permits(wanted - state.permits);
+            state.permits = wanted;
         } else {
-            state.slots -= self.slots.forget_permits(state.slots - wanted);
+            state.permits -= self.permits.forget_permits(state.permits - wanted);
         }
     }
 }
 
-impl StartSlot {
-    /// Does the work of a start. The slot is free when the work is done, or takes too long.
+impl StartPermit {
+    /// Does the work of a start. The permit is free when the work is done, or takes too long.
     pub(crate) async fn during<T>(self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         tokio::select! {
@@ -127,14 +127,14 @@ impl StartSlot {
     }
 }
 
-impl Drop for StartSlot {
+impl Drop for StartPermit {
     fn drop(&mut self) {
         let Self(starts) = self;
         let mut state = starts.state();
-        if state.slots > state.wanted {
-            state.slots -= 1;
+        if state.permits > state.wanted {
+            state.permits -= 1;
         } else {
-            starts.0.slots.add_permits(1);
+            starts.0.permits.add_permits(1);
         }
     }
 }
@@ -153,7 +153,7 @@ fn read_pressure() -> Pressure {
 mod tests {
     use super::*;
 
-    /// Slots that do not depend on the machine.
+    /// Permits that do not depend on the machine.
     fn starts(max: usize) -> Starts {
         let starts = Starts::new(max);
         starts.state().read_at = Some(clock::monotonic() + Duration::from_secs(3_600));
@@ -167,50 +167,50 @@ mod tests {
     #[tokio::test]
     async fn further_starts_wait_until_one_is_done() {
         let starts = starts(2);
-        let (first, second) = (starts.try_slot().unwrap(), starts.try_slot().unwrap());
-        assert!(starts.try_slot().is_none());
-        let third = starts.slot();
+        let (first, second) = (starts.try_permit().unwrap(), starts.try_permit().unwrap());
+        assert!(starts.try_permit().is_none());
+        let third = starts.permit();
         tokio::pin!(third);
         tokio::select! {
             biased;
-            _ = &mut third => panic!("no slot is free"),
+            _ = &mut third => panic!("no permit is free"),
             () = std::future::ready(()) => {}
         }
         first.during(async {}).await;
         let third = third.await;
-        assert!(starts.try_slot().is_none());
+        assert!(starts.try_permit().is_none());
         drop((second, third));
-        assert!(starts.try_slot().is_some());
+        assert!(starts.try_permit().is_some());
     }
 
     #[tokio::test]
-    async fn fewer_slots_take_effect_when_starts_are_done() {
+    async fn fewer_permits_take_effect_when_starts_are_done() {
         let starts = starts(3);
-        let slots: Vec<_> = (0..3).map(|_| starts.try_slot().unwrap()).collect();
+        let permits: Vec<_> = (0..3).map(|_| starts.try_permit().unwrap()).collect();
         allow(&starts, 1);
         assert_eq!(starts.allowed(), 1);
-        let mut slots = slots.into_iter();
-        drop(slots.next());
-        assert!(starts.try_slot().is_none(), "two are in use, and one is allowed");
-        drop(slots.next());
-        assert!(starts.try_slot().is_none());
-        drop(slots.next());
-        let only = starts.try_slot().unwrap();
-        assert!(starts.try_slot().is_none());
+        let mut permits = permits.into_iter();
+        drop(permits.next());
+        assert!(starts.try_permit().is_none(), "two are in use, and one is allowed");
+        drop(permits.next());
+        assert!(starts.try_permit().is_none());
+        drop(permits.next());
+        let only = starts.try_permit().unwrap();
+        assert!(starts.try_permit().is_none());
         allow(&starts, 3);
-        let others = (starts.try_slot().unwrap(), starts.try_slot().unwrap());
-        assert!(starts.try_slot().is_none());
+        let others = (starts.try_permit().unwrap(), starts.try_permit().unwrap());
+        assert!(starts.try_permit().is_none());
         drop((only, others));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_start_that_waits_for_others_does_not_hold_up_the_rest() {
         let starts = starts(1);
-        let slow = starts.try_slot().unwrap().during(std::future::pending::<()>());
-        let waiting = starts.slot();
+        let slow = starts.try_permit().unwrap().during(std::future::pending::<()>());
+        let waiting = starts.permit();
         tokio::select! {
             () = slow => panic!("it never ends"),
-            _slot = waiting => {}
+            _permit = waiting => {}
         }
     }
 }

@@ -29,7 +29,7 @@ use super::updates::Updates;
 use crate::account::Account;
 use crate::context::Context;
 use crate::driver::{Exit, Running};
-use crate::starts::StartSlot;
+use crate::starts::StartPermit;
 use crate::wait::{to_std, until};
 use crate::work::spec::AllocSpec;
 
@@ -212,10 +212,10 @@ impl TaskRunner {
 
     async fn start(&mut self, restarts: u64) -> Result<Arc<dyn Running>, RunEnd> {
         let killed = || RunEnd::Killed { exit: None, error: String::new() };
-        let slot = self.start_slot().await.map_err(|KillRequested| killed())?;
+        let permit = self.start_permit().await.map_err(|KillRequested| killed())?;
         self.spec.mark_unchanged();
         let span = self.start_span(restarts);
-        match slot.during(self.try_start(restarts)).instrument(span.clone()).await {
+        match permit.during(self.try_start(restarts)).instrument(span.clone()).await {
             Ok(task) => {
                 span.in_scope(|| {
                     tracing::debug!(alloc.id = %self.spec.borrow().id(), task = &*self.name, "task started");
@@ -257,29 +257,29 @@ impl TaskRunner {
     }
 
     /// Waits for the gate, and until the node may start another task.
-    async fn start_slot(&self) -> Result<StartSlot, KillRequested> {
+    async fn start_permit(&self) -> Result<StartPermit, KillRequested> {
         loop {
             self.until_open().await?;
-            let slot = self.free_slot().await?;
+            let permit = self.free_permit().await?;
             // The gate may have closed while other tasks started.
             if *self.gate.borrow() {
-                return Ok(slot);
+                return Ok(permit);
             }
         }
     }
 
     /// Waits until the node may start another task. A start that waits for long says so.
-    async fn free_slot(&self) -> Result<StartSlot, KillRequested> {
+    async fn free_permit(&self) -> Result<StartPermit, KillRequested> {
         let starts = &self.context.starts;
-        if let Some(slot) = starts.try_slot() {
-            return Ok(slot);
+        if let Some(permit) = starts.try_permit() {
+            return Ok(permit);
         }
-        let waiting = starts.slot();
+        let waiting = starts.permit();
         tokio::pin!(waiting);
         tokio::select! {
             biased;
             end = self.kill_requested() => return Err(end),
-            slot = &mut waiting => return Ok(slot),
+            permit = &mut waiting => return Ok(permit),
             () = sleep(QUEUED_EVENT_DELAY) => {}
         }
         let message = format!(
@@ -290,7 +290,7 @@ impl TaskRunner {
         tokio::select! {
             biased;
             end = self.kill_requested() => Err(end),
-            slot = &mut waiting => Ok(slot),
+            permit = &mut waiting => Ok(permit),
         }
     }
 

@@ -219,7 +219,7 @@ async fn a_task_does_not_run_as_a_denied_user() {
 async fn a_start_that_waits_for_others_says_so() {
     let mut scene = Scene::mock(json!({ "run_for": "1h" }), 3);
     Arc::get_mut(&mut scene.context).unwrap().starts = Starts::new(1);
-    let other = scene.context.starts.try_slot().unwrap();
+    let other = scene.context.starts.try_permit().unwrap();
     let runner = scene.begin(None);
     eventually("an event says that the start waits", || !scene.events().is_empty()).await;
     let waiting =
@@ -227,7 +227,7 @@ async fn a_start_that_waits_for_others_says_so() {
     assert_eq!(scene.events(), [waiting]);
     drop(other);
     scene.until_running().await;
-    assert!(scene.context.starts.try_slot().is_some(), "the start is over");
+    assert!(scene.context.starts.try_permit().is_some(), "the start is over");
     scene.end();
     runner.await.unwrap();
 }

@@ -2,14 +2,12 @@
 //! takes it back. The runner calls them in the order of [`all`], and knows none of them.
 //!
 //! A hook may be interrupted at every point and runs again after a restart of the agent: what it does, it finds done.
-//! What it must know of earlier runs is in a file of its own ([`AllocRun::file`]).
 
 mod alloc_dir;
 mod await_previous_allocations;
 pub(crate) mod chain;
 mod migrate_disk;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -99,10 +97,5 @@ impl AllocRun {
     /// The allocation's directories.
     pub(crate) fn dirs(&self) -> AllocDirs {
         self.context.dirs(self.spec.id())
-    }
-
-    /// The file that a hook keeps while the allocation is on this node.
-    pub(crate) fn file(&self, hook: &str) -> PathBuf {
-        self.context.store.alloc(self.spec.id()).join(format!("hook-{hook}"))
     }
 }

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use super::{HookError, StartDraft, TaskHook, TaskRun};
 use crate::disk::dirs::TaskDirs;
+use crate::disk::store::{self, Durability};
 
 /// Permissions of a dispatch payload, and of directories that are made for it.
 const PAYLOAD_MODE: u32 = 0o644;
@@ -24,7 +25,13 @@ impl TaskHook for DispatchPayload {
     async fn prestart(&self, run: &TaskRun, _: &mut StartDraft) -> Result<(), HookError> {
         let (_, task) = run.job_parts()?;
         if let (Some(target), Some(payload)) = (&task.dispatch_payload, &run.spec.job.spec.payload) {
+            // From the first start on, the file belongs to the task.
+            let done = run.file(self.name());
+            if done.exists() {
+                return Ok(());
+            }
             write_payload(&run.dirs, payload_file(&target.file)?, &payload.0)?;
+            store::save(done, &true, Durability::Process).await?;
         }
         Ok(())
     }
@@ -40,17 +47,21 @@ fn payload_file(name: &str) -> Result<&Path, HookError> {
     Ok(file)
 }
 
-/// Writes the payload once. Later the file belongs to the task.
+/// Writes the payload. What a write that was interrupted has left is replaced.
 fn write_payload(dirs: &TaskDirs, file: &Path, payload: &[u8]) -> io::Result<()> {
     let mut dir = dirs.open_local()?;
     for part in file.parent().into_iter().flatten() {
         dir = dir.make(part, PAYLOAD_DIR_MODE)?;
     }
-    match dir.create_new(file.file_name().unwrap_or_default(), PAYLOAD_MODE) {
-        Ok(mut file) => file.write_all(payload),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
+    let name = file.file_name().unwrap_or_default();
+    let mut file = match dir.create_new(name, PAYLOAD_MODE) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            dir.remove_file(name)?;
+            dir.create_new(name, PAYLOAD_MODE)?
+        }
+        created => created?,
+    };
+    file.write_all(payload)
 }
 
 #[cfg(test)]
@@ -71,7 +82,7 @@ mod tests {
             |name, text: &str| write_payload(&dirs, payload_file(name).ok().unwrap(), text.as_bytes());
         write("in/put", "first").unwrap();
         write("in/put", "second").unwrap();
-        assert_eq!(std::fs::read_to_string(dirs.local.join("in/put")).unwrap(), "first");
+        assert_eq!(std::fs::read_to_string(dirs.local.join("in/put")).unwrap(), "second");
         std::os::unix::fs::symlink(parent.path(), dirs.local.join("away")).unwrap();
         write("away/put", "third").unwrap_err();
         assert!(!parent.path().join("put").exists());

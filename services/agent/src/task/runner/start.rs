@@ -82,11 +82,11 @@ impl TaskRunner {
         let driver = self.driver_of(task)?;
         let (progress, mut events) = Progress::new();
         let id = task_id(&run);
-        let prepared = async {
+        let prepared = Box::pin(async {
             let start = self.prepare(&run, &*driver, id, progress).await?;
             driver.prepare(&Prepare::of(&start)).await?;
             Ok::<_, NotStarted>(start)
-        };
+        });
         let start = tokio::select! {
             biased;
             killed = self.kill_requested() => return Err(killed.into()),

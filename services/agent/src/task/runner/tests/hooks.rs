@@ -235,6 +235,26 @@ async fn hooks_run_again_after_a_restart_of_the_agent() {
     assert_eq!(probe.calls(), ["poststart", "pre_kill", "exited", "stop"]);
 }
 
+///
+#[tokio::test(start_paused = true)]
+async fn a_payload_is_written_before_the_first_start_only() {
+    let config = [("run_for".to_owned(), json!("1s")), ("exit_code".to_owned(), json!(2))].into();
+    let target = model::job::DispatchPayload { file: "in".into() };
+    let scene = Scene::new(Task { dispatch_payload: Some(target), config, ..task("web") }, 1);
+    scene.spec.send_modify(|spec| {
+        let job = Arc::make_mut(&mut Arc::make_mut(spec).job);
+        Arc::make_mut(&mut job.spec).payload = Some(api_types::Base64(b"given".to_vec()));
+    });
+    let file = scene.context.dirs(scene.spec.borrow().id()).task("web").local.join("in");
+    let runner = scene.begin(None);
+    scene.until_running().await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "given");
+    std::fs::write(&file, "changed by the task").unwrap();
+    runner.await.unwrap();
+    assert_eq!(scene.state().restarts, 1);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "changed by the task");
+}
+
 ///
 #[tokio::test(start_paused = true)]
 async fn hooks_of_a_dead_task_stop_once_more_after_a_restart() {

@@ -215,7 +215,8 @@ impl TaskRunner {
         let permit = self.start_permit().await.map_err(|KillRequested| killed())?;
         self.spec.mark_unchanged();
         let span = self.start_span(restarts);
-        match permit.during(self.try_start(restarts)).instrument(span.clone()).await {
+        let start = Box::pin(self.try_start(restarts));
+        match permit.during(start).instrument(span.clone()).await {
             Ok(task) => {
                 span.in_scope(|| {
                     tracing::debug!(alloc.id = %self.spec.borrow().id(), task = &*self.name, "task started");

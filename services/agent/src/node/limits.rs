@@ -1,4 +1,4 @@
-//! Settings of what the agent does around tasks: garbage collection, kill timeouts, users, concurrent starts, devices.
+//! Settings of what the agent does around tasks: garbage collection, kill timeouts, concurrent starts, devices.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Parser as _;
 use model::Nanos;
 
-use super::users::{CHECKED_DRIVERS, DENIED_USERS, UserRules};
 use crate::disk::gc;
 
 /// The default of the maximum kill timeout of a task.
@@ -33,17 +32,6 @@ pub struct LimitArgs {
     /// Maximum kill timeout of a task, whatever its job asks for, in milliseconds.
     #[arg(long, env = "DROVER_KILL_TIMEOUT_MAX_MS", default_value_t = KILL_TIMEOUT_MAX_MS)]
     pub kill_timeout_max_ms: u32,
-    /// Users that tasks of the checked drivers may not run as.
-    #[arg(long, env = "DROVER_USER_DENYLIST", value_delimiter = ',', default_values_t = names(&DENIED_USERS))]
-    pub user_denylist: Vec<String>,
-    /// Drivers whose tasks may not run as these users.
-    #[arg(
-        long,
-        env = "DROVER_USER_CHECKED_DRIVERS",
-        value_delimiter = ',',
-        default_values_t = names(&CHECKED_DRIVERS)
-    )]
-    pub user_checked_drivers: Vec<String>,
     /// Maximum number of tasks that start at the same time. Under pressure on processors or disks there are fewer.
     #[arg(long, env = "DROVER_CONCURRENT_STARTS_MAX", default_value_t = CONCURRENT_STARTS_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
@@ -71,10 +59,6 @@ impl Default for LimitArgs {
     }
 }
 
-fn names(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
 /// The validated settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -84,8 +68,6 @@ pub(crate) struct Limits {
     pub(crate) gc_parallel_max: usize,
     /// The maximum kill timeout of a task.
     pub(crate) kill_timeout_max: Nanos,
-    /// The users that tasks may not run as.
-    pub(crate) users: UserRules,
     /// The maximum number of concurrent starts.
     pub(crate) concurrent_starts_max: usize,
     /// The program by which NVIDIA GPUs are found; `None` if they are not looked for.
@@ -108,7 +90,6 @@ impl Limits {
             gc_interval: Duration::from_millis(interval_ms.into()),
             gc_parallel_max: parallel_max as usize,
             kill_timeout_max: Nanos(Nanos::MILLISECOND.0 * i64::from(args.kill_timeout_max_ms)),
-            users: UserRules::new(args.user_denylist, args.user_checked_drivers),
             concurrent_starts_max: starts_max as usize,
             nvidia_smi: (!args.no_nvidia).then_some(args.nvidia_smi),
             nvidia_ignored: args.nvidia_ignored.into_iter().filter(|id| !id.is_empty()).collect(),
@@ -125,8 +106,6 @@ mod tests {
         let limits = Limits::new(LimitArgs::default()).unwrap();
         assert_eq!((limits.gc_interval, limits.gc_parallel_max), (Duration::from_secs(60), 2));
         assert_eq!(limits.kill_timeout_max, KILL_TIMEOUT_MAX);
-        let defaults = UserRules::new(names(&DENIED_USERS), names(&CHECKED_DRIVERS));
-        assert_eq!(limits.users, defaults);
     }
 
     #[test]

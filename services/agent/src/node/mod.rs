@@ -9,4 +9,3 @@ pub(crate) mod host_env;
 pub(crate) mod identity;
 pub(crate) mod limits;
 pub(crate) mod presence;
-pub(crate) mod users;

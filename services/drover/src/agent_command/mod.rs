@@ -254,8 +254,6 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut limits.alloc_gc_parallel_max, &client.gc_parallel_destroys);
     replace(&mut limits.kill_timeout_max_ms, &millis(&client.max_kill_timeout));
     replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
-    replace(&mut limits.user_denylist, &configuration::option_names(client, "user.denylist"));
-    replace(&mut limits.user_checked_drivers, &configuration::option_names(client, "user.checked_drivers"));
     replace(&mut limits.nvidia_ignored, &settings.nvidia.ignored_gpu_ids);
     replace(&mut limits.no_nvidia, &settings.nvidia.enabled.map(|enabled| !enabled));
     replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));

@@ -486,8 +486,7 @@ const VAULT: &[Key] = &[
 ];
 
 /// Keys of `client.options` that are settings.
-pub(super) const OPTIONS_USED: &[&str] =
-    &["driver.raw_exec.enable", "env.allowlist", "env.denylist", "user.checked_drivers", "user.denylist"];
+pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.allowlist", "env.denylist"];
 
 /// The feature that plugins need which are not built in.
 pub(super) const OTHER_PLUGINS: Feature = Feature::ExternalDrivers;
@@ -499,4 +498,6 @@ pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[
     "fingerprint.allowlist",
     "fingerprint.denylist",
     "fingerprint.network.disallow_link_local",
+    "user.checked_drivers",
+    "user.denylist",
 ];

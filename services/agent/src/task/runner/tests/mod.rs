@@ -15,7 +15,6 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::driver::process::ExecutorCommand;
-use crate::node::users::UserRules;
 use crate::starts::Starts;
 use crate::task::commands::{Outcome, TaskAction};
 use crate::task::hooks::TaskHook;
@@ -201,18 +200,6 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     let scene = Scene::new(Task { driver: "docker".into(), ..task("web") }, 3);
     scene.begin(None).await.unwrap();
     assert_eq!(scene.events()[0], r#"Failed Validation: driver "docker" is not on this node"#);
-}
-
-/// A-9.6: the list of denied users applies to the drivers that the operator says.
-#[tokio::test(start_paused = true)]
-async fn a_task_does_not_run_as_a_denied_user() {
-    let mut scene = Scene::new(Task { user: "daemon".into(), ..task("web") }, 3);
-    let context = Arc::get_mut(&mut scene.context).unwrap();
-    context.config.limits.users = UserRules::new(vec!["daemon".to_owned()], vec!["mock_driver".to_owned()]);
-    scene.begin(None).await.unwrap();
-    let refused = r#"Failed Validation: running as user "daemon" is disallowed with driver "mock_driver""#;
-    assert_eq!(scene.events()[0], refused);
-    assert!(scene.state().failed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use model::node::{Core, Driver, LegacyCpu, NodeDeviceGroup, NodeReserved, NodeResources, NodeSpec, Topology};
+use model::node::{
+    Core, Driver, LegacyCpu, NodeDeviceGroup, NodeReserved, NodeResources, NodeSpec, Topology,
+};
 use model::{NOMAD_VERSION, Text, Timestamp};
 use nix::sys::signal::Signal;
 use nix::sys::statvfs::statvfs;

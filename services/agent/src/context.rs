@@ -1,9 +1,12 @@
 //! Values that all parts of the agent share: settings, drivers, the state store, and the facts about the node that jobs may
 //! refer to.
 
+use std::io;
+
 use model::AllocId;
 use tokio::sync::watch;
 
+use crate::cgroups::Cgroups;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::secrets::Storage;
 use crate::disk::store::Store;
@@ -26,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) node: NodeFacts,
     /// The part of the machine's environment that tasks get.
     pub(crate) host_env: HostEnv,
+    /// The control groups of tasks; `None` if the agent cannot make any.
+    pub(crate) cgroups: Option<Cgroups>,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,
     /// The tasks that are running.
@@ -38,6 +43,11 @@ impl Context {
     /// The directories of an allocation.
     pub(crate) fn dirs(&self, id: AllocId) -> AllocDirs {
         AllocDirs::new(self.config.allocs_dir().join(id.to_string()))
+    }
+
+    /// Kills what is left in the control groups of an allocation, and removes them. It may block for a while.
+    pub(crate) fn remove_cgroups(&self, id: AllocId) -> io::Result<()> {
+        self.cgroups.as_ref().map_or(Ok(()), |cgroups| cgroups.remove_alloc(id))
     }
 
     /// The usage of the disk with the allocations.

@@ -22,6 +22,7 @@
 //! | [`executor`] | the process beside each task |
 //! | `cgroups` | the kernel's limits and counters of tasks |
 //! | `networks` | the networks of allocations |
+//! | `cpu_list` | lists of processor numbers, as the kernel writes them |
 //! | `resources` | what a task may use of its node, and what it uses |
 //! | `proc` | counters of processors and processes |
 //! | `disk` | state, directories, secrets and output of tasks on disk, and their removal |
@@ -36,6 +37,7 @@ mod account;
 mod alloc;
 mod cgroups;
 mod context;
+mod cpu_list;
 mod disk;
 mod driver;
 pub mod executor;

@@ -1,12 +1,14 @@
 //! Starts and stops the parts of the agent in order. Allocations of the previous run continue before the agent
 //! contacts the servers.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
+use model::NodeId;
 use model::node::NodeSpec;
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -16,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
 use crate::alloc::allocs::{Allocs, AllocsCommand};
+use crate::cgroups::Cgroups;
 use crate::context::Context;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
@@ -76,7 +79,8 @@ async fn run_parts(
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
     let drivers = driver::all(&config.drivers);
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, clock::now()));
+    let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
+    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, cgroups.as_ref(), clock::now()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -86,6 +90,7 @@ async fn run_parts(
         secrets: Storage::detect(),
         running: RunningTasks::default(),
         drivers,
+        cgroups,
         store,
         contacted: contacted_receiver,
         config,
@@ -95,6 +100,8 @@ async fn run_parts(
     let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
+    let node = identity.node;
+    remove_left_cgroups(&context, node);
     let allocs = tokio::spawn(allocs.run(command_receiver));
 
     // Dropping the set at the end of this function aborts its tasks.
@@ -169,9 +176,42 @@ async fn run_parts(
     if timeout(LAST_REPORT_TIMEOUT, reporting.join_all()).await.is_err() {
         tracing::warn!("stopped without reporting the last allocation states");
     }
+    if let Some(cgroups) = &context.cgroups {
+        cgroups.leave(node);
+    }
     drop(data_dir);
     tracing::info!("agent stopped");
     Ok(())
+}
+
+/// Removes the control groups of allocations that the agent does not know any more, with what still runs in them. The rest
+/// of the agent does not wait for it.
+fn remove_left_cgroups(context: &Context, node: NodeId) {
+    let Some(cgroups) = &context.cgroups else { return };
+    let left = cgroups.leftovers(node).and_then(|mut left| {
+        for known in context.store.allocs()? {
+            left.remove(&known);
+        }
+        Ok(left)
+    });
+    let left = left.unwrap_or_else(|error| {
+        tracing::warn!(error = chain(&error), "cannot look for cgroups that allocations have left behind");
+        BTreeSet::new()
+    });
+    let cgroups = cgroups.clone();
+    tokio::task::spawn_blocking(move || {
+        for alloc in left {
+            match cgroups.remove_alloc(alloc) {
+                Ok(()) => {
+                    tracing::info!(alloc.id = %alloc, "removed the cgroups of an allocation that is gone")
+                }
+                Err(error) => tracing::warn!(
+                    alloc.id = %alloc, error = chain(&error),
+                    "cannot remove the cgroups of an allocation that is gone"
+                ),
+            }
+        }
+    });
 }
 
 /// Fingerprints the node periodically and registers changes.
@@ -187,8 +227,10 @@ async fn refresh_fingerprint(
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
-        let fingerprint =
-            move || node_spec(&context.config, &identity, &machine, &context.drivers, clock::now());
+        let fingerprint = move || {
+            let cgroups = context.cgroups.as_ref();
+            node_spec(&context.config, &identity, &machine, &context.drivers, cgroups, clock::now())
+        };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {
             let changed = !is_same(current, &found);

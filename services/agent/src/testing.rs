@@ -190,6 +190,8 @@ pub(crate) fn context_with(
         store: Store::open(&dir.join("state")).expect("the test directory is writable"),
         node: NodeFacts::default(),
         host_env: HostEnv::default(),
+        // Groups would outlast the tests.
+        cgroups: None,
         // Mounts would outlast the tests.
         secrets: Storage::Disk,
         running: RunningTasks::default(),

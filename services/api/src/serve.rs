@@ -25,7 +25,9 @@ pub(crate) async fn serve(api: Data<Api>, request: HttpRequest, payload: Payload
     let path = match clean(request.uri().path()) {
         CleanPath::Path(path) => path,
         CleanPath::Redirect(path) => return redirect(&request, &path),
-        CleanPath::Invalid => return failed(Error::bad_request("the path is not readable text")),
+        CleanPath::Invalid => {
+            return failed(Error::bad_request("the path must begin with a slash and be readable text"));
+        }
     };
     // Different escapes may mean different ids, so the path as it was sent is what identifies a response.
     let query = Query::parse(request.uri().path(), request.query_string());
@@ -135,7 +137,9 @@ fn redirect(request: &HttpRequest, path: &str) -> HttpResponse {
     response.insert_header((VARY, "Accept-Encoding"));
     match HeaderValue::from_str(&location) {
         Ok(location) => response.insert_header((LOCATION, location)),
-        Err(_) => return HttpResponse::BadRequest().body("the path is not readable text"),
+        Err(_) => {
+            return HttpResponse::BadRequest().body("the path must begin with a slash and be readable text");
+        }
     };
     if request.method() != Method::GET {
         return response.finish();

@@ -105,6 +105,9 @@ fn log_finding(finding: &DeploymentFinding) {
         DeploymentStep::FailLate { .. } => {
             tracing::info!(deployment.id = %id, "failing a deployment: it missed its progress deadline");
         }
+        DeploymentStep::Promote => {
+            tracing::info!(deployment.id = %id, "promoting the canaries of a deployment");
+        }
         DeploymentStep::Advance | DeploymentStep::Replace { .. } => {}
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! One process at a time is active, under a lease that the plan applier grants. The others wait for the lease with warm
 //! replicas. The core, [`Watcher`], decides when to check which deployment, [`rollout`] decides the next step of one
-//! deployment from a state, and the applier verifies each step against the newest state. The scheduler creates deployments,
-//! places their batches and marks them successful. Promotion, pausing and rollback to an older version are not built yet.
+//! deployment from a state, and the applier verifies each step against the newest state, and writes what follows from it,
+//! such as the return to an older version. The scheduler creates deployments, places their batches and marks them successful.
 
 mod actor;
 mod agenda;

@@ -13,6 +13,7 @@ pub(crate) fn found(step: &DeploymentStep) {
     let step = match step {
         DeploymentStep::Advance => "advance",
         DeploymentStep::Replace { .. } => "replace",
+        DeploymentStep::Promote => "promote",
         DeploymentStep::FailUnhealthy { .. } => "fail-unhealthy",
         DeploymentStep::FailLate { .. } => "fail-late",
     };

@@ -1,11 +1,9 @@
-//! Decides the next step of one deployment, and when its progress deadline ends (N-14.3 to N-14.6). Pure.
-
-use std::collections::BTreeMap;
+//! Decides the next step of one deployment, and when its progress deadline ends (N-14.3 to N-14.7). Pure.
 
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, Evaluation};
 use model::{AllocId, Index, Nanos, Text, Timestamp};
-use state::{AllocRef, Rollout, State};
+use state::{AllocRef, DeploymentHealth, Rollout, State};
 use wire::command::DeploymentStep;
 
 /// The maximum number of allocations in one finding, which bounds the size of a command. The next check finds the rest.
@@ -23,8 +21,8 @@ pub(crate) struct Assessment {
 /// The health of a deployment's allocations.
 #[derive(Default)]
 struct Health {
-    /// The number of healthy allocations that are not terminal, by group.
-    healthy: BTreeMap<Text, u32>,
+    /// The healthy allocations that are not terminal.
+    healthy: DeploymentHealth,
     /// The newest index at which an allocation became healthy.
     healthy_at: Index,
     /// Unhealthy allocations that may not be replaced.
@@ -41,13 +39,15 @@ pub(crate) fn assess(state: &State, deployment: &Deployment, now: Timestamp) -> 
     let health = health(state, deployment, now);
     let deadline = deadline(deployment, &health);
     let missed_deadline = deadline.filter(|deadline| *deadline <= now);
-    let Health { healthy_at, irreplaceable, replaceable, .. } = health;
+    let Health { healthy, healthy_at, irreplaceable, replaceable } = health;
     let step = if !irreplaceable.is_empty() {
         Some(DeploymentStep::FailUnhealthy { allocs: irreplaceable })
     } else if let Some(progress_by) = missed_deadline {
         Some(DeploymentStep::FailLate { progress_by })
     } else if !replaceable.is_empty() {
         Some(DeploymentStep::Replace { allocs: replaceable })
+    } else if healthy.promotes_itself(deployment) {
+        Some(DeploymentStep::Promote)
     } else {
         let is_unseen = healthy_at > seen_by_scheduler(state, deployment);
         (is_unseen && state.rollout(deployment) != Rollout::Waiting).then_some(DeploymentStep::Advance)
@@ -65,13 +65,9 @@ fn health(state: &State, deployment: &Deployment, now: Timestamp) -> Health {
         }
         let Some(group) = deployment.groups.get(alloc.group_name()) else { continue };
         let Some(verdict) = alloc.health() else { continue };
+        health.healthy.add(alloc);
         match verdict.healthy {
-            Some(true) => {
-                health.healthy_at = health.healthy_at.max(verdict.modify_index);
-                if !alloc.is_terminal() {
-                    *health.healthy.entry(Text::clone(alloc.group_name())).or_default() += 1;
-                }
-            }
+            Some(true) => health.healthy_at = health.healthy_at.max(verdict.modify_index),
             Some(false) if !may_be_replaced(alloc, group, now) => health.irreplaceable.push(alloc.id()),
             Some(false) if alloc.transition().reschedule != Some(true) => health.replaceable.push(alloc.id()),
             Some(false) | None => {}
@@ -98,11 +94,7 @@ fn deadline(deployment: &Deployment, health: &Health) -> Option<Timestamp> {
     if deployment.status == DeploymentStatus::Paused {
         return None;
     }
-    let is_done = |(name, group): &(&Text, &DeploymentGroup)| {
-        let healthy = health.healthy.get(*name).copied().unwrap_or(0);
-        let waits_for_promotion = group.desired_canaries > 0 && !group.promoted;
-        healthy >= if waits_for_promotion { group.desired_canaries } else { group.desired_total }
-    };
+    let is_done = |(name, group): &(&Text, &DeploymentGroup)| health.healthy.is_enough(name, group);
     let unfinished = deployment.groups.iter().filter(|group| !is_done(group));
     unfinished.map(|(_, group)| group.require_progress_by).filter(|deadline| deadline.is_set()).min()
 }

@@ -111,6 +111,21 @@ impl Scene {
 
     /// Commits new allocations of the deployment.
     pub(crate) fn place(&mut self, numbers: &[u8]) {
+        self.place_as(false, numbers);
+    }
+
+    /// Commits new canaries, as many as the deployment desires.
+    pub(crate) fn place_canaries(&mut self, auto_promote: bool, numbers: &[u8]) {
+        self.place_as(true, numbers);
+        let mut deployment = Deployment::clone(self.state.deployment(DEPLOYMENT).expect("it exists"));
+        let group = deployment.groups.get_mut("app").expect("it has one group");
+        group.auto_promote = auto_promote;
+        group.desired_canaries = numbers.len() as u32;
+        group.placed_canaries = numbers.iter().copied().map(alloc).collect();
+        self.apply(vec![Change::Deployment(Arc::new(deployment))]);
+    }
+
+    fn place_as(&mut self, canary: bool, numbers: &[u8]) {
         let common = AllocCommon {
             job: version(),
             task_group: "app".into(),
@@ -121,7 +136,7 @@ impl Scene {
             metrics: PackedMetric::default(),
             trace: None,
         };
-        let mut placements = Placements::new(Arc::new(common));
+        let mut placements = Placements { canary, ..Placements::new(Arc::new(common)) };
         let node = placements.add_node(NODE);
         for number in numbers {
             placements.push(Placement {

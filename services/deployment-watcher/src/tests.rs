@@ -200,3 +200,28 @@ fn nothing_is_written_twice_and_what_was_passed_over_is_said_again() {
     let (_, step) = scene.pass_to_timeout();
     assert!(step.is_some());
 }
+
+#[test]
+fn healthy_canaries_are_promoted_if_their_group_asks_for_it() {
+    // All canaries must be healthy (N-14.7).
+    let mut scene = Scene::new(never());
+    scene.place_canaries(true, &[1, 2]);
+    scene.verdict(&[1], true);
+    assert_eq!(scene.check(), Some(DeploymentStep::Advance));
+    scene.verdict(&[2], true);
+    assert_eq!(scene.check(), Some(DeploymentStep::Promote));
+    scene.set_status(DeploymentStatus::Paused);
+    assert_ne!(scene.check(), Some(DeploymentStep::Promote), "a paused deployment goes no further");
+}
+
+#[test]
+fn canaries_that_wait_for_a_user_have_no_deadline() {
+    // Waiting for a user is no failure (N-14.4).
+    let mut scene = Scene::new(never());
+    scene.place_canaries(false, &[1]);
+    scene.must_progress_in(Nanos::from_secs(30));
+    scene.verdict(&[1], true);
+    scene.evaluate();
+    assert_eq!(scene.check(), None);
+    assert_eq!(scene.watcher.poll_timeout(), None);
+}

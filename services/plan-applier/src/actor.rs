@@ -104,7 +104,8 @@ struct Writing {
 pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result<Option<Error>> {
     let Takeover { head, request_log, time } = takeover;
     let snapshot = context.replica.snapshot();
-    let mut applier = Applier::new(head, State::clone(&snapshot), request_log, telemetry::clock::monotonic());
+    let applier = Applier::new(head, State::clone(&snapshot), request_log, telemetry::clock::monotonic());
+    let mut applier = applier.with_settings(context.garbage.judging());
     applier.bootstrap(context.bus.new_request_id(), time.now());
     let mut active = Active {
         context,

@@ -12,7 +12,7 @@ use wire::Refusal;
 use wire::command::{Answer, Command, Done};
 use wire::feed::Head;
 
-use crate::judge::{self, Inputs, Verdict, judge};
+use crate::judge::{self, Inputs, Settings, Verdict, judge};
 use crate::queue::Budget;
 
 /// A command with its metadata.
@@ -80,10 +80,11 @@ impl Batch {
         incoming: Incoming,
         time: Timestamp,
         is_live: &dyn Fn(&Lease) -> bool,
+        settings: Settings,
     ) -> usize {
         let Incoming { id, trace, command } = incoming;
         let at = time.max(overlay.at());
-        let inputs = Inputs { index: overlay.index().next(), at, request_id: id, trace, is_live };
+        let inputs = Inputs { index: overlay.index().next(), at, request_id: id, trace, is_live, settings };
         let rebuild_overlay = || {
             let mut state = self.base.clone();
             self.sets.iter().for_each(|set| {

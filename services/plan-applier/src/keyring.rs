@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_private_half_signs_the_public_one_proves() {
+    fn the_public_key_verifies_what_the_private_key_signs() {
         let NewKey { key, secret } = NewKey::new().unwrap();
         let pair = KeyPair::from_pkcs8(secret.as_ref()).unwrap();
         let mut signature = vec![0; pair.public_modulus_len()];

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_another_epoch_or_none_is_told_so() {
+    fn renewals_with_another_epoch_or_none_are_refused() {
         let begin = telemetry::clock::monotonic();
         let mut leases = Leases::new(begin);
         let old = RenewLease { service: Singleton::EvalBroker, process: HOLDER, epoch: Epoch(3) };

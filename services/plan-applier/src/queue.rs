@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn waiting_commands_are_bounded() {
         let mut queue = Queue::new();
         for n in 0..WAITING_MAX {
             queue.push(Class::Rest, 1, n).unwrap();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_is_known_until_it_is_old() {
+    fn committed_requests_are_known_until_they_are_old() {
         let at = |secs| Timestamp::from_secs(secs);
         let first = id_at(100, 1);
         let mut request_log = RequestLog::new(Timestamp::UNSET, [(first, Index(1), at(100))]);

@@ -123,7 +123,7 @@ fn evaluate(id: &str) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_acknowledged_is_durable_and_published() {
+async fn acknowledged_commands_are_durable_and_published() {
     let world = World::new().await;
     let mut feed = world.bus.serve(Subject::Changes.to_string()).await.unwrap();
     let applier = world.first_applier().await;

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_wrong_beside_what_was_compared() {
+    fn lost_writes_differ_from_a_matching_database() {
         let lost = LostWrites {
             history: HistoryId::from_bytes([1; 16]),
             index: Index(616),

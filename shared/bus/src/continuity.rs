@@ -211,15 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_from_the_log_was_committed_before_or_by_its_applier() {
+    fn rows_of_the_log_were_committed_by_their_applier_or_earlier() {
         let mut continuity = Continuity::default();
         continuity.read(Index(616), &head(7, 620));
         assert_eq!(lacks(&continuity, applier(7, 1, 600), 7), None);
         assert_eq!(lacks(&continuity, applier(8, 2, 615), 8), Some(616));
         assert_eq!(
             lacks(&continuity, applier(6, 2, 500), 6),
-            Some(0),
-            "its successor has announced nothing yet"
+            Some(u64::MAX),
+            "its successor has announced nothing yet, or the log went back"
         );
         continuity.announced(applier(8, 2, 616));
         assert_eq!(lacks(&continuity, applier(8, 2, 616), 8), None);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_late_takes_nothing_back() {
+    fn late_announcements_do_not_lower_the_index() {
         let mut continuity = replica(616, applier(7, 1, 500));
         continuity.holds(HISTORY, Index(610), applier(7, 1, 500));
         assert_eq!(lacks(&continuity, applier(8, 2, 612), 8), Some(616));

@@ -90,14 +90,6 @@ features! {
         DispatchPayloads("dispatch payloads", Are, NotBuilt, None);
         MultiregionJobs("multiregion jobs", Are, NotBuilt, Some("register the job in each cluster"));
         Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
-        Revert("return to an older version", Is, NotBuilt, None);
-        VersionTags("tags of versions", Are, NotBuilt, None);
-    }
-    Updates "Updates" {
-        Canaries("canaries", Are, NotBuilt, None);
-        AutoRevert("auto_revert", Is, NotBuilt, None);
-        DeploymentPauses("pauses of deployments", Are, NotBuilt, None);
-        HealthByRequest("allocation health by request", Is, NotBuilt, None);
     }
     Tasks "Tasks" {
         IsolatingDrivers("Docker and other isolating drivers", Are, NotBuilt, None);
@@ -106,7 +98,6 @@ features! {
         Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));
         TaskSchedules("task schedules", Are, NotBuilt, None);
         Devices("devices", Are, NotBuilt, None);
-        ReservedCores("reserved cores", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {

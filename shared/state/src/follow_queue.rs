@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_in_number_and_in_size() {
+    fn waiting_events_are_bounded_in_number_and_size() {
         let queue = queue();
         let (quick, slow) = (queue.subscribe(), queue.subscribe());
         for number in 0..=EVENTS_MAX as u64 {

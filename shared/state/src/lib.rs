@@ -10,6 +10,7 @@ mod allocs;
 mod apply;
 pub mod btree;
 pub mod chunked;
+mod deployment_health;
 mod error;
 mod follow;
 mod follow_queue;
@@ -30,6 +31,7 @@ mod tables;
 mod views;
 mod watch;
 
+pub use deployment_health::{DeploymentHealth, GroupHealth};
 pub use error::Inconsistent;
 pub use follow::{FollowEvent, Follower, SingleSet, Step};
 pub use model::Table;

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_is_kept_goes_once_it_is_projected() {
+    fn old_rows_are_trimmed_once_projected() {
         let parts = [part(1, 0, 4), part(2, 5, 9), part(3, 10, 70)];
         assert_eq!(due(&parts, 3, 30, 63, HOUR), [0; 0]);
         assert_eq!(due(&parts, 3, 30, 64, HOUR), [1]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_up_what_is_due_holds_up_no_command() {
+    fn delayed_trimming_delays_no_command() {
         let bytes_max = 15 * MIB;
         let limits = Limits { bytes_max, ..HOUR };
         let parts = [

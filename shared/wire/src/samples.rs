@@ -42,8 +42,8 @@ use crate::node::{
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    AgentStats, AllocStats, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats,
-    HostFacts, HostStats, MemoryStats, TaskStats, Usage,
+    AgentStats, AllocStats, Counted, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts,
+    GetHostStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
 use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};
@@ -271,6 +271,7 @@ fn answers() -> [Answer; 3] {
             plan: Some(plan),
             epoch: Some(EPOCH),
             refused_nodes: vec![NODE],
+            reverted_version: Some(4),
         }),
         Answer::Done(Done::default()),
         Answer::Retry { reason: "the commit failed".into() },
@@ -502,6 +503,7 @@ pub fn samples() -> Vec<Sample> {
                 task: "main".into(),
                 at: NOW,
                 sum: USAGE,
+                counted: Counted { usage_bytes: Some(2_000), throttled_ns: Some(5), ..Counted::default() },
                 processes: vec![(4_711, USAGE)],
             }],
         }),

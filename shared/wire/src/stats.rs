@@ -113,8 +113,60 @@ pub struct TaskStats {
     pub at: Timestamp,
     /// Total of all its processes.
     pub sum: Usage,
+    /// What is counted for the task as a whole only.
+    #[serde(default, skip_serializing_if = "Counted::is_empty")]
+    pub counted: Counted,
     /// Usage of each process, with its process id; at most [`PROCESSES_MAX`] in one response.
     pub processes: Vec<(u32, Usage)>,
+}
+
+/// Values that are counted for a task as a whole, by its control groups or by an engine of containers. What is not counted
+/// is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counted {
+    /// Page cache, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_bytes: Option<u64>,
+    /// All memory that counts towards the limit, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_bytes: Option<u64>,
+    /// Highest value of that since the task started, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_max_bytes: Option<u64>,
+    /// Memory of the kernel for the task, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_bytes: Option<u64>,
+    /// Number of periods in which a hard limit kept the task from the processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttled_periods: Option<u64>,
+    /// Time for which it did, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttled_ns: Option<u64>,
+}
+
+impl Counted {
+    /// Whether nothing is counted.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The sum of these values and `other`. A value that only one of them has counts alone.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            cache_bytes: sum(self.cache_bytes, other.cache_bytes),
+            usage_bytes: sum(self.usage_bytes, other.usage_bytes),
+            usage_max_bytes: sum(self.usage_max_bytes, other.usage_max_bytes),
+            kernel_bytes: sum(self.kernel_bytes, other.kernel_bytes),
+            throttled_periods: sum(self.throttled_periods, other.throttled_periods),
+            throttled_ns: sum(self.throttled_ns, other.throttled_ns),
+        }
+    }
 }
 
 /// Resource usage of one or several processes.

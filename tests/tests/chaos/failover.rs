@@ -10,8 +10,8 @@ use store::roles::Role;
 use tests::harness::invariants::{self, History};
 use tests::harness::{Cluster, jobs, processes};
 
-use tests::harness::steady::SteadyTasks;
 use crate::{BINARY, rounds};
+use tests::harness::steady::SteadyTasks;
 
 const PROCESSES: [&str; 9] = [
     "plan-applier",

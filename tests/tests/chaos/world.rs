@@ -9,8 +9,8 @@ use telemetry::clock;
 use tests::harness::invariants::{self, History};
 use tests::harness::{Cluster, wait_until};
 
-use tests::harness::steady::SteadyTasks;
 use crate::stream::{ALL_MEMORY_MB, MEMORY_MB_MAX, RunningStream, Stream, StreamStats};
+use tests::harness::steady::SteadyTasks;
 
 /// Every service is a process of its own, and most have several.
 pub(crate) const PROCESSES: [&str; 16] = [

@@ -1,5 +1,5 @@
-//! A new version of a service is rolled out one allocation at a time, and a failing version stops with a reason. An
-//! ineligible node gets no work, and garbage is collected.
+//! A new version of a service is rolled out one allocation at a time, or after its canaries; a failing version stops with a
+//! reason, or makes way for the stable one. An ineligible node gets no work, and garbage is collected.
 
 use serde_json::{Value, json};
 use tests::harness::api::{array, text};
@@ -87,6 +87,82 @@ async fn a_new_version_takes_over_one_at_a_time_and_one_that_fails_stops() {
     assert_eq!(array(&cluster.api.get("/v1/job/web/deployments").await).len(), 3);
     let of_third = format!("/v1/deployment/allocations/{}", text(&third, "ID"));
     assert_eq!(array(&cluster.api.get(&of_third).await).len(), 1);
+    cluster.assert_alive();
+}
+
+/// A job with two such tasks, whose new versions begin with a canary if `canary`, and make way for the stable version if
+/// they fail.
+fn two(id: &str, canary: bool) -> Value {
+    let mut job = five(id);
+    let group = &mut job["Job"]["TaskGroups"][0];
+    group["Count"] = json!(2);
+    group["Update"]["AutoRevert"] = json!(true);
+    group["Update"]["Canary"] = json!(i64::from(canary));
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_runs_beside_the_old_version_until_it_is_promoted() {
+    // N-13.5, N-15.
+    let mut cluster = Cluster::start(BINARY, &[]).await;
+    let mut job = two("web", true);
+    cluster.api.put("/v1/jobs", &job).await;
+    assert_eq!(text(&wait_until_deployed(&cluster, "web", 0).await, "Status"), "successful");
+    job["Job"]["TaskGroups"][0]["Tasks"][0]["Env"] = json!({ "VERSION": "1" });
+    cluster.api.put("/v1/jobs", &job).await;
+    let waiting = cluster
+        .wait_until("the canary is healthy", async |cluster| {
+            let latest = cluster.api.try_get("/v1/job/web/deployment").await.ok()?;
+            (latest["JobVersion"] == 1 && latest["TaskGroups"]["group"]["HealthyAllocs"] == 1)
+                .then_some(latest)
+        })
+        .await;
+    let description = "Deployment is running but requires manual promotion";
+    assert_eq!(text(&waiting, "StatusDescription"), description);
+    let is_running = |alloc: &&Value| text(alloc, "DesiredStatus") == "run";
+    let [old, new] = [of_version(&cluster, "web", 0).await, of_version(&cluster, "web", 1).await];
+    assert_eq!((old.iter().filter(is_running).count(), new.len()), (2, 1));
+    assert_eq!(new[0]["DeploymentStatus"]["Canary"], true);
+    assert_eq!(waiting["TaskGroups"]["group"]["PlacedCanaries"], json!([new[0]["ID"]]));
+
+    let id = text(&waiting, "ID");
+    let change = async |verb: &str, members: Value| {
+        let mut body = json!({ "DeploymentID": id });
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        cluster.api.put(&format!("/v1/deployment/{verb}/{id}"), &body).await
+    };
+    assert_eq!(change("pause", json!({ "Pause": true })).await["EvalID"], "");
+    assert_eq!(cluster.api.get(&format!("/v1/deployment/{id}")).await["Status"], "paused");
+    assert_ne!(change("pause", json!({ "Pause": false })).await["EvalID"], "");
+    assert_ne!(change("promote", json!({ "All": true })).await["EvalID"], "");
+    let promoted = wait_until_deployed(&cluster, "web", 1).await;
+    assert_eq!(text(&promoted, "Status"), "successful", "{promoted}");
+    assert_eq!(promoted["TaskGroups"]["group"]["Promoted"], true);
+    let allocs = of_version(&cluster, "web", 1).await;
+    assert_eq!(allocs.iter().filter(is_running).count(), 2);
+    assert!(allocs.iter().all(|alloc| alloc["DeploymentStatus"]["Canary"] == false), "{allocs:#?}");
+    cluster.assert_alive();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_fails_makes_way_for_the_stable_one() {
+    // N-14.9, R-7.97.
+    let mut cluster = Cluster::start(BINARY, &[]).await;
+    let mut job = two("web", false);
+    cluster.api.put("/v1/jobs", &job).await;
+    assert_eq!(text(&wait_until_deployed(&cluster, "web", 0).await, "Status"), "successful");
+    let config = job["Job"]["TaskGroups"][0]["Tasks"][0]["Config"].clone();
+    job["Job"]["TaskGroups"][0]["Tasks"][0]["Config"] = json!({ "run_for": "10ms", "exit_code": 1 });
+    cluster.api.put("/v1/jobs", &job).await;
+    let third = wait_until_deployed(&cluster, "web", 2).await;
+    assert_eq!(text(&third, "Status"), "successful", "{third}");
+    let current = cluster.api.get("/v1/job/web").await;
+    assert_eq!((&current["Version"], &current["Stable"]), (&json!(2), &json!(true)));
+    assert_eq!(current["TaskGroups"][0]["Tasks"][0]["Config"], config);
+    let deployments = cluster.api.get("/v1/job/web/deployments").await;
+    let second = array(&deployments).iter().find(|one| one["JobVersion"] == 1).expect("it had a deployment");
+    let text_of_second = "Failed due to unhealthy allocations - rolling back to job version 0";
+    assert_eq!((text(second, "Status"), text(second, "StatusDescription")), ("failed", text_of_second));
     cluster.assert_alive();
 }
 

@@ -220,8 +220,9 @@ fn an_overlay_is_adopted_where_it_leads_on() {
         })
         .into_iter()
         .unzip();
-    let adopt =
-        |sets: &[Arc<ChangeSet>], after: &State| scene.replica.adopt(sets.to_vec(), Arc::new(after.clone()), 0);
+    let adopt = |sets: &[Arc<ChangeSet>], after: &State| {
+        scene.replica.adopt(sets.to_vec(), Arc::new(after.clone()), 0)
+    };
     let gap = |state, found| Err(Inconsistent::Gap { state: Index(state), found: Index(found) });
 
     assert_eq!(adopt(&sets[1..], &states[2]), gap(1, 3), "a change set is missing");

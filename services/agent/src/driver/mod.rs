@@ -38,6 +38,11 @@ pub(crate) trait Driver: Send + Sync {
     /// What the driver can do with its tasks.
     fn capabilities(&self) -> Capabilities;
 
+    /// Whether its tasks run in the control groups that the agent makes.
+    fn uses_cgroups(&self) -> bool {
+        true
+    }
+
     /// Detects the driver and its health. It may block.
     fn fingerprint(&self) -> Fingerprint;
 

@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use super::exec_session::{ExecError, ExecRequest, ExecSession};
 use super::{Exit, Handle, NotRecovered, Running, StartError, StopError, process_exec};
+use crate::cgroups::TaskCgroup;
 use crate::disk::store::{self, Durability};
 use crate::executor::{
     ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, STARTED, Started, descendants, kill_descendants, parent_of,
@@ -80,11 +81,14 @@ struct ProcessHandle {
     pid: i32,
     /// The start time, which distinguishes the process from a later one with the same id.
     started_ticks: Option<u64>,
+    /// The control groups that it has entered.
+    #[serde(default)]
+    cgroup: Option<TaskCgroup>,
 }
 
 impl ProcessHandle {
-    fn new(dir: &Path, Started { pid, ticks }: Started) -> Self {
-        Self { dir: dir.to_owned(), pid, started_ticks: ticks }
+    fn new(dir: &Path, Started { pid, ticks }: Started, cgroup: Option<TaskCgroup>) -> Self {
+        Self { dir: dir.to_owned(), pid, started_ticks: ticks, cgroup }
     }
 
     fn read(handle: &Handle) -> Result<Self, NotRecovered> {
@@ -117,8 +121,12 @@ impl ProcessHandle {
         found.into_iter().filter_map(|pid| pid.as_raw().try_into().ok()).collect()
     }
 
-    /// The usage of the processes that exist. The compute of those that have ended is not known, and so there is no sum.
-    fn usage(&self) -> TaskUsage {
+    /// The usage that the control groups have counted. Without them, that of the processes that exist: then the compute of
+    /// those that have ended is not known, and so there is no sum.
+    fn usage(&self) -> io::Result<TaskUsage> {
+        if let Some(cgroup) = self.cgroup.as_ref().filter(|cgroup| cgroup.is_complete()) {
+            return cgroup.usage();
+        }
         let pids = self.pids();
         let (mut rss, mut swap) = (0_u64, 0_u64);
         for reading in pids.iter().filter_map(|pid| ProcessReading::of(*pid)) {
@@ -126,11 +134,15 @@ impl ProcessHandle {
             swap = swap.saturating_add(reading.swap_bytes);
         }
         let memory = MemoryUsage { rss: Some(rss), swap: Some(swap), ..MemoryUsage::default() };
-        TaskUsage { cpu: CpuUsage::default(), memory, pids }
+        Ok(TaskUsage { cpu: CpuUsage::default(), memory, pids })
     }
 
-    /// Kills the process and all of its descendants, if it still exists.
+    /// Kills all processes of the task that can be found: those in its control groups, and the process and all of its
+    /// descendants, if it still exists.
     fn kill_tree(&self) {
+        if let Some(Err(error)) = self.cgroup.as_ref().map(TaskCgroup::kill) {
+            tracing::error!(dir = %self.dir.display(), error = chain(&error), "cannot end the processes in a cgroup");
+        }
         let pid = Pid::from_raw(self.pid);
         if self.is_alive() {
             kill_descendants(pid, Reap::No);
@@ -192,7 +204,7 @@ async fn try_launch(
         .stderr(log)
         .spawn()
         .map_err(text)?;
-    match until_started(&mut child, alive, dir).await {
+    match until_started(&mut child, alive, dir, launch.cgroup.clone()).await {
         Ok(process) => {
             // Reaps the guard, so that it does not stay as a zombie. If the agent ends first, init reaps it.
             tokio::spawn(async move { child.wait().await });
@@ -207,7 +219,12 @@ async fn try_launch(
 }
 
 /// Waits until an executor has started its task.
-async fn until_started(child: &mut Child, alive: pipe::Receiver, dir: &Path) -> Result<Process, String> {
+async fn until_started(
+    child: &mut Child,
+    alive: pipe::Receiver,
+    dir: &Path,
+    cgroup: Option<TaskCgroup>,
+) -> Result<Process, String> {
     let text = |error: io::Error| error.to_string();
     let mut lines = BufReader::new(alive).lines();
     let first_line = async { lines.next_line().await.map_err(text) };
@@ -228,7 +245,7 @@ async fn until_started(child: &mut Child, alive: pipe::Receiver, dir: &Path) -> 
     }?;
     let pid = started_pid(&line.unwrap_or_default())?;
     let ticks = started_ticks(Pid::from_raw(pid));
-    Process::watch(ProcessHandle::new(dir, Started { pid, ticks })).map_err(text)
+    Process::watch(ProcessHandle::new(dir, Started { pid, ticks }, cgroup)).map_err(text)
 }
 
 fn started_pid(line: &str) -> Result<i32, String> {
@@ -286,7 +303,8 @@ pub(crate) async fn end_leftovers(dir: &Path, known: Option<&Path>) {
 async fn end(dir: &Path) {
     match store::read::<Started>(&dir.join(STARTED)) {
         Ok(Some(started)) => {
-            let handle = ProcessHandle::new(dir, started);
+            // Its control groups are not known. They are emptied and removed with those of its allocation.
+            let handle = ProcessHandle::new(dir, started, None);
             match recover_process(handle.clone()) {
                 Ok(process) => {
                     if let Err(error) = process.stop(None, LEFTOVER_TIMEOUT).await {
@@ -400,7 +418,7 @@ impl Running for Process {
     async fn usage(&self) -> io::Result<Option<TaskUsage>> {
         let handle = self.handle.clone();
         let usage = tokio::task::spawn_blocking(move || handle.usage()).await;
-        usage.map(Some).map_err(io::Error::other)
+        usage.map_err(io::Error::other)?.map(Some)
     }
 
     async fn exec(&self, request: ExecRequest) -> Result<ExecSession, ExecError> {

@@ -12,10 +12,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use nix::sys::prctl::set_child_subreaper;
-use nix::unistd::{Pid, setsid};
+use nix::unistd::setsid;
 
-use super::ALIVE;
-use super::tree::{Reap, kill_descendants};
+use super::tree::Reap;
+use super::{ALIVE, end_all, read_launch};
+use crate::cgroups::TaskCgroup;
 
 /// The environment variable by which an executor knows that it has a guard.
 const GUARDED: &str = "DROVER_EXECUTOR_GUARDED";
@@ -33,6 +34,8 @@ pub(super) fn run(dir: &Path) -> io::Result<()> {
     // The agent learns from this pipe when both have ended. It is also opened for reading, so that this does not wait
     // for an agent that has ended.
     let alive = OpenOptions::new().read(true).write(true).open(dir.join(ALIVE))?;
+    // The executor removes the description of what it launches.
+    let cgroup = read_launch(dir)?.cgroup;
     let mut executor = Command::new("/proc/self/exe")
         .args(env::args_os().skip(1))
         .env(GUARDED, "1")
@@ -43,17 +46,17 @@ pub(super) fn run(dir: &Path) -> io::Result<()> {
     // The executor reads the end of this pipe when the guard has ended.
     let guarding = executor.stdin.take();
     let status = executor.wait()?;
-    kill_descendants(Pid::this(), Reap::Yes);
+    end_all(cgroup.as_ref(), Reap::Yes);
     drop((guarding, alive));
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("ended with {status}"))) }
 }
 
-/// Ends the processes of the task, and this one, when the guard has ended.
-pub(super) fn end_with_guard() {
-    thread::spawn(|| {
+/// Ends the processes of the task, which are also those in these control groups, and this one, when the guard has ended.
+pub(super) fn end_with_guard(cgroup: Option<TaskCgroup>) {
+    thread::spawn(move || {
         // The guard writes nothing: there is only the end to read.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        kill_descendants(Pid::this(), Reap::No);
+        end_all(cgroup.as_ref(), Reap::No);
         std::process::exit(1);
     });
 }

@@ -38,6 +38,7 @@ use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
 use self::session::{Children, SharedChildren, locked};
+use crate::cgroups::TaskCgroup;
 use crate::disk::logs::{LogFiles, Rotator};
 use crate::disk::store::{self, Durability};
 
@@ -56,6 +57,9 @@ pub(crate) const EXIT: &str = "exit";
 
 /// How long output is still read after all processes of the task have ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the exit of a task says that had more memory than it may have.
+const OOM_KILLED: &str = "OOM Killed";
 
 /// Run one task for an agent. For internal use.
 #[derive(Debug, Clone, clap::Args)]
@@ -82,6 +86,10 @@ pub(crate) struct Launch {
     pub(crate) oom_score_adj: Option<u32>,
     /// Where the output goes; `None` discards it.
     pub(crate) logs: Option<LogFiles>,
+    /// The control groups that the process enters before it runs the program. The executor stays outside: it belongs to the
+    /// agent, and its memory is not the task's.
+    #[serde(default)]
+    pub(crate) cgroup: Option<TaskCgroup>,
 }
 
 /// The process of a task.
@@ -137,10 +145,8 @@ pub fn main(args: &Args) -> ExitCode {
 }
 
 fn run(dir: &Path) -> io::Result<()> {
-    guard::end_with_guard();
-    let launch: Launch = store::read(&dir.join(LAUNCH))
-        .map_err(io::Error::other)?
-        .ok_or_else(|| io::Error::other(format!("nothing to launch in {}", dir.display())))?;
+    let launch = read_launch(dir)?;
+    guard::end_with_guard(launch.cgroup.clone());
     fs::remove_file(dir.join(LAUNCH))?;
     // The process becomes the parent of the task's orphans.
     set_child_subreaper(true)?;
@@ -156,7 +162,7 @@ fn run(dir: &Path) -> io::Result<()> {
     let drained = match finish_start(&mut child, pid, &launch, dir) {
         Ok(drained) => drained,
         Err(error) => {
-            kill_descendants(Pid::this(), Reap::Yes);
+            end_all(launch.cgroup.as_ref(), Reap::Yes);
             return alive.write_all(format!("failed {error}\n").as_bytes());
         }
     };
@@ -164,11 +170,22 @@ fn run(dir: &Path) -> io::Result<()> {
 
     let children = SharedChildren::new(Children::new(pid).into());
     let (targets, dir_of_commands) = (Arc::clone(&children), dir.to_owned());
-    thread::spawn(move || handle_commands(control, &dir_of_commands, &Arc::new(launch), &targets));
-    let exit = wait(pid, &children)?;
-    kill_descendants(Pid::this(), Reap::Yes);
+    let launch = Arc::new(launch);
+    let launched = Arc::clone(&launch);
+    thread::spawn(move || handle_commands(control, &dir_of_commands, &launched, &targets));
+    let mut exit = wait(pid, &children)?;
+    end_all(launch.cgroup.as_ref(), Reap::Yes);
+    if !exit.successful() && oom_kills(launch.cgroup.as_ref()) > 0 {
+        (exit.oom_killed, exit.message) = (true, OOM_KILLED.into());
+    }
     while drained.recv_timeout(DRAIN_TIMEOUT).is_ok() {}
     store::write(&dir.join(EXIT), &exit, Durability::Process)
+}
+
+fn read_launch(dir: &Path) -> io::Result<Launch> {
+    store::read(&dir.join(LAUNCH))
+        .map_err(io::Error::other)?
+        .ok_or_else(|| io::Error::other(format!("nothing to launch in {}", dir.display())))
 }
 
 fn start(launch: &Launch) -> io::Result<Child> {
@@ -186,7 +203,40 @@ fn start(launch: &Launch) -> io::Result<Child> {
     if let Some((user, group)) = launch.user {
         command.uid(user).gid(group);
     }
+    enter_cgroup(&mut command, launch)?;
     command.spawn()
+}
+
+/// Lets a process enter the control groups of the task before it runs its program.
+fn enter_cgroup(command: &mut Command, launch: &Launch) -> io::Result<()> {
+    let Some(cgroup) = &launch.cgroup else { return Ok(()) };
+    let cannot = |error| io::Error::other(format!("unable to configure cgroups: {error}"));
+    let entry = cgroup.open().map_err(cannot)?;
+    // SAFETY: between fork and exec, the closure only writes to files that are open. It allocates no memory and takes no
+    // locks.
+    unsafe { command.pre_exec(move || entry.enter()) };
+    Ok(())
+}
+
+/// Ends all processes of the task: those in its control groups, and all descendants of this process, in case that some
+/// were moved to other groups.
+fn end_all(cgroup: Option<&TaskCgroup>, reap: Reap) {
+    if let Some(Err(error)) = cgroup.map(TaskCgroup::kill) {
+        let _ = writeln!(io::stderr(), "executor: cannot end the processes in the task's cgroup: {error}");
+    }
+    kill_descendants(Pid::this(), reap);
+}
+
+/// How many processes of the task the kernel has killed for lack of memory.
+fn oom_kills(cgroup: Option<&TaskCgroup>) -> u64 {
+    match cgroup.map(TaskCgroup::oom_kills) {
+        None => 0,
+        Some(Ok(kills)) => kills,
+        Some(Err(error)) => {
+            let _ = writeln!(io::stderr(), "executor: cannot read what the kernel has killed: {error}");
+            0
+        }
+    }
 }
 
 /// Completes the set-up of a task that has just been started. From then on, a later agent can find the process by its

@@ -31,7 +31,7 @@ use nix::unistd::{Pid, Uid, fchown, setsid};
 use serde::{Deserialize, Serialize};
 
 use super::tree::kill_session;
-use super::{Exit, Launch};
+use super::{Exit, Launch, enter_cgroup};
 use crate::disk::store::{self, Durability};
 
 /// The file that describes the command.
@@ -153,17 +153,19 @@ fn start(
     if children.task.is_none() {
         return Err(io::Error::other("the task has ended"));
     }
-    let child = Command::new("/proc/self/exe")
-        .args(env::args_os().skip(1))
-        .env_clear()
-        .env(SESSION, dir)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()?;
+    let child = process(Path::new("/proc/self/exe"), launch, dir)?.stdin(Stdio::null()).spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, exit) = channel();
     children.commands.insert(pid, sender);
     Ok((pid, exit))
+}
+
+/// A process of this program that is to become the command, in the control groups of the task.
+fn process(program: &Path, launch: &Launch, dir: &Path) -> io::Result<Command> {
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1)).env_clear().env(SESSION, dir).stdout(Stdio::null());
+    enter_cgroup(&mut command, launch)?;
+    Ok(command)
 }
 
 /// The directory of the command that this process is to become.

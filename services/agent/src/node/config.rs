@@ -1,6 +1,6 @@
 //! The agent's settings: flags, environment variables, and values that are computed from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +8,8 @@ use clap::Parser as _;
 use model::Text;
 
 use super::host_env::check_env_allowlist;
+use crate::cgroups;
+use crate::cpu_list;
 use crate::disk::gc;
 use crate::driver::DriverSettings;
 use crate::driver::process::ExecutorCommand;
@@ -67,6 +69,16 @@ pub struct Args {
     /// Disk space that is not available to tasks, in MB.
     #[arg(long = "reserved-disk-mb", env = "DROVER_RESERVED_DISK_MB", default_value_t = 0)]
     pub reserved_disk_mb: u32,
+    /// Processor cores that are not available to tasks, such as `0,2-3`.
+    #[arg(long = "reserved-cores", env = "DROVER_RESERVED_CORES", default_value = "")]
+    pub reserved_cores: String,
+    /// Processor cores that tasks may reserve for themselves, such as `4-15`; all by default.
+    #[arg(long = "reservable-cores", env = "DROVER_RESERVABLE_CORES", default_value = "")]
+    pub reservable_cores: String,
+    /// The cgroup for all tasks, as a path below the root of the cgroups, or below the agent's own cgroup if the agent may
+    /// make cgroups only there.
+    #[arg(long = "cgroup-parent", env = "DROVER_CGROUP_PARENT", default_value = "nomad.slice")]
+    pub cgroup_parent: String,
     /// Ports that are not available to tasks, such as `22,8000-8010`.
     #[arg(long = "reserved-ports", env = "DROVER_RESERVED_PORTS", default_value = "")]
     pub reserved_ports: String,
@@ -93,6 +105,9 @@ pub struct Args {
     /// Environment variables that `raw_exec` tasks do not get; a trailing `*` matches any suffix.
     #[arg(long = "raw-exec-denied-env", env = "DROVER_RAW_EXEC_DENIED_ENV", value_delimiter = ',')]
     pub denied_env: Vec<String>,
+    /// Run `raw_exec` tasks without cgroups: their limits are not enforced.
+    #[arg(long = "raw-exec-no-cgroups", env = "DROVER_RAW_EXEC_NO_CGROUPS")]
+    pub raw_exec_no_cgroups: bool,
     /// Environment variables of the agent that tasks get besides LANG and TZ; a trailing `*` matches any suffix. Tasks
     /// never get credentials and settings of the agent.
     #[arg(long = "env-allowlist", env = "DROVER_ENV_ALLOWLIST", value_delimiter = ',')]
@@ -203,6 +218,9 @@ pub(crate) struct Config {
     pub(crate) memory_total_mb: u32,
     pub(crate) disk_free_mb: u32,
     pub(crate) reserved: Reserved,
+    /// The cores that tasks may reserve; `None` are all.
+    pub(crate) reservable_cores: Option<BTreeSet<u16>>,
+    pub(crate) cgroup_parent: PathBuf,
     pub(crate) dynamic_ports: (u16, u16),
     pub(crate) drivers: DriverSettings,
     pub(crate) env_allowlist: Vec<String>,
@@ -219,7 +237,9 @@ pub(crate) struct Config {
 /// Resources that are not available to tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reserved {
+    /// In addition to the compute of the cores.
     pub(crate) cpu_mhz: u32,
+    pub(crate) cores: BTreeSet<u16>,
     pub(crate) memory_mb: u32,
     pub(crate) disk_mb: u32,
     pub(crate) ports: Text,
@@ -235,7 +255,12 @@ impl Config {
             denied_uids: ids("uids", &args.denied_uids)?,
             denied_gids: ids("gids", &args.denied_gids)?,
             denied_env: args.denied_env,
+            no_cgroups: args.raw_exec_no_cgroups,
         };
+        let cores = |flag: &str, text: &str| {
+            cpu_list::parse(text).map_err(|error| anyhow::anyhow!("--{flag}: {error}"))
+        };
+        let reservable_cores = cores("reservable-cores", &args.reservable_cores)?;
         check_env_allowlist(&args.env_allowlist)
             .map_err(|error| anyhow::anyhow!("--env-allowlist: {error}"))?;
         Ok(Self {
@@ -253,10 +278,14 @@ impl Config {
             disk_free_mb: args.disk_free_mb,
             reserved: Reserved {
                 cpu_mhz: args.reserved_cpu_mhz,
+                cores: cores("reserved-cores", &args.reserved_cores)?,
                 memory_mb: args.reserved_memory_mb,
                 disk_mb: args.reserved_disk_mb,
                 ports: args.reserved_ports.into(),
             },
+            reservable_cores: (!reservable_cores.is_empty()).then_some(reservable_cores),
+            cgroup_parent: cgroups::parent_path(&args.cgroup_parent)
+                .map_err(|error| anyhow::anyhow!("--cgroup-parent: {error}"))?,
             dynamic_ports: (args.dynamic_ports.first, args.dynamic_ports.last),
             drivers: DriverSettings {
                 executor: args
@@ -310,9 +339,20 @@ mod tests {
         assert_eq!(&*config.meta["rack"], "r=7");
         assert_eq!(config.dynamic_ports, (30_000, 31_000));
         assert_eq!(config.drivers.raw_exec, None);
+        assert_eq!((config.reservable_cores, config.cgroup_parent), (None, PathBuf::from("nomad.slice")));
         let credentials = Args { env_allowlist: vec!["VAULT_TOKEN".into()], ..args.clone() };
         let error = Config::new(credentials).unwrap_err().to_string();
         assert!(error.starts_with(r#"--env-allowlist: "VAULT_TOKEN" cannot be allowed"#), "{error}");
+        for (args, expected) in [
+            (Args { reserved_cores: "0-".into(), ..args.clone() }, r#"--reserved-cores: invalid range "0-""#),
+            (
+                Args { cgroup_parent: "../x".into(), ..args.clone() },
+                "--cgroup-parent: \"../x\" is not a path",
+            ),
+        ] {
+            let error = Config::new(args).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
         args.denied_uids = "5-1".into();
         let error = Config::new(args).unwrap_err().to_string();
         assert_eq!(error, r#"--raw-exec-denied-uids: invalid range "5-1""#);

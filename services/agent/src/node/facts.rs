@@ -23,6 +23,8 @@ pub(crate) struct NodeFacts {
     pub(crate) class: Text,
     /// The node's pool.
     pub(crate) pool: Text,
+    /// The control group of all tasks; empty if the agent makes none.
+    pub(crate) cgroup_parent: Text,
     /// The node's fingerprinted attributes.
     pub(crate) attributes: BTreeMap<Text, Text>,
     /// The node's configured metadata.
@@ -39,6 +41,7 @@ impl NodeFacts {
             region: Text::clone(&config.region),
             class: Text::clone(&spec.node_class),
             pool: Text::clone(&spec.node_pool),
+            cgroup_parent: Text::clone(&spec.cgroup_parent),
             attributes: spec.attributes.clone(),
             meta: spec.meta.clone(),
         }

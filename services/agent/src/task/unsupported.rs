@@ -19,7 +19,6 @@ pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
         (Feature::Volumes, !group.volumes.is_empty() || !task.volume_mounts.is_empty()),
         (Feature::CsiPlugins, task.csi_plugin_config.is_some()),
         (Feature::Devices, !task.resources.devices.is_empty()),
-        (Feature::ReservedCores, task.resources.cores > 0),
         (Feature::Connect, !task.kind.is_empty()),
     ]);
     if let Some(feature) = missing {

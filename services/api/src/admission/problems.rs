@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_is_bounded_and_the_rest_is_counted() {
+    fn listed_problems_are_bounded_and_the_rest_is_counted() {
         let long = "x".repeat(BYTES_MAX / 10);
         let mut part = Problems::default();
         (0..20).for_each(|_| part.add(long.as_str()));

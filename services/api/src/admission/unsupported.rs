@@ -1,9 +1,8 @@
 //! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
 //! list of those features.
 
-use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, UpdateStrategy, WorkloadIdentity};
+use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, WorkloadIdentity};
 use model::features::Feature;
-use model::job::HealthCheck;
 use model::text::quoted;
 
 use super::fields::{flag, items, number, text};
@@ -23,12 +22,8 @@ pub(crate) fn features(job: &Job) -> Problems {
 }
 
 fn group(group: &TaskGroup) -> Problems {
-    let update = group.update.as_ref();
     let mut problems = missing([
         (Feature::Volumes, group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())),
-        (Feature::Canaries, update.is_some_and(|update| number(update.canary) > 0)),
-        (Feature::AutoRevert, update.is_some_and(|update| flag(update.auto_revert))),
-        (Feature::HealthByRequest, update.is_some_and(is_judged_by_request)),
         (Feature::Services, !items(&group.services).is_empty()),
     ]);
     problems.append(networks(&group.networks));
@@ -36,11 +31,6 @@ fn group(group: &TaskGroup) -> Problems {
         problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
     problems
-}
-
-/// Whether the deployments of a group wait for requests that say which of its allocations are healthy.
-fn is_judged_by_request(update: &UpdateStrategy) -> bool {
-    number(update.max_parallel) > 0 && text(&update.health_check) == HealthCheck::Manual.as_str()
 }
 
 fn task(task: &Task) -> Problems {
@@ -59,9 +49,8 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
-    if let Some(Resources { cores, devices, numa, networks, .. }) = &task.resources {
+    if let Some(Resources { devices, numa, networks, .. }) = &task.resources {
         problems.append(missing([
-            (Feature::ReservedCores, number(*cores) > 0),
             (Feature::Devices, !items(devices).is_empty()),
             (Feature::Numa, numa.is_some()),
         ]));

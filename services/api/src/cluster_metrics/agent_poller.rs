@@ -12,11 +12,12 @@ use state::{AllocRef, NodeRef, Replica};
 use telemetry::clock;
 use telemetry::metrics::Series;
 use telemetry::metrics::catalogue::{
-    ALLOCS_CPU_ALLOCATED, ALLOCS_CPU_SYSTEM, ALLOCS_CPU_TICKS, ALLOCS_CPU_TOTAL, ALLOCS_CPU_USER,
-    ALLOCS_MEMORY_ALLOCATED, ALLOCS_MEMORY_RSS, ALLOCS_MEMORY_SWAP, ALLOCS_MEMORY_USAGE, CLIENT_UPTIME,
-    HOST_CPU_IDLE, HOST_CPU_SYSTEM, HOST_CPU_TICKS, HOST_CPU_TOTAL, HOST_CPU_USER, HOST_DISK_AVAILABLE,
-    HOST_DISK_INODES, HOST_DISK_PERCENT, HOST_DISK_SIZE, HOST_DISK_USED, HOST_MEMORY_AVAILABLE,
-    HOST_MEMORY_FREE, HOST_MEMORY_TOTAL, HOST_MEMORY_USED,
+    ALLOCS_CPU_ALLOCATED, ALLOCS_CPU_SYSTEM, ALLOCS_CPU_THROTTLED_PERIODS, ALLOCS_CPU_THROTTLED_TIME,
+    ALLOCS_CPU_TICKS, ALLOCS_CPU_TOTAL, ALLOCS_CPU_USER, ALLOCS_MEMORY_ALLOCATED, ALLOCS_MEMORY_CACHE,
+    ALLOCS_MEMORY_KERNEL_USAGE, ALLOCS_MEMORY_MAX_USAGE, ALLOCS_MEMORY_RSS, ALLOCS_MEMORY_SWAP,
+    ALLOCS_MEMORY_USAGE, CLIENT_UPTIME, HOST_CPU_IDLE, HOST_CPU_SYSTEM, HOST_CPU_TICKS, HOST_CPU_TOTAL,
+    HOST_CPU_USER, HOST_DISK_AVAILABLE, HOST_DISK_INODES, HOST_DISK_PERCENT, HOST_DISK_SIZE, HOST_DISK_USED,
+    HOST_MEMORY_AVAILABLE, HOST_MEMORY_FREE, HOST_MEMORY_TOTAL, HOST_MEMORY_USED,
 };
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -196,12 +197,12 @@ async fn poll_tasks(
 
 fn task_series(stats: &TaskStats, allocated: &Allocated) -> Vec<Series> {
     const MB: f64 = 1_048_576.0;
-    let TaskStats { task, sum, .. } = stats;
+    let TaskStats { task, sum, counted, .. } = stats;
     let allocated_task = allocated.tasks.iter().find(|(name, ..)| **name == **task);
     let (cpu_mhz, memory_mb) =
         allocated_task.map_or((0, 0), |(_, cpu_mhz, memory_mb)| (*cpu_mhz, *memory_mb));
-    [
-        (&ALLOCS_MEMORY_USAGE, sum.rss_bytes as f64),
+    let always = [
+        (&ALLOCS_MEMORY_USAGE, counted.usage_bytes.unwrap_or(sum.rss_bytes) as f64),
         (&ALLOCS_MEMORY_RSS, sum.rss_bytes as f64),
         (&ALLOCS_MEMORY_SWAP, sum.swap_bytes as f64),
         (&ALLOCS_MEMORY_ALLOCATED, f64::from(memory_mb) * MB),
@@ -210,15 +211,23 @@ fn task_series(stats: &TaskStats, allocated: &Allocated) -> Vec<Series> {
         (&ALLOCS_CPU_SYSTEM, sum.system_percent),
         (&ALLOCS_CPU_USER, sum.user_percent),
         (&ALLOCS_CPU_ALLOCATED, f64::from(cpu_mhz)),
-    ]
-    .map(|(gauge, value)| gauge.computed(allocated.labels(task), value))
-    .into()
+    ];
+    let if_counted = [
+        (&ALLOCS_MEMORY_CACHE, counted.cache_bytes),
+        (&ALLOCS_MEMORY_MAX_USAGE, counted.usage_max_bytes),
+        (&ALLOCS_MEMORY_KERNEL_USAGE, counted.kernel_bytes),
+        (&ALLOCS_CPU_THROTTLED_PERIODS, counted.throttled_periods),
+        (&ALLOCS_CPU_THROTTLED_TIME, counted.throttled_ns),
+    ];
+    let if_counted = if_counted.into_iter().filter_map(|(gauge, value)| Some((gauge, value? as f64)));
+    let series = always.into_iter().chain(if_counted);
+    series.map(|(gauge, value)| gauge.computed(allocated.labels(task), value)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use telemetry::metrics::Value;
-    use wire::stats::{CpuStats, DiskStats, MemoryStats, Usage};
+    use wire::stats::{Counted, CpuStats, DiskStats, MemoryStats, Usage};
 
     use super::*;
 
@@ -276,10 +285,13 @@ mod tests {
         };
         let sum =
             Usage { rss_bytes: 10, swap_bytes: 1, user_percent: 20.0, system_percent: 5.0, used_mhz: 250.0 };
-        let stats = TaskStats { task: "main".into(), sum, ..TaskStats::default() };
+        let counted = Counted { usage_max_bytes: Some(12), ..Counted::default() };
+        let stats = TaskStats { task: "main".into(), sum, counted, ..TaskStats::default() };
         let series = task_series(&stats, &allocated);
         assert_eq!(value(&series, "nomad.client.allocs.memory.usage", "main"), 10.0);
         assert_eq!(value(&series, "nomad.client.allocs.memory.allocated", "a"), 2_097_152.0);
+        assert_eq!(value(&series, "nomad.client.allocs.memory.max_usage", "main"), 12.0);
+        assert!(series.iter().all(|one| one.meta.name != "nomad.client.allocs.memory.cache"));
         assert_eq!(value(&series, "nomad.client.allocs.cpu.total_percent", "web"), 25.0);
         assert_eq!(value(&series, "nomad.client.allocs.cpu.allocated", "app"), 500.0);
     }

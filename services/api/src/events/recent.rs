@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_slow_reader_needs_is_kept_within_limits() {
+    async fn change_sets_for_slow_readers_are_kept_within_limits() {
         let mut scene = Scene::new();
         let (mut slow, mut stopped) = (scene.reader(0).await, scene.reader(0).await);
         (0..250).for_each(|_| scene.push(1));

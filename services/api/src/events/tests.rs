@@ -89,7 +89,7 @@ fn a_small_object_has_events_if_its_kind_has_a_topic() {
 }
 
 #[test]
-fn what_is_gone_is_shown_as_it_was() {
+fn deleted_objects_are_shown_as_they_were() {
     let step = step(Cause::JobDeregistered, |key| vec![Change::JobDeleted(key.clone())]);
     let found = events(&step, &topics(""));
     assert_eq!((found.len(), found[0].kind), (1, "JobDeregistered"));

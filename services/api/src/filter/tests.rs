@@ -91,7 +91,7 @@ fn comparisons() {
 }
 
 #[test]
-fn what_is_nothing() {
+fn absent_values_are_empty() {
     for text in [
         "ParameterizedJob is nil",
         "Region is empty",
@@ -170,7 +170,7 @@ fn fields_of_objects_that_leave_out_what_is_empty() {
 }
 
 #[test]
-fn what_does_not_exist_is_said() {
+fn unknown_selectors_are_errors() {
     let text = problem("Nope == 1").to_string();
     assert_eq!(
         text,
@@ -195,7 +195,7 @@ fn what_does_not_exist_is_said() {
 }
 
 #[test]
-fn what_is_no_expression_is_refused_with_its_place() {
+fn invalid_expressions_are_refused_with_their_place() {
     assert!(problem("bad").to_string().starts_with("1:4 (3): no match found, expected"));
     for text in [
         "Type == ",
@@ -374,7 +374,7 @@ fn any_expr(u: &mut arbtest::arbitrary::Unstructured<'_>, depth: usize) -> arbte
 }
 
 #[test]
-fn what_is_written_is_read_as_it_was_meant() {
+fn printed_expressions_parse_to_themselves() {
     arbtest::arbtest(|u| {
         let expr = any_expr(u, 4)?;
         let text = write(&expr);

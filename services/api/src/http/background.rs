@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_finds_no_place_to_wait_is_refused() {
+    async fn requests_beyond_the_queue_are_refused() {
         let pool = pool();
         let running = pool.thread().await.unwrap();
         let (second, third) = tokio::join!(

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_says_where() {
+    fn decoding_errors_name_their_place() {
         assert_eq!(refusal(""), (400, "Request body is empty".to_owned()));
         let (status, text) = refusal(r#"{"Job": {"TaskGroups": [{"Count": "x"}]}}"#);
         assert_eq!(status, 400);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_decoded_is_counted_and_no_more() {
+    fn decoded_objects_are_counted_and_limited() {
         let limits = Limits { request_objects_max: 3, request_values_max: 8, ..Limits::default() };
         let bytes = |text: &str| JsonSize::of(text.as_bytes()).decoded_bytes(&limits);
         assert_eq!(bytes("[1,1]"), 2 * VALUE_BYTES);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_depends_on_who_has_to_act() {
+    fn the_log_level_depends_on_who_has_to_act() {
         assert_eq!(failed(&Error::unavailable(NO_LEADER)).concern(), Some(Concern::Unserved));
         assert_eq!(failed(&Error::failed("missing job ID")).concern(), Some(Concern::Failed));
         assert_eq!(failed(&Error::not_built("…")).concern(), Some(Concern::Failed));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_id_is_a_failure_and_not_missing() {
+    fn invalid_ids_are_errors_and_not_missing_objects() {
         let error = parse_id::<AllocId>("alloc", "abc").unwrap_err();
         assert_eq!(error.status.as_u16(), 500);
         assert_eq!(error.text, "alloc lookup failed: index error: UUID must be 36 characters");

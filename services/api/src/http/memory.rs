@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_everything_is_refused() {
+    fn a_body_larger_than_the_budget_is_refused() {
         assert!(Memory::new(1 << 20).reserve(usize::MAX).is_none());
     }
 }

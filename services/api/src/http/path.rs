@@ -9,7 +9,7 @@ pub(crate) enum CleanPath {
     Path(String),
     /// The path is not normalized: redirect the client to this one, which is escaped as the client escaped it.
     Redirect(String),
-    /// The path is not valid text.
+    /// There is no path, or it is not valid text.
     Invalid,
 }
 
@@ -17,7 +17,11 @@ pub(crate) enum CleanPath {
 /// an id, and must reach the handler as it was meant. A redirect to another id would make clients act on another object.
 pub(crate) fn clean(raw: &str) -> CleanPath {
     let needs_normalizing = raw.contains("//") || raw.split('/').any(|segment| matches!(segment, "." | ".."));
-    if needs_normalizing || !raw.starts_with('/') {
+    // `CONNECT host:port` and `OPTIONS *` have no path.
+    if !raw.starts_with('/') {
+        return CleanPath::Invalid;
+    }
+    if needs_normalizing {
         return CleanPath::Redirect(escape_forbidden(&normalize(raw)));
     }
     match unescape(raw, false) {
@@ -81,10 +85,12 @@ mod tests {
         assert_eq!(clean("/v1/job/%ff"), CleanPath::Invalid);
         assert_eq!(clean("/v1/job/%00"), CleanPath::Invalid);
         assert_eq!(clean("/v1/job/%zz"), CleanPath::Invalid);
+        assert_eq!(clean(""), CleanPath::Invalid, "CONNECT");
+        assert_eq!(clean("*"), CleanPath::Invalid, "OPTIONS *");
     }
 
     #[test]
-    fn what_is_escaped_belongs_to_an_id() {
+    fn escaped_slashes_belong_to_ids() {
         let path = |path: &str| CleanPath::Path(path.to_owned());
         assert_eq!(clean("/v1/job/%2Fa%2Fb"), path("/v1/job//a/b"));
         assert_eq!(clean("/v1/job/a%2F%2Fb"), path("/v1/job/a//b"));
@@ -102,6 +108,6 @@ mod tests {
         assert_eq!(clean("/../../x%20y//"), redirect("/x%20y/"));
         assert_eq!(clean("/.."), redirect("/"));
         assert_eq!(clean("/v1//job/a%2F%2Fb"), redirect("/v1/job/a%2F%2Fb"), "escapes stay as they are");
-        assert_eq!(clean("//\\elsewhere.example/"), redirect("/%5C%5Celsewhere.example/"));
+        assert_eq!(clean("//\\elsewhere.example/"), redirect("/%5Celsewhere.example/"));
     }
 }

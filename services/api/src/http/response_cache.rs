@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_cache_is_bounded() {
         let cache = cache();
         let long = |bytes| Content::from(Body::Json(vec![b' '; bytes]));
         cache.insert(key(1, "too long"), long(BODY_BYTES_MAX + 1));

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_browser_would_run_is_shown_as_text() {
+    fn scripts_are_served_as_plain_text() {
         for (given, shown) in [
             ("text/html; charset=utf-8", "text/plain"),
             ("application/javascript", "text/plain"),

@@ -1,12 +1,10 @@
-//! Routes of deployments (http-api §16). Promoting, pausing and setting allocation health are not built yet.
+//! Routes that read deployments (http-api §16).
 
 use std::sync::Arc;
 
 use model::DeploymentId;
 use model::deployment::Deployment;
-use serde::Serialize;
 use state::{State, Table, WatchKey};
-use wire::command::{Command, FailDeployment};
 
 use super::Request;
 use super::allocations::{found_stub, ids_by_creation};
@@ -51,9 +49,17 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     api.list(query, watched, page, effort, make).await
 }
 
+/// The id of the deployment that the path names.
+pub(super) fn deployment_id(request: &Request) -> Result<DeploymentId, Error> {
+    match request.id() {
+        "" => Err(Error::failed("missing deployment ID")),
+        id => parse_id(KIND, id),
+    }
+}
+
 /// Reads a deployment.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
-    let id: DeploymentId = parse_id(KIND, request.id())?;
+    let id = deployment_id(request)?;
     let index = |state: &State| match state.deployment(id) {
         Some(deployment) => deployment.modify_index,
         None => state.table_index(Table::Deployments),
@@ -74,31 +80,4 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
         ids_by_creation(allocs.filter(|alloc| alloc.deployment_id() == id))
     };
     api.list_found(&request.query, Watched::table(Table::Allocs), find, found_stub).await
-}
-
-/// Response to a change of a deployment.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Updated {
-    #[serde(rename = "EvalID")]
-    eval_id: String,
-    eval_create_index: u64,
-    deployment_modify_index: u64,
-    /// Reverting to an older version is not built yet.
-    reverted_job_version: Option<u64>,
-    index: u64,
-}
-
-/// Fails a deployment.
-pub(crate) async fn fail(api: &Api, request: &Request) -> Result<Response, Error> {
-    let id: DeploymentId = parse_id(KIND, request.id())?;
-    let done = api.command(&Command::FailDeployment(FailDeployment { id })).await?;
-    let updated = Updated {
-        eval_id: done.evals.first().map(ToString::to_string).unwrap_or_default(),
-        eval_create_index: done.evals.first().map_or(0, |_| done.index.0),
-        deployment_modify_index: done.object_index.0,
-        reverted_job_version: None,
-        index: done.index.0,
-    };
-    Ok(Response::written(&updated, done.index))
 }

@@ -7,6 +7,7 @@ mod acl;
 mod agent;
 mod allocations;
 mod client;
+mod deployment_writes;
 mod deployments;
 mod evaluations;
 mod events;
@@ -27,6 +28,7 @@ mod small_objects;
 mod stats;
 mod statuses;
 mod submission;
+mod version_writes;
 
 use model::features::Feature;
 
@@ -52,11 +54,12 @@ static ROUTES: &[Route] = &[
     not_built("/v1/job/:id/dispatch", Feature::ParameterizedJobs),
     not_built("/v1/job/:id/dispatch/payload", Feature::DispatchPayloads),
     any("/v1/job/:id/versions", handler!(job::versions, JOB_GET_VERSIONS)),
-    not_built("/v1/job/:id/versions/:tag/tag", Feature::VersionTags),
-    not_built("/v1/job/:id/revert", Feature::Revert),
+    put("/v1/job/:id/versions/:tag/tag", handler!(version_writes::tag))
+        .and_delete(handler!(version_writes::untag)),
+    put("/v1/job/:id/revert", handler!(version_writes::revert)),
     get("/v1/job/:id/deployments", handler!(job::deployments, JOB_DEPLOYMENTS)),
     get("/v1/job/:id/deployment", handler!(job::deployment, JOB_LATEST_DEPLOYMENT)),
-    not_built("/v1/job/:id/stable", Feature::Revert),
+    put("/v1/job/:id/stable", handler!(version_writes::set_stability)),
     not_built("/v1/job/:id/scale", Feature::Scaling),
     not_built("/v1/job/:id/services", Feature::Services),
     any("/v1/job/:id/submission", handler!(submission::read, JOB_GET_SUBMISSION)),
@@ -101,11 +104,11 @@ static ROUTES: &[Route] = &[
     // Deployments (§16).
     get("/v1/deployments", handler!(deployments::list)),
     get("/v1/deployment/allocations/:id", handler!(deployments::allocations)),
-    put("/v1/deployment/fail/:id", handler!(deployments::fail)),
-    not_built("/v1/deployment/pause/:id", Feature::DeploymentPauses),
-    not_built("/v1/deployment/promote/:id", Feature::Canaries),
-    not_built("/v1/deployment/allocation-health/:id", Feature::HealthByRequest),
-    not_built("/v1/deployment/unblock/:id", Feature::MultiregionJobs),
+    put("/v1/deployment/fail/:id", handler!(deployment_writes::fail)),
+    put("/v1/deployment/pause/:id", handler!(deployment_writes::pause)),
+    put("/v1/deployment/promote/:id", handler!(deployment_writes::promote)),
+    put("/v1/deployment/allocation-health/:id", handler!(deployment_writes::set_health)),
+    put("/v1/deployment/unblock/:id", handler!(deployment_writes::unblock)),
     get("/v1/deployment/:id", handler!(deployments::read)),
     // Nodes and node pools (§17).
     get("/v1/nodes", handler!(nodes::list, CLIENT_LIST)),
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_says_so_and_is_on_the_list() {
+    fn unbuilt_routes_are_on_the_list() {
         for route in ROUTES {
             let (RouteKind::NotBuilt(feature) | RouteKind::Off(feature, _)) = route.kind else { continue };
             let path = route.path;
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_none() {
+    fn unknown_paths_have_no_route() {
         for path in
             ["/v1/nonsense", "/v1/", "/v1", "/v2/jobs", "/v1/jobs/nonsense", "/v1/jobs/", "/v1/status/x"]
         {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_missed_lines_is_told_how_many() {
+    fn the_number_of_missed_lines_is_sent() {
         let style = Style { json: false, with_location: false };
         let line_text = text(&Received::Missed(12), style);
         assert!(line_text.ends_with("monitor: lines were dropped: the client reads too slowly: lines=12\n"));

@@ -4,12 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use wire::stats::{CpuStats, DiskStats, HostStats, TaskStats, Usage};
-
-/// Memory values that are measured, by their names in Nomad.
-const MEMORY_MEASURED: [&str; 3] = ["RSS", "Swap", "Usage"];
-/// CPU values that are measured, by their names in Nomad.
-const CPU_MEASURED: [&str; 3] = ["System Mode", "User Mode", "Percent"];
+use wire::stats::{Counted, CpuStats, DiskStats, HostStats, TaskStats, Usage};
 
 /// Usage of a host.
 pub(crate) fn host(stats: &HostStats) -> Value {
@@ -67,7 +62,13 @@ impl<'a> AllocUsage<'a> {
     pub(crate) fn new(tasks: &'a [TaskStats], are_all: bool) -> Self {
         Self {
             resource_usage: match are_all {
-                true => tasks.iter().fold(Usage::default(), |sum, task| sum.and(task.sum)).into(),
+                true => {
+                    let zero = (Usage::default(), Counted::default());
+                    let (sum, counted) = tasks
+                        .iter()
+                        .fold(zero, |(sum, counted), task| (sum.and(task.sum), counted.and(task.counted)));
+                    ResourceUsage::new(sum, counted)
+                }
                 false => ResourceUsage::default(),
             },
             tasks: tasks.iter().map(|task| (&*task.task, task.into())).collect(),
@@ -105,7 +106,8 @@ struct MemoryUsage {
     max_usage: u64,
     kernel_usage: u64,
     kernel_max_usage: u64,
-    measured: Option<[&'static str; 3]>,
+    /// The names of the values that are measured, as Nomad calls them.
+    measured: Option<Vec<&'static str>>,
 }
 
 /// CPU: percentages of one processor, and ticks in MHz. Values that are not measured are 0.
@@ -118,27 +120,53 @@ struct CpuUsage {
     throttled_periods: u64,
     throttled_time: u64,
     percent: f64,
-    measured: Option<[&'static str; 3]>,
+    /// The names of the values that are measured, as Nomad calls them.
+    measured: Option<Vec<&'static str>>,
 }
 
-impl From<Usage> for ResourceUsage {
-    fn from(usage: Usage) -> Self {
+/// The names of values that are always measured, and of those that are counted.
+fn measured(always: &[&'static str], counted: &[(&'static str, Option<u64>)]) -> Option<Vec<&'static str>> {
+    let counted = counted.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| *name);
+    Some(always.iter().copied().chain(counted).collect())
+}
+
+impl ResourceUsage {
+    fn new(usage: Usage, counted: Counted) -> Self {
         let Usage { rss_bytes, swap_bytes, user_percent, system_percent, used_mhz } = usage;
+        let Counted {
+            cache_bytes,
+            usage_bytes,
+            usage_max_bytes,
+            kernel_bytes,
+            throttled_periods,
+            throttled_ns,
+        } = counted;
         Self {
             memory_stats: MemoryUsage {
                 rss: rss_bytes,
+                cache: cache_bytes.unwrap_or(0),
                 swap: swap_bytes,
-                usage: rss_bytes,
-                measured: Some(MEMORY_MEASURED),
+                // Without a counter, it is at least what is resident.
+                usage: usage_bytes.unwrap_or(rss_bytes),
+                max_usage: usage_max_bytes.unwrap_or(0),
+                kernel_usage: kernel_bytes.unwrap_or(0),
+                measured: measured(
+                    &["RSS", "Swap", "Usage"],
+                    &[("Cache", cache_bytes), ("Max Usage", usage_max_bytes), ("Kernel Usage", kernel_bytes)],
+                ),
                 ..MemoryUsage::default()
             },
             cpu_stats: CpuUsage {
                 system_mode: system_percent,
                 user_mode: user_percent,
                 total_ticks: used_mhz,
+                throttled_periods: throttled_periods.unwrap_or(0),
+                throttled_time: throttled_ns.unwrap_or(0),
                 percent: system_percent + user_percent,
-                measured: Some(CPU_MEASURED),
-                ..CpuUsage::default()
+                measured: measured(
+                    &["System Mode", "User Mode", "Percent"],
+                    &[("Throttled Periods", throttled_periods), ("Throttled Time", throttled_ns)],
+                ),
             },
             device_stats: [],
         }
@@ -148,9 +176,13 @@ impl From<Usage> for ResourceUsage {
 impl From<&TaskStats> for TaskUsage {
     fn from(stats: &TaskStats) -> Self {
         Self {
-            resource_usage: stats.sum.into(),
+            resource_usage: ResourceUsage::new(stats.sum, stats.counted),
             timestamp: stats.at.0,
-            pids: stats.processes.iter().map(|(pid, usage)| (*pid, (*usage).into())).collect(),
+            pids: stats
+                .processes
+                .iter()
+                .map(|(pid, usage)| (*pid, ResourceUsage::new(*usage, Counted::default())))
+                .collect(),
         }
     }
 }
@@ -160,13 +192,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_measured_is_not_said_to_be() {
+    fn missing_measurements_are_left_out() {
         let usage =
             Usage { rss_bytes: 100, swap_bytes: 1, user_percent: 1.0, system_percent: 0.5, used_mhz: 30.0 };
-        let shown = serde_json::to_value(ResourceUsage::from(usage)).unwrap();
+        let shown = serde_json::to_value(ResourceUsage::new(usage, Counted::default())).unwrap();
         assert_eq!((&shown["MemoryStats"]["RSS"], &shown["MemoryStats"]["Cache"]), (&json!(100), &json!(0)));
         assert_eq!(shown["CpuStats"]["Percent"], json!(1.5));
         assert_eq!(shown["CpuStats"]["Measured"], json!(["System Mode", "User Mode", "Percent"]));
+        let counted = Counted { usage_bytes: Some(300), cache_bytes: Some(200), ..Counted::default() };
+        let shown = serde_json::to_value(ResourceUsage::new(usage, counted)).unwrap();
+        let memory = &shown["MemoryStats"];
+        assert_eq!((&memory["Usage"], &memory["Cache"]), (&json!(300), &json!(200)));
+        assert_eq!(memory["Measured"], json!(["RSS", "Swap", "Usage", "Cache"]));
         let nothing = serde_json::to_value(ResourceUsage::default()).unwrap();
         assert_eq!(nothing["MemoryStats"]["Measured"], Value::Null);
         assert_eq!(nothing["DeviceStats"], json!([]));

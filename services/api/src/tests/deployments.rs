@@ -6,11 +6,12 @@ use model::change::Change;
 use model::deployment::{Deployment, DeploymentStatus};
 use model::job::{Job, JobSpec};
 use model::node::Eligibility;
-use model::{DeploymentId, Index, JobKey, JobVersionKey, NodeId, Timestamp};
+use model::{AllocId, DeploymentId, Index, JobKey, JobVersionKey, NodeId, Text, Timestamp};
 use serde_json::json;
 use wire::Subject;
 use wire::command::{
-    Command, FailDeployment, ForceGarbageCollection, GarbageCollectionStarted, SetEligibility,
+    Command, FailDeployment, ForceGarbageCollection, GarbageCollectionStarted, PauseDeployment,
+    PromoteDeployment, SetAllocHealth, SetEligibility,
 };
 
 use super::harness::Harness;
@@ -82,19 +83,116 @@ async fn a_job_shows_the_deployments_of_its_own_incarnation() {
 }
 
 #[actix_web::test]
-async fn a_deployment_is_given_up_by_command_and_the_rest_is_not_built() {
+async fn a_deployment_is_given_up_by_command() {
     let harness = Harness::with(vec![deployment(5, "default", 2)]).await;
     let answer = harness.put(&format!("/v1/deployment/fail/{ID}"), "").await.json();
     assert_eq!(answer["EvalID"].as_str().unwrap().len(), 36);
     assert_eq!((&answer["DeploymentModifyIndex"], &answer["RevertedJobVersion"]), (&json!(3), &json!(null)));
     let id = DeploymentId::from_bytes([5; 16]);
     assert_eq!(*harness.applier.commands.lock().unwrap(), [Command::FailDeployment(FailDeployment { id })]);
-    for verb in ["pause", "promote", "allocation-health", "unblock"] {
-        let got = harness.put(&format!("/v1/deployment/{verb}/{ID}"), "{}").await;
-        let (status, text) = got.error();
-        assert_eq!(status, 501);
-        assert!(text.contains(verb), "{text}");
+    let got = harness.put("/v1/deployment/fail/x", "").await;
+    assert_eq!(got.error(), (500, "deployment lookup failed: index error: UUID must be 36 characters"));
+    assert_eq!(harness.put("/v1/deployment/fail/", "").await.error(), (500, "missing deployment ID"));
+    assert_eq!(harness.get("/v1/deployment/").await.error(), (500, "missing deployment ID"));
+}
+
+#[actix_web::test]
+async fn deployments_are_changed_by_commands() {
+    // http-api §16.
+    let harness = Harness::with(vec![deployment(5, "default", 2)]).await;
+    let id = DeploymentId::from_bytes([5; 16]);
+    let alloc = AllocId::from_bytes([6; 16]);
+    let pause = |pause| Command::PauseDeployment(PauseDeployment { id, pause });
+    let promote = |groups: Option<&[&str]>| {
+        let groups = groups.map(|groups| groups.iter().map(|name| Text::from(*name)).collect());
+        Command::PromoteDeployment(PromoteDeployment { id, groups })
+    };
+    let health = |healthy, unhealthy| Command::SetAllocHealth(SetAllocHealth { id, healthy, unhealthy });
+    let cases = [
+        ("pause", r#""Pause": true"#, pause(true)),
+        ("pause", r#""Pause": false"#, pause(false)),
+        ("pause", r#""Pause": null"#, pause(false)),
+        ("promote", r#""All": true, "Groups": ["a"]"#, promote(None)),
+        ("promote", r#""Groups": ["a", "b"]"#, promote(Some(&["a", "b"]))),
+        ("promote", r#""Groups": null"#, promote(Some(&[]))),
+        ("allocation-health", r#""HealthyAllocationIDs": ["06060606-0606-0606-0606-060606060606"]"#, {
+            health(vec![alloc], Vec::new())
+        }),
+        ("allocation-health", r#""UnhealthyAllocationIDs": ["06060606-0606-0606-0606-060606060606"]"#, {
+            health(Vec::new(), vec![alloc])
+        }),
+    ];
+    for (verb, members, expected) in cases {
+        let body = format!(r#"{{"DeploymentID": "{ID}", {members}}}"#);
+        let got = harness.put(&format!("/v1/deployment/{verb}/{ID}"), &body).await;
+        assert_eq!(got.json()["EvalID"].as_str().unwrap().len(), 36, "{verb} {members}");
+        assert_eq!(got.header("x-nomad-index"), got.json()["Index"].to_string());
+        assert_eq!(harness.applier.commands.lock().unwrap().pop(), Some(expected));
     }
+}
+
+#[actix_web::test]
+async fn what_does_not_name_its_deployment_changes_none() {
+    // The texts and their order are those of http-api §16.
+    let harness = Harness::with(vec![deployment(5, "default", 2)]).await;
+    for verb in ["pause", "promote", "allocation-health", "unblock"] {
+        let error = async |body: &str| {
+            let got = harness.put(&format!("/v1/deployment/{verb}/{ID}"), body).await;
+            let (status, text) = got.error();
+            (status, text.to_owned())
+        };
+        assert_eq!(error("").await, (400, "Request body is empty".to_owned()));
+        for body in ["null", "{}", r#"{"DeploymentID": ""}"#] {
+            assert_eq!(error(body).await, (400, "DeploymentID must be specified".to_owned()));
+        }
+        let other = format!(r#"{{"DeploymentID": "{OTHER}"}}"#);
+        assert_eq!(error(&other).await, (400, "Deployment ID does not match".to_owned()));
+        assert_eq!(error("[]").await.0, 400);
+        let got = harness.get(&format!("/v1/deployment/{verb}/{ID}")).await;
+        assert_eq!(got.error(), (405, "Invalid method"));
+    }
+    let health = async |deployment: &str, members: &str| {
+        let body = format!(r#"{{"DeploymentID": "{deployment}"{members}}}"#);
+        let got = harness.put(&format!("/v1/deployment/allocation-health/{deployment}"), &body).await;
+        let (status, text) = got.error();
+        assert_eq!(status, 500);
+        text.to_owned()
+    };
+    let (malformed, unknown) = (r#", "HealthyAllocationIDs": ["x"]"#, format!(r#"["{OTHER}", "x"]"#));
+    assert_eq!(health("x", "").await, "must specify at least one healthy/unhealthy allocation ID");
+    let text = "deployment lookup failed: index error: UUID must be 36 characters";
+    assert_eq!(health("x", malformed).await, text);
+    assert_eq!(health(OTHER, malformed).await, "deployment not found");
+    let text = "alloc \"x\" lookup failed: index error: UUID must be 36 characters";
+    assert_eq!(health(ID, malformed).await, text);
+    let unknown = format!(r#", "HealthyAllocationIDs": {unknown}"#);
+    assert_eq!(health(ID, &unknown).await, format!("unknown alloc \"{OTHER}\""));
+    assert!(harness.applier.commands.lock().unwrap().is_empty());
+}
+
+#[actix_web::test]
+async fn with_one_region_nothing_is_blocked() {
+    // A deployment that does not run has nothing to do; one that runs is refused (N-15, N-15.1).
+    let with_status = |status, number| {
+        let Change::Deployment(deployment) = deployment(number, "default", 2) else { unreachable!() };
+        Change::Deployment(Arc::new(Deployment { status, ..Deployment::clone(&deployment) }))
+    };
+    let failed = with_status(DeploymentStatus::Failed, 7);
+    let changes = vec![deployment(5, "default", 2), with_status(DeploymentStatus::Paused, 6), failed];
+    let harness = Harness::with(changes).await;
+    let unblock = async |id: &str| {
+        let body = format!(r#"{{"DeploymentID": "{id}"}}"#);
+        harness.put(&format!("/v1/deployment/unblock/{id}"), &body).await
+    };
+    assert_eq!(unblock(ID).await.error(), (500, "can't unblock running deployment"));
+    let failed = "07070707-0707-0707-0707-070707070707";
+    assert_eq!(unblock(failed).await.error(), (500, "can't unblock terminal deployment"));
+    let none = "08080808-0808-0808-0808-080808080808";
+    assert_eq!(unblock(none).await.error(), (500, "deployment not found"));
+    let answer = unblock(OTHER).await.json();
+    assert_eq!((&answer["EvalID"], &answer["EvalCreateIndex"]), (&json!(""), &json!(0)));
+    assert_eq!((&answer["DeploymentModifyIndex"], &answer["RevertedJobVersion"]), (&json!(2), &json!(null)));
+    assert!(harness.applier.commands.lock().unwrap().is_empty());
 }
 
 #[actix_web::test]

@@ -158,7 +158,7 @@ async fn files_are_listed_described_and_read() {
 }
 
 #[actix_web::test]
-async fn what_is_wrong_with_a_file_is_said_before_anything_is_sent() {
+async fn errors_of_files_come_before_the_body() {
     let harness = harness().await;
     let unknown = "/v1/client/fs/ls/00000000-0000-4000-8000-000000000000";
     for (path, status, text) in [

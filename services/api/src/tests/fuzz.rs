@@ -180,7 +180,7 @@ fn generate() -> mpsc::Receiver<FuzzRequest> {
 }
 
 #[actix_web::test]
-async fn whatever_is_asked_is_answered() {
+async fn every_request_is_answered() {
     let harness = Harness::with(cluster()).await;
     let mut requests = generate();
     while let Some(FuzzRequest { method, path, headers, body }) = requests.recv().await {

@@ -17,4 +17,5 @@ mod stats;
 mod statuses;
 mod submissions;
 mod transport;
+mod versions;
 mod writes;

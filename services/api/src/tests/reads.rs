@@ -222,7 +222,7 @@ async fn without_an_applier_only_stale_reads_are_answered() {
 }
 
 #[actix_web::test]
-async fn what_begins_so_is_found() {
+async fn prefixes_are_searched() {
     let jobs = (0..25).map(|number| job("default", &format!("many-{number:02}"), 2));
     let others = [job("default", "one", 2), job("other", "one-more", 2)];
     let harness = Harness::with(jobs.chain(others).collect()).await;

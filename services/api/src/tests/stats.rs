@@ -11,6 +11,14 @@ use crate::Colocated;
 
 const USAGE: Usage =
     Usage { rss_bytes: 1_000, swap_bytes: 10, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
+const COUNTED: Counted = Counted {
+    cache_bytes: None,
+    usage_bytes: Some(1_500),
+    usage_max_bytes: Some(2_500),
+    kernel_bytes: None,
+    throttled_periods: Some(3),
+    throttled_ns: None,
+};
 
 /// A fake agent with one processor, one disk, and a task `t` with one process.
 async fn serve(bus: Bus) {
@@ -42,7 +50,13 @@ async fn serve(bus: Bus) {
                 request.answer(&HostFacts { disks: vec![disk.clone()], ..facts }).await;
             } else {
                 let asked: GetAllocStats = request.body().unwrap();
-                let task = TaskStats { task: "t".into(), at, sum: USAGE, processes: vec![(7, USAGE)] };
+                let task = TaskStats {
+                    task: "t".into(),
+                    at,
+                    sum: USAGE,
+                    counted: COUNTED,
+                    processes: vec![(7, USAGE)],
+                };
                 let is_meant = asked.task.is_none_or(|task| &*task == "t");
                 request.answer(&AllocStats { tasks: is_meant.then_some(task).into_iter().collect() }).await;
             }
@@ -73,7 +87,7 @@ async fn a_machine_is_asked_how_it_fares() {
 }
 
 #[actix_web::test]
-async fn who_cannot_be_asked_is_said() {
+async fn unreachable_agents_are_named() {
     let harness = Harness::with(cluster()).await;
     let unknown = "00000000-0000-4000-8000-000000000000";
     for (path, status, text) in [
@@ -102,10 +116,13 @@ async fn tasks_are_added_up_or_looked_at_alone() {
     let path = format!("/v1/client/allocation/{ALLOC}/stats");
     let all = harness.get(&path).await.json();
     assert_eq!(all["ResourceUsage"]["MemoryStats"]["RSS"], json!(1_000));
+    assert_eq!(all["ResourceUsage"]["MemoryStats"]["Usage"], json!(1_500));
     assert_eq!(all["ResourceUsage"]["CpuStats"]["Percent"], json!(2.0));
+    assert_eq!(all["ResourceUsage"]["CpuStats"]["ThrottledPeriods"], json!(3));
     assert_eq!(all["Tasks"]["t"]["Pids"]["7"]["CpuStats"]["TotalTicks"], json!(40.0));
     let one = harness.get(&format!("{path}?task=t")).await.json();
     assert_eq!(one["ResourceUsage"]["MemoryStats"]["RSS"], json!(0), "a single task has no total");
-    assert_eq!(one["Tasks"]["t"]["ResourceUsage"]["MemoryStats"]["Swap"], json!(10));
+    let memory = &one["Tasks"]["t"]["ResourceUsage"]["MemoryStats"];
+    assert_eq!((&memory["Swap"], &memory["MaxUsage"]), (&json!(10), &json!(2_500)));
     assert_eq!(harness.get(&format!("{path}?task=x")).await.json()["Tasks"], json!({}));
 }

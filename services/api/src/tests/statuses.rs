@@ -43,7 +43,7 @@ async fn four() -> Harness {
 }
 
 #[actix_web::test]
-async fn what_changed_last_comes_first_in_pages_either_way() {
+async fn pages_are_sorted_by_the_last_change_in_both_directions() {
     let harness = four().await;
     let got = harness.get("/v1/jobs/statuses").await;
     assert_eq!(
@@ -161,7 +161,7 @@ async fn children_stand_with_their_parent_or_by_themselves() {
 }
 
 #[actix_web::test]
-async fn who_waits_is_woken_by_what_is_shown() {
+async fn blocking_queries_wake_for_visible_changes() {
     let harness = four().await;
     let path = "/v1/jobs/statuses?filter=ID%20==%20b&index=3&wait=60s";
     let waits = harness.get(path);

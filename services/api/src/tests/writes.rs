@@ -133,7 +133,7 @@ async fn bad_bodies_never_become_commands() {
 }
 
 #[actix_web::test]
-async fn what_the_applier_refuses_is_told_in_its_words() {
+async fn refusals_of_the_applier_are_passed_on() {
     let harness = Harness::with(Vec::new()).await;
     let message = "Enforcing job modify index 10: job does not exist";
     *harness.applier.refusal.lock().unwrap() =

@@ -213,7 +213,9 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     replace(&mut plan_applier.batch_eval_gc_threshold_secs, &seconds(&server.batch_eval_gc_threshold));
     replace(&mut plan_applier.deployment_gc_threshold_secs, &seconds(&server.deployment_gc_threshold));
     replace(&mut plan_applier.node_gc_threshold_secs, &seconds(&server.node_gc_threshold));
+    replace(&mut plan_applier.job_tracked_versions, &server.job_tracked_versions);
     ensure!(plan_applier.gc_interval_secs > 0, "job_gc_interval must not be 0");
+    ensure!(plan_applier.job_tracked_versions > 0, "job_tracked_versions must not be 0");
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
     if let Some(types) = &server.enabled_schedulers {
         let read = |text: &String| {
@@ -240,6 +242,9 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.memory_total_mb, &client.memory_total_mb);
     replace(&mut args.disk_free_mb, &client.disk_free_mb);
     replace(&mut args.reserved_cpu_mhz, &client.reserved_cpu);
+    replace(&mut args.reserved_cores, &client.reserved_cores);
+    replace(&mut args.reservable_cores, &client.reservable_cores);
+    replace(&mut args.cgroup_parent, &client.cgroup_parent);
     replace(&mut args.reserved_memory_mb, &client.reserved_memory);
     replace(&mut args.reserved_disk_mb, &client.reserved_disk);
     replace(&mut args.reserved_ports, &client.reserved_ports);
@@ -256,6 +261,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.denied_uids, &settings.raw_exec.denied_host_uids);
     replace(&mut args.denied_gids, &settings.raw_exec.denied_host_gids);
     replace(&mut args.denied_env, &settings.raw_exec.denied_envvars);
+    replace(&mut args.raw_exec_no_cgroups, &settings.raw_exec.no_cgroups);
     Ok(args)
 }
 
@@ -350,7 +356,7 @@ mod tests {
     fn a_server_is_told_how_long_garbage_stays() {
         let setup = read(
             "data_dir = \"/d\"\nserver {\n enabled = true\n job_gc_interval = \"30s\"\n\
-             eval_gc_threshold = \"1500ms\"\n node_gc_threshold = \"48h\"\n}\n",
+             eval_gc_threshold = \"1500ms\"\n node_gc_threshold = \"48h\"\n job_tracked_versions = 9\n}\n",
         )
         .unwrap();
         let garbage = setup.servers.unwrap().plan_applier;
@@ -358,6 +364,7 @@ mod tests {
             (garbage.gc_interval_secs, garbage.eval_gc_threshold_secs, garbage.node_gc_threshold_secs);
         assert_eq!(seconds, (30, 2, 172_800));
         assert_eq!(garbage.job_gc_threshold_secs, 14_400, "where the file says nothing");
+        assert_eq!(garbage.job_tracked_versions, 9);
     }
 
     /// What a server with a client runs with these settings, or why it does not start.

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_is_a_warning() {
+    fn unbuilt_features_are_warnings() {
         let verdict =
             verdict("data_dir = \"/d\"\nclient { enabled = true }\nplugin \"docker\" { config { a = 1 } }\n");
         assert!(verdict.is_valid());

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_says_so() {
+    fn unbuilt_flags_are_refused_by_name() {
         let refusal = |arguments: &[&str]| api(arguments).check().err().map(|error| error.to_string());
         assert_eq!(refusal(&["--address", "http://host:1"]), None);
         assert_eq!(refusal(&["--address", "https://host:1"]), None);

@@ -8,8 +8,8 @@ use api_types::{AllocListStub, Deployment, Evaluation};
 use serde::de::DeserializeOwned;
 use telemetry::clock;
 
-use super::client::Error;
-use super::deployment::rollout::Rollout;
+use super::client::{Error, escaped};
+use super::deployment::rollout::{self, Rollout};
 use super::monitor::{Line, Monitor, Next, Until};
 use super::page::Page;
 use super::{Session, format};
@@ -44,8 +44,21 @@ impl Session {
         }
     }
 
-    /// Follows a deployment to its end.
+    /// Follows a deployment to its end. If it fails, and its job returns to an older version, follows the deployment of that
+    /// version, too; the exit code is still that of a failure.
     pub(crate) async fn follow_deployment(&self, id: &str, verbose: bool) -> anyhow::Result<ExitCode> {
+        let (mut id, mut exit) = (id.to_owned(), 0);
+        loop {
+            let (deployment, code) = self.follow_to_end(&id, verbose).await?;
+            exit = code.max(exit);
+            let Some(next) = self.rollback_of(&deployment).await? else { return Ok(ExitCode::from(exit)) };
+            self.output.line("");
+            id = next;
+        }
+    }
+
+    /// Follows one deployment to its end. Returns it with the exit code.
+    async fn follow_to_end(&self, id: &str, verbose: bool) -> Result<(Deployment, u8), Error> {
         let path = format!("/v1/deployment/{id}");
         let (mut rollout, mut index) = (Rollout::new(verbose), 0);
         loop {
@@ -54,7 +67,39 @@ impl Session {
             let (lines, exit) = rollout.update(&deployment);
             self.print_lines(lines);
             if let Some(exit) = exit {
-                return Ok(ExitCode::from(exit));
+                return Ok((deployment, exit));
+            }
+        }
+    }
+
+    /// The deployment of the older version to which the job of a failed deployment returns. `None` if the job does not
+    /// return, or needs no deployment for it.
+    async fn rollback_of(&self, failed: &Deployment) -> Result<Option<String>, Error> {
+        if !rollout::rolls_back(failed) {
+            return Ok(None);
+        }
+        let [namespace, job] = [&failed.namespace, &failed.job_id].map(|text| format::text(text.as_ref()));
+        let (query, path) = ([("namespace", namespace.as_str())], format!("/v1/job/{}", escaped(&job)));
+        let evals: Vec<Evaluation> = self.client.get(&format!("{path}/evaluations"), &query).await?;
+        // The write that failed the deployment has created the evaluation that places the older version.
+        let of_deployment = |eval: &Evaluation| eval.triggered_by.as_deref() == Some("deployment-watcher");
+        let newest = evals.into_iter().filter(of_deployment).max_by_key(|eval| eval.create_index);
+        if let Some(eval) = newest.and_then(|eval| eval.id) {
+            self.wait_for_eval(&eval).await?;
+        }
+        let latest: Option<Deployment> = self.client.get(&format!("{path}/deployment"), &query).await?;
+        let latest = latest.filter(|latest| latest.id != failed.id);
+        Ok(latest.and_then(|latest| latest.id))
+    }
+
+    /// Waits until an evaluation is not pending any more.
+    async fn wait_for_eval(&self, id: &str) -> Result<(), Error> {
+        let (path, mut index) = (format!("/v1/evaluation/{id}"), 0);
+        loop {
+            let eval: Evaluation;
+            (eval, index) = self.wait(&path, index).await?;
+            if eval.status.as_deref() != Some("pending") {
+                return Ok(());
             }
         }
     }

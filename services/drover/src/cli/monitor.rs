@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room() {
+    fn groups_that_cannot_be_placed_are_explained() {
         let text = output(Until::Running, &[(unplaced("${attr.kernel.name} = plan9"), vec![])]);
         insta::assert_snapshot!(text, @r#"
         ==> Monitoring evaluation "e0000000"

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_template_is_said() {
+    fn errors_of_templates_are_explained() {
         let error =
             |template| format!("{:#}", format_with_template(template, &json!({ "ID": "web" })).unwrap_err());
         for (template, cause) in [("{{.ID", "-t:1:"), ("{{.ID.Name}}", ""), ("{{nothing .}}", "")] {

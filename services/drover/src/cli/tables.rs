@@ -76,17 +76,21 @@ pub(crate) fn allocs(page: &mut Page, allocs: &[AllocListStub], now: i64, verbos
     page.table(&header, rows);
 }
 
-/// A table of the progress of a deployment's groups. It has columns for canaries only if there are canaries.
+/// A table of the progress of a deployment's groups. It has columns for canaries only if there are canaries, and one for the
+/// automatic return to an older version only if a group asks for it.
 pub(crate) fn deployment_groups(page: &mut Page, deployment: &Deployment) {
     let groups: Vec<_> = deployment.task_groups.iter().flatten().collect();
     let has_canaries = groups.iter().any(|(_, group)| group.desired_canaries.unwrap_or_default() > 0);
+    let reverts = groups.iter().any(|(_, group)| group.auto_revert.unwrap_or_default());
     let mut header = vec!["Task Group"];
+    header.extend(reverts.then_some("Auto Revert"));
     header.extend(has_canaries.then_some("Promoted"));
     header.push("Desired");
     header.extend(has_canaries.then_some("Canaries"));
     header.extend(["Placed", "Healthy", "Unhealthy", "Progress Deadline"]);
     let rows = groups.iter().map(|(name, group)| {
         let mut row = vec![(*name).clone()];
+        row.extend(reverts.then(|| group.auto_revert.unwrap_or_default().to_string()));
         row.extend(has_canaries.then(|| group.promoted.unwrap_or_default().to_string()));
         row.push(format::number(group.desired_total));
         row.extend(has_canaries.then(|| format::number(group.desired_canaries)));

@@ -86,10 +86,22 @@ deployment list
   -json: not with -t
   -t: not with -json
   -verbose
+deployment pause
+  -verbose
+deployment promote
+  -detach
+  -group
+  -verbose
+deployment resume
+  -detach
+  -verbose
 deployment status
   -json: not with -monitor -t
   -monitor: not with -json -t, only with <DEPLOYMENT>
   -t: not with -json -monitor
+  -verbose
+deployment unblock
+  -detach
   -verbose
 eval list
   -filter: not with -job -status
@@ -130,6 +142,12 @@ job allocs
   -json: not with -t
   -t: not with -json
   -verbose
+job deployments
+  -all: not with -latest
+  -json: not with -t
+  -latest: not with -all
+  -t: not with -json
+  -verbose
 job eval
   -detach
   -force-reschedule
@@ -164,6 +182,10 @@ job plan
   -var-file: not with -json
   -vault-namespace
   -verbose: not with -json-output -t
+job promote
+  -detach
+  -group
+  -verbose
 job restart
   -all-tasks: not with -reschedule -task
   -batch-size
@@ -175,6 +197,9 @@ job restart
   -task: not with -all-tasks -reschedule
   -verbose
   -yes
+job revert
+  -detach
+  -verbose
 job run
   -check-index: not with -output
   -consul-namespace
@@ -204,6 +229,12 @@ job stop
   -purge
   -verbose
   -yes
+job tag apply
+  -description
+  -name
+  -version
+job tag unset
+  -name
 job validate
   -consul-namespace
   -hcl2-strict: not with -json

@@ -125,7 +125,7 @@ const CLIENT: &[Key] = &[
     without(Feature::BridgeNetworks, "bridge_network_name", Type::Text),
     without(Feature::BridgeNetworks, "bridge_network_subnet", Type::Text),
     without(Feature::BridgeNetworks, "bridge_network_subnet_ipv6", Type::Text),
-    idle("cgroup_parent", Type::Text, "tasks have no cgroups of their own"),
+    used("cgroup_parent", Type::Text),
     unbuilt(Feature::IsolatingDrivers, "chroot_env", Type::Map),
     without(Feature::BridgeNetworks, "cni_config_dir", Type::Text),
     without(Feature::BridgeNetworks, "cni_path", Type::Text),
@@ -163,7 +163,7 @@ const CLIENT: &[Key] = &[
     unbuilt(Feature::Services, "nomad_service_discovery", Type::Bool),
     used("options", Type::Map),
     unbuilt(Feature::SomeSettings, "preferred_address_family", Type::Text),
-    unbuilt(Feature::ReservedCores, "reservable_cores", Type::Text),
+    used("reservable_cores", Type::Text),
     used("reserved", Type::Block(RESERVED)),
     idle("retry_interval", Type::Duration, NO_GOSSIP),
     idle("retry_join", Type::Texts, NO_GOSSIP),
@@ -208,7 +208,7 @@ const HOST_NETWORK: &[Key] =
 const HOST_VOLUME: &[Key] = &[within("path", Type::Text), within("read_only", Type::Bool)];
 
 const RESERVED: &[Key] = &[
-    unbuilt(Feature::ReservedCores, "cores", Type::Text),
+    used("cores", Type::Text),
     used("cpu", COUNT),
     used("disk", COUNT),
     used("memory", COUNT),
@@ -294,7 +294,7 @@ const RAW_EXEC_CONFIG: &[Key] = &[
     used("denied_host_gids", Type::Text),
     used("denied_host_uids", Type::Text),
     used("enabled", Type::Bool),
-    idle("no_cgroups", Type::Bool, "tasks have no cgroups of their own"),
+    used("no_cgroups", Type::Bool),
 ];
 
 const SERVER: &[Key] = &[
@@ -324,7 +324,7 @@ const SERVER: &[Key] = &[
     used("job_max_count", COUNT),
     used("job_max_priority", SMALL),
     used("job_max_source_size", Type::Size),
-    unbuilt(Feature::SomeSettings, "job_tracked_versions", WHOLE),
+    used("job_tracked_versions", COUNT),
     unbuilt(Feature::Enterprise, "license_path", Type::Text),
     used("max_heartbeats_per_second", COUNT_OF_HEARTBEATS),
     used("min_heartbeat_ttl", Type::Duration),

@@ -60,6 +60,7 @@ pub(crate) struct Server {
     pub(crate) job_max_priority: Option<u16>,
     pub(crate) job_max_count: Option<u32>,
     pub(crate) job_max_source_size: Option<Bytes>,
+    pub(crate) job_tracked_versions: Option<u32>,
     pub(crate) oidc_issuer: Option<String>,
     pub(crate) job_gc_interval: Option<Millis>,
     pub(crate) job_gc_threshold: Option<Millis>,
@@ -87,6 +88,9 @@ pub(crate) struct Client {
     pub(crate) gc_max_allocs: Option<u32>,
     pub(crate) gc_disk_usage_threshold: Option<f64>,
     pub(crate) gc_inode_usage_threshold: Option<f64>,
+    pub(crate) cgroup_parent: Option<String>,
+    pub(crate) reservable_cores: Option<String>,
+    pub(crate) reserved_cores: Option<String>,
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
@@ -100,6 +104,7 @@ pub(crate) struct RawExec {
     pub(crate) denied_host_uids: Option<String>,
     pub(crate) denied_host_gids: Option<String>,
     pub(crate) denied_envvars: Option<Vec<String>>,
+    pub(crate) no_cgroups: Option<bool>,
 }
 
 /// A duration in milliseconds.
@@ -181,6 +186,7 @@ impl Server {
             job_max_priority: server.get("job_max_priority"),
             job_max_count: server.get("job_max_count"),
             job_max_source_size: server.get("job_max_source_size"),
+            job_tracked_versions: server.get("job_tracked_versions"),
             oidc_issuer: server.get("oidc_issuer"),
             job_gc_interval: server.get("job_gc_interval"),
             job_gc_threshold: server.get("job_gc_threshold"),
@@ -211,6 +217,9 @@ impl Client {
             gc_max_allocs: client.get("gc_max_allocs"),
             gc_disk_usage_threshold: client.get("gc_disk_usage_threshold"),
             gc_inode_usage_threshold: client.get("gc_inode_usage_threshold"),
+            cgroup_parent: client.get("cgroup_parent"),
+            reservable_cores: client.get("reservable_cores"),
+            reserved_cores: reserved.get("cores"),
             reserved_cpu: reserved.get("cpu"),
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
@@ -226,6 +235,7 @@ impl RawExec {
             denied_host_uids: config.get("denied_host_uids"),
             denied_host_gids: config.get("denied_host_gids"),
             denied_envvars: config.get("denied_envvars"),
+            no_cgroups: config.get("no_cgroups"),
         }
     }
 }

@@ -90,7 +90,7 @@ fn in_json_a_block_may_be_a_list_of_blocks_and_null_is_nothing() {
 fn everything_wrong_is_said_with_its_place() {
     let text = "dat_dir = \"/d\"\nports {\n  http = 70000\n  ftp = 21\n  b = 1\n}\nserver = true\nacl { enabled = true }\n\
          tls { http = true }\nclient {\n  host_volume \"v\" {\n    path = \"/v\"\n    mode = 1\n  }\n  node_class = []\n  \
-         reserved { cores = \"1\" }\n}\nplugin \"docker\" {}\nbind_addr = \"here\"\nclient = [{ enabled = true }]\n\
+         state_dir = \"/s\"\n}\nplugin \"docker\" {}\nbind_addr = \"here\"\nclient = [{ enabled = true }]\n\
          acl { token_ttl = 30 }\nvault { enabled = true }\nzoo = 1\n";
     let expected = "\
 Error loading configuration from a.hcl: At 1:1: unexpected keys dat_dir, zoo
@@ -102,7 +102,7 @@ a.hcl: At 9:7: not built yet: tls.http
 a.hcl: At 11:3: not built yet: client.host_volume
 Error loading configuration from a.hcl: At 13:5: client.host_volume \"v\" unexpected keys mode
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 15:16: client.node_class: must be a string, not a list
-a.hcl: At 16:14: not built yet: client.reserved.cores
+a.hcl: At 16:3: not built yet: client.state_dir
 a.hcl: At 18:8: not built yet: plugin \"docker\"
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 19:13: bind_addr: must be an IP address, not a string
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 20:10: client: must be a block, not a list

@@ -22,6 +22,7 @@ use wire::feed::{Head, LostWrites};
 use wire::{Refusal, RefusalKind};
 
 use crate::batch::{Batch, Incoming, Reply};
+use crate::judge::Settings;
 use crate::leases::Leases;
 use crate::pace::Pace;
 use crate::queue::Queue;
@@ -46,6 +47,7 @@ pub struct Applier<A> {
     durable: State,
     /// The state after all commands that were judged, including those that are not durable yet.
     overlay: State,
+    settings: Settings,
     queue: Queue<Incoming>,
     /// Whether a waiting command is expensive: its cost does not depend on its size.
     has_expensive: bool,
@@ -163,6 +165,7 @@ impl<A> Applier<A> {
         Self {
             ready: Batch::on(&durable),
             overlay: durable.clone(),
+            settings: Settings::default(),
             durable,
             head,
             queue: Queue::new(),
@@ -178,6 +181,12 @@ impl<A> Applier<A> {
             pace: Pace::new(now),
             not_before: None,
         }
+    }
+
+    /// Sets the settings by which commands are judged.
+    #[must_use]
+    pub fn with_settings(self, settings: Settings) -> Self {
+        Self { settings, ..self }
     }
 
     /// Adds the objects that every cluster begins with, unless they exist.
@@ -301,7 +310,7 @@ impl<A> Applier<A> {
         if !self.has_to_judge() {
             return;
         }
-        let Self { queue, ready, overlay, leases, waiting, .. } = self;
+        let Self { queue, ready, overlay, settings, leases, waiting, .. } = self;
         ready.budget = queue.take(ready.budget, |incoming: Incoming| {
             // All its senders have stopped waiting. A repeat is a new request then.
             let is_abandoned =
@@ -310,7 +319,7 @@ impl<A> Applier<A> {
                 waiting.remove(&incoming.id);
                 return 0;
             }
-            let written = ready.add(overlay, incoming, time, &|lease| leases.is_live(lease, now));
+            let written = ready.add(overlay, incoming, time, &|lease| leases.is_live(lease, now), *settings);
             // The process that was just granted a lease counts as alive for later requests in the same batch.
             ready.leases.drain(..).for_each(|lease| leases.grant(&lease, now));
             written

@@ -253,7 +253,7 @@ fn a_report_to_a_deposed_applier_proves_nothing() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_not_judged() {
+fn commands_without_a_waiting_sender_are_not_judged() {
     let mut scene = Scene::new();
     scene.send(1, 1, take(Singleton::EvalBroker, 5));
     scene.now += TIMEOUT;
@@ -262,7 +262,7 @@ fn what_nobody_waits_for_any_more_is_not_judged() {
 }
 
 #[test]
-fn whoever_waits_is_sent_away_when_the_applier_ends() {
+fn waiting_senders_are_refused_when_the_applier_ends() {
     let mut scene = Scene::new();
     scene.send(1, 1, take(Singleton::EvalBroker, 5));
     scene.applier.ask(Query::Head, 2, scene.now + TIMEOUT);

@@ -1,10 +1,12 @@
-//! Settings of the garbage collection: how old objects must be (docs/rules/scheduling.md §12.2).
+//! Settings of the garbage collection: how old objects must be (docs/rules/scheduling.md §12.2), and how many versions of a
+//! job are kept.
 
 use std::time::Duration;
 
 use model::Nanos;
 
 use super::find::Ages;
+use crate::judge::Settings;
 
 /// Settings of the garbage collection.
 #[derive(Debug, Clone, clap::Args)]
@@ -30,6 +32,10 @@ pub struct Args {
     /// How long a node that is down is kept, in seconds.
     #[arg(long, env = "DROVER_NODE_GC_THRESHOLD_SECS", default_value_t = 24 * HOUR, value_name = "SECONDS")]
     pub node_gc_threshold_secs: u32,
+    /// How many versions of a job are kept, besides those that have a tag, are the newest stable one, or still run.
+    #[arg(long, env = "DROVER_JOB_TRACKED_VERSIONS", default_value_t = 6, value_name = "COUNT")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub job_tracked_versions: u32,
 }
 
 /// In seconds.
@@ -38,6 +44,11 @@ const HOUR: u32 = 60 * 60;
 impl Args {
     pub(super) fn interval(&self) -> Duration {
         Duration::from_secs(self.gc_interval_secs.into())
+    }
+
+    /// The settings by which commands are judged.
+    pub(crate) fn judging(&self) -> Settings {
+        Settings { versions_kept: self.job_tracked_versions as usize }
     }
 
     pub(crate) fn ages(&self) -> Ages {

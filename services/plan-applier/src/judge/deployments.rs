@@ -1,15 +1,17 @@
 //! Consequences for deployments: counters when their allocations change (N-12.8 to N-12.11), and status changes that a plan
 //! or a command requests.
 
+use std::sync::Arc;
+
 use model::alloc::AllocCommon;
 use model::change::{Change, DeploymentFields, DeploymentProgress, JobFields};
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
 use model::eval::EvalTrigger;
 use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
-use wire::Refusal;
+use wire::{Refusal, RefusalKind};
 
 use super::jobs;
-use super::work::Work;
+use super::work::{Work, refusal};
 
 impl Work<'_> {
     /// Counts allocations that are new in their deployment (N-12.8 to N-12.10).
@@ -76,11 +78,22 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Fails a deployment and evaluates its job (N-14.9).
-    pub(super) fn fail_deployment(&mut self, deployment: &Deployment, why: &str) -> Result<(), Refusal> {
-        let (id, status) = (deployment.id, DeploymentStatus::Failed);
-        self.set_deployment_status(&DeploymentUpdate { id, status, description: why.into() })?;
-        self.evaluate_deployment(deployment)
+    /// The deployment that a user's command is about (N-15.1).
+    ///
+    /// # Errors
+    /// If it does not exist, or if it is terminal. `forbidden` says what cannot be done to a terminal one.
+    pub(super) fn active_deployment(
+        &self,
+        id: DeploymentId,
+        forbidden: &str,
+    ) -> Result<Arc<Deployment>, Refusal> {
+        let Some(deployment) = self.state().deployment(id) else {
+            return Err(refusal(RefusalKind::NotFound, "deployment not found"));
+        };
+        if deployment.status.is_terminal() {
+            return Err(refusal(RefusalKind::Invalid, forbidden));
+        }
+        Ok(Arc::clone(deployment))
     }
 
     /// Creates an evaluation of a deployment's job for the deployment (N-14.8).

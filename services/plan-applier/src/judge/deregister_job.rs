@@ -11,6 +11,7 @@ use model::job::{Job, JobSpec, JobType};
 use wire::Refusal;
 use wire::command::{DeregisterJob, Done, Handler};
 
+use super::submissions::NewSource;
 use super::versions::job_modify_index;
 use super::work::Work;
 
@@ -27,7 +28,8 @@ impl Handler<DeregisterJob> for Work<'_> {
             if command.no_shutdown_delay {
                 skip_shutdown_delays(self, key)?;
             }
-            self.write_version(Arc::new(JobSpec { stop: true, ..JobSpec::clone(&job.spec) }), None)?;
+            let stopped = JobSpec { stop: true, ..JobSpec::clone(&job.spec) };
+            self.write_version(Arc::new(stopped), NewSource::Previous)?;
         }
         if job.spec.template().is_none() {
             let priorities = [command.eval_priority, Some(job.spec.priority)].into_iter().flatten();

@@ -20,11 +20,15 @@ mod jobs;
 mod namespaces;
 mod node_pools;
 mod nodes;
+mod pause_deployment;
+mod promote_deployment;
 mod register_job;
 mod register_node;
 mod report_allocs;
+mod revert_job;
 mod root_keys;
 mod scheduler_config;
+mod set_alloc_health;
 mod set_eligibility;
 mod submissions;
 mod submit_plan;
@@ -35,6 +39,7 @@ mod transition;
 mod update_deployments;
 mod update_evals;
 mod update_nodes;
+mod version_fields;
 mod versions;
 mod work;
 
@@ -62,6 +67,21 @@ pub struct Inputs<'a> {
     pub trace: Option<TraceContext>,
     /// Whether the holder of a lease is alive (`docs/architecture/leases.md`).
     pub is_live: &'a dyn Fn(&Lease) -> bool,
+    /// Settings of the process.
+    pub settings: Settings,
+}
+
+/// Settings on which the consequences of commands depend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How many versions without a tag are kept of a job, and how many sources (`job_tracked_versions`).
+    pub versions_kept: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { versions_kept: 6 }
+    }
 }
 
 /// The result of judging a command.

@@ -9,6 +9,7 @@ use model::job::{Job, JobSpec};
 use wire::command::{Done, Handler, RegisterJob};
 use wire::{Refusal, RefusalKind};
 
+use super::submissions::NewSource;
 use super::versions::job_modify_index;
 use super::work::{Work, refusal};
 
@@ -33,20 +34,30 @@ impl Handler<RegisterJob> for Work<'_> {
             None => command.spec,
         };
         match current.filter(|current| current.spec == spec) {
-            None => self.write_version(Arc::clone(&spec), command.source)?,
-            // An existing version without a source may get one; an existing source is not replaced.
-            Some(current) if command.source.is_some() => {
-                self.store_source(&current.version_key(), current.job_modify_index, command.source)?;
+            None => {
+                let source = command.source.map_or(NewSource::Previous, NewSource::Given);
+                self.write_version(Arc::clone(&spec), source)?;
             }
-            Some(_) => {}
+            // An existing version without a source may get one; an existing source is not replaced.
+            Some(current) => {
+                if let Some(source) = command.source {
+                    let (version, index) = (current.version_key(), current.job_modify_index);
+                    self.store_source(&version, index, NewSource::Given(source))?;
+                }
+            }
         }
-        let registered = self.state().job(&key).cloned().expect("the job exists, or has just been written");
-        if registered.spec.template().is_none() {
-            let priority = command.eval_priority.filter(|priority| *priority > 0).unwrap_or(spec.priority);
-            self.create_eval(&key, spec.kind, priority, EvalTrigger::JobRegister, |_| {})?;
-        }
-        Ok(Done { object_index: job_modify_index(self.state(), &key), ..Done::default() })
+        let priority = command.eval_priority.filter(|priority| *priority > 0).unwrap_or(spec.priority);
+        registered(self, &spec, priority)
     }
+}
+
+/// Evaluates a job that has been registered with this specification, and answers (N-17.16).
+pub(super) fn registered(work: &mut Work<'_>, spec: &JobSpec, priority: u16) -> Result<Done, Refusal> {
+    let key = spec.key();
+    if spec.template().is_none() {
+        work.create_eval(&key, spec.kind, priority, EvalTrigger::JobRegister, |_| {})?;
+    }
+    Ok(Done { object_index: job_modify_index(work.state(), &key), ..Done::default() })
 }
 
 /// Refuses a registration whose enforced index is not the job's modify index (N-17.11).
@@ -66,7 +77,7 @@ fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Ref
 
 /// Refuses kinds of jobs that are not built: their jobs would never be launched (N-23, N-24). A stopped job launches
 /// none.
-fn check_built(spec: &JobSpec) -> Result<(), Refusal> {
+pub(super) fn check_built(spec: &JobSpec) -> Result<(), Refusal> {
     let missing = Feature::first_missing([
         (Feature::PeriodicJobs, spec.periodic.is_some()),
         (Feature::ParameterizedJobs, spec.parameterized_job.is_some() && !spec.dispatched),

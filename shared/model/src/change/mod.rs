@@ -58,6 +58,8 @@ string_enum! {
         JobRegistered => "JobRegistered",
         /// A job was stopped or purged.
         JobDeregistered => "JobDeregistered",
+        /// A version of a job was tagged, or lost its tag, or was marked as stable.
+        JobVersionUpdated => "JobVersionUpdated",
         /// A user requested an evaluation of a job.
         JobEvaluated => "JobEvaluated",
         /// The desired transitions of allocations were set.
@@ -74,6 +76,10 @@ string_enum! {
         NodeEligibility => "NodeEligibility",
         /// The status of deployments changed.
         DeploymentStatusUpdate => "DeploymentStatusUpdate",
+        /// A user promoted canaries.
+        DeploymentPromotion => "DeploymentPromotion",
+        /// A user set the health of allocations.
+        DeploymentAllocHealth => "DeploymentAllocHealth",
         /// Garbage was collected.
         Garbage => "Garbage",
         /// The status of nodes changed: heartbeats arrived or were missed.

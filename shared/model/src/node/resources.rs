@@ -84,7 +84,7 @@ pub struct Core {
     pub id: u16,
     /// Whether it is a performance core.
     pub grade: bool,
-    /// Whether tasks may not use it.
+    /// Whether tasks may not reserve it.
     pub disable: bool,
     /// Base frequency in MHz.
     pub base_mhz: u32,

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_its_number_with_a_canary_keeps_it_where_no_other_is_free() {
+    fn an_alloc_shares_a_canarys_number_if_no_other_is_free() {
         let mut names = Names::new(3, &[0, 1, 2], &[1]);
         assert_eq!(names.assign(1), 1);
         let mut names = Names::new(4, &[0, 1, 2], &[1]);

@@ -4,23 +4,11 @@
 use std::sync::Arc;
 
 use model::DeploymentId;
-use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate, description};
 use model::job::{Job, TaskGroup, UpdateStrategy};
 use state::AllocRef;
 
 use crate::{Attempt, NewId};
-
-/// Status descriptions of deployments, as the API shows them.
-mod description {
-    pub(crate) const RUNNING: &str = "Deployment is running";
-    pub(crate) const RUNNING_MANUAL: &str = "Deployment is running but requires manual promotion";
-    pub(crate) const RUNNING_AUTOMATIC: &str = "Deployment is running pending automatic promotion";
-    pub(crate) const SUCCESSFUL: &str = "Deployment completed successfully";
-    pub(crate) const STOPPED_JOB: &str = "Cancelled because job is stopped";
-    pub(crate) const NEWER_JOB: &str = "Cancelled due to newer version of job";
-    pub(crate) const BLOCKED: &str = "Deployment is complete but waiting for peer region";
-    pub(crate) const PENDING: &str = "Deployment is pending, waiting for peer region";
-}
 
 /// A job's deployments, as one attempt sees and changes them.
 #[derive(Debug, Default)]
@@ -48,7 +36,7 @@ pub(crate) struct GroupEntry {
 impl GroupEntry {
     /// Whether canaries are tried before anything else is replaced.
     pub(crate) fn is_canarying(&self) -> bool {
-        self.group.desired_canaries != 0 && !self.group.promoted
+        self.group.needs_promotion()
     }
 }
 
@@ -276,8 +264,7 @@ pub(crate) fn new_entry(update: Option<&UpdateStrategy>) -> DeploymentGroup {
 
 /// The description of a deployment that waits for a promotion; `None` if it does not wait for one.
 fn promotion_text(deployment: &Deployment) -> Option<&'static str> {
-    let mut waiting =
-        deployment.groups.values().filter(|group| group.desired_canaries > 0 && !group.promoted).peekable();
+    let mut waiting = deployment.groups.values().filter(|group| group.needs_promotion()).peekable();
     waiting.peek()?;
     let is_automatic = waiting.all(|group| group.auto_promote);
     Some(if is_automatic { description::RUNNING_AUTOMATIC } else { description::RUNNING_MANUAL })

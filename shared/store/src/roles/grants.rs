@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_goes_and_what_is_missing_comes() {
+    fn surplus_grants_are_revoked_and_missing_ones_given() {
         let found = BTreeSet::from([
             right("a", table("jobs"), "SELECT"),
             right("a", table("jobs"), "INSERT"),

@@ -72,7 +72,7 @@ async fn a_deposed_applier_writes_nothing() {
 }
 
 #[tokio::test]
-async fn who_never_was_the_applier_writes_nothing() {
+async fn only_the_applier_writes() {
     let scene = Scene::new().await;
     let error = scene.another().await.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap_err();
     assert!(matches!(error, Error::Deposed { epoch: Epoch(0) }), "{error}");

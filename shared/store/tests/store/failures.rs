@@ -43,7 +43,7 @@ async fn nothing_is_left_open(superuser: &mut Superuser) {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_to_commit_is_not_written() {
+async fn refused_commits_write_nothing() {
     let scene = Scene::new().await;
     let mut superuser = scene.superuser().await;
     // Disk full, out of memory, statement timeout, lock timeout, deadlock, input/output error.
@@ -60,7 +60,7 @@ async fn what_the_server_refuses_to_commit_is_not_written() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_looked_up_is_still_unknown_and_then_known() {
+async fn an_unknown_outcome_is_looked_up_later() {
     let scene = Scene::new().await;
     let mut superuser = scene.superuser().await;
     scene.writer.commit(Index::ZERO, rows(1..=2)).await.unwrap();
@@ -76,7 +76,7 @@ async fn what_cannot_be_looked_up_is_still_unknown_and_then_known() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_projected_is_done_again() {
+async fn failed_projections_are_repeated() {
     let scene = Scene::new().await;
     let mut superuser = scene.superuser().await;
     let sets = crate::history::history();

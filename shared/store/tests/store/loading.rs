@@ -73,7 +73,7 @@ async fn a_log_with_a_gap_behind_the_tables_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn what_is_not_readable_is_named() {
+async fn unreadable_rows_are_named() {
     let scene = Scene::new().await;
     scene.commit_and_project(&history()).await;
     scene.superuser().await.run(r"update evals set body = '\x07'").await;

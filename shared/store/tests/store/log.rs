@@ -38,7 +38,7 @@ async fn is_trimmed(scene: &Scene, after: u64) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_read_tells_which_change_set_is_before_it() {
+async fn rows_name_the_change_set_before_them() {
     let scene = Scene::new().await;
     let sets = empty_sets(1..=3);
     commit(&scene, &sets).await;
@@ -260,7 +260,7 @@ async fn the_log_is_read_in_pages() {
 }
 
 #[tokio::test]
-async fn what_was_trimmed_or_never_was_is_said_to_be() {
+async fn trimmed_and_absent_rows_are_reported() {
     let scene = Scene::new().await;
     commit(&scene, &empty_sets(1..=3)).await;
     assert!(is_trimmed(&scene, 4).await, "ahead of the head");

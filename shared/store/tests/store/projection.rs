@@ -33,12 +33,12 @@ async fn compare_all_along(projects_at: impl Fn(usize) -> bool) {
 }
 
 #[tokio::test]
-async fn what_is_loaded_is_what_was_applied_after_each_change_set() {
+async fn loaded_state_equals_applied_state_after_each_change_set() {
     compare_all_along(|_| true).await;
 }
 
 #[tokio::test]
-async fn what_is_loaded_is_what_was_applied_wherever_the_tables_are() {
+async fn loaded_state_equals_applied_state_wherever_the_tables_are() {
     compare_all_along(|place| place % 3 == 1).await;
     compare_all_along(|place| place % 7 == 5).await;
     compare_all_along(|_| false).await;
@@ -53,7 +53,7 @@ async fn everything_at_once_is_projected_as_everything_in_turn() {
 }
 
 #[tokio::test]
-async fn what_was_projected_is_passed_over_and_what_is_missing_is_noticed() {
+async fn projected_rows_are_skipped_and_gaps_are_noticed() {
     let scene = Scene::new().await;
     let sets = history();
     let (some, all) = (applied(&sets[..5]), applied(&sets));

@@ -401,7 +401,7 @@ async fn the_owner_does_all_of_an_appliers_work() {
 }
 
 #[tokio::test]
-async fn who_lacks_a_right_says_which_and_what_gives_it() {
+async fn missing_rights_are_named_with_their_cure() {
     let mut server = Server::migrated().await;
     let database = Database::connect(&server.args(Role::Api)).await.unwrap();
     server.as_admin("revoke select on changes from drover_api").await;

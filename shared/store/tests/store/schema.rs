@@ -16,7 +16,7 @@ async fn fresh() -> Args {
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_for_the_schema_is_told_so() {
+async fn waiting_for_the_schema_times_out_with_a_reason() {
     let args = Args { database_wait_secs: 1, ..fresh().await };
     let error = Database::connect(&args).await.unwrap_err();
     let Error::NotReady { source: Some(source), .. } = error else { panic!("{error}") };
@@ -24,7 +24,7 @@ async fn who_waits_in_vain_for_the_schema_is_told_so() {
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_for_the_server_is_told_so() {
+async fn waiting_for_the_server_times_out_with_a_reason() {
     let nobody = "postgres://nobody@127.0.0.1:1/nothing".to_owned();
     let args = Args { database_wait_secs: 1, ..args(nobody) };
     for error in [Database::connect(&args).await.unwrap_err(), Writer::connect(&args).await.unwrap_err()] {
@@ -34,7 +34,7 @@ async fn who_waits_in_vain_for_the_server_is_told_so() {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_schema_goes_on_when_an_applier_brings_it() {
+async fn waiting_ends_when_an_applier_creates_the_schema() {
     let args = fresh().await;
     let waits = tokio::spawn({
         let args = args.clone();

@@ -38,6 +38,9 @@ pub struct Done {
     /// report in their current status (N-7.3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused_nodes: Vec<NodeId>,
+    /// The version that the job returns to, because its deployment failed (N-15.2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverted_version: Option<u64>,
 }
 
 /// Maximum number of nodes in [`PlanResult::rejected_nodes`]. The response is stored in the log, so it has to be small.

@@ -1,7 +1,7 @@
 //! Commands about deployments.
 
 use model::change::Cause;
-use model::{AllocId, DeploymentId, Epoch, Timestamp};
+use model::{AllocId, DeploymentId, Epoch, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::info::{Class, CommandBody, CommandInfo};
@@ -16,6 +16,12 @@ macro_rules! deployment_commands {
             UpdateDeployments(UpdateDeployments),
             /// Fails a deployment at a user's request.
             FailDeployment(FailDeployment),
+            /// Pauses a deployment, or continues it, at a user's request.
+            PauseDeployment(PauseDeployment),
+            /// Promotes the canaries of a deployment at a user's request.
+            PromoteDeployment(PromoteDeployment),
+            /// Sets the health of allocations of a deployment at a user's request.
+            SetAllocHealth(SetAllocHealth),
         }
     };
 }
@@ -61,6 +67,8 @@ pub enum DeploymentStep {
         /// The allocations; at least one.
         allocs: Vec<AllocId>,
     },
+    /// Promotes all canaries: they are healthy, and their groups do not wait for a user.
+    Promote,
     /// Fails the deployment: these allocations are unhealthy and may not be replaced.
     FailUnhealthy {
         /// The allocations; at least one.
@@ -73,7 +81,7 @@ pub enum DeploymentStep {
     },
 }
 
-/// Fails a deployment at a user's request (N-15).
+/// Fails a deployment at a user's request (N-15). If a group asks for it, the job returns to its latest stable version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailDeployment {
     /// The deployment.
@@ -92,6 +100,76 @@ impl CommandBody for FailDeployment {
     }
 }
 
+/// Pauses a deployment, or continues it, at a user's request (N-15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseDeployment {
+    /// The deployment.
+    pub id: DeploymentId,
+    /// Whether to pause the deployment. Otherwise it continues.
+    pub pause: bool,
+}
+
+impl CommandBody for PauseDeployment {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::Api,
+            class: Class::Rest,
+            cause: Cause::DeploymentStatusUpdate,
+            is_expensive: false,
+            is_deferrable: true,
+        }
+    }
+}
+
+/// Promotes the canaries of a deployment at a user's request (N-13.5). Groups without canaries that wait for a promotion are
+/// ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromoteDeployment {
+    /// The deployment.
+    pub id: DeploymentId,
+    /// The groups to promote; `None` is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<Text>>,
+}
+
+impl CommandBody for PromoteDeployment {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::Api,
+            class: Class::Rest,
+            cause: Cause::DeploymentPromotion,
+            is_expensive: true,
+            is_deferrable: true,
+        }
+    }
+}
+
+/// Sets the health of allocations of a deployment at a user's request (N-15.3). An unhealthy allocation fails the
+/// deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAllocHealth {
+    /// The deployment.
+    pub id: DeploymentId,
+    /// The healthy allocations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub healthy: Vec<AllocId>,
+    /// The unhealthy allocations. An allocation that is in both lists is unhealthy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unhealthy: Vec<AllocId>,
+}
+
+impl CommandBody for SetAllocHealth {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::Api,
+            class: Class::Rest,
+            cause: Cause::DeploymentAllocHealth,
+            is_expensive: true,
+            is_deferrable: true,
+        }
+    }
+}
+
 #[cfg(any(test, feature = "samples"))]
 mod samples {
     use super::*;
@@ -103,6 +181,7 @@ mod samples {
             let steps = [
                 DeploymentStep::Advance,
                 DeploymentStep::Replace { allocs: vec![ALLOC] },
+                DeploymentStep::Promote,
                 DeploymentStep::FailUnhealthy { allocs: vec![ALLOC] },
                 DeploymentStep::FailLate { progress_by: NOW },
             ];
@@ -114,6 +193,30 @@ mod samples {
     impl Sample for FailDeployment {
         fn samples() -> Vec<Self> {
             vec![Self { id: DEPLOYMENT }]
+        }
+    }
+
+    impl Sample for PauseDeployment {
+        fn samples() -> Vec<Self> {
+            vec![Self { id: DEPLOYMENT, pause: true }]
+        }
+    }
+
+    impl Sample for PromoteDeployment {
+        fn samples() -> Vec<Self> {
+            vec![
+                Self { id: DEPLOYMENT, groups: Some(vec!["web".into()]) },
+                Self { id: DEPLOYMENT, groups: None },
+            ]
+        }
+    }
+
+    impl Sample for SetAllocHealth {
+        fn samples() -> Vec<Self> {
+            vec![
+                Self { id: DEPLOYMENT, healthy: vec![ALLOC], unhealthy: Vec::new() },
+                Self { id: DEPLOYMENT, healthy: Vec::new(), unhealthy: vec![ALLOC] },
+            ]
         }
     }
 }

@@ -6,7 +6,7 @@ use model::alloc::DesiredTransition;
 use model::change::Cause;
 use model::eval::EvalTrigger;
 use model::job::{JobSource, JobSpec};
-use model::{AllocId, Index, JobKey};
+use model::{AllocId, Index, JobKey, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::info::{Class, CommandBody, CommandInfo};
@@ -21,6 +21,14 @@ macro_rules! job_commands {
             RegisterJob(Box<RegisterJob>),
             /// Stops a job, or deletes it.
             DeregisterJob(DeregisterJob),
+            /// Registers an older version of a job again, as a new version.
+            RevertJob(RevertJob),
+            /// Marks a version of a job as stable, or as not stable.
+            SetJobStability(SetJobStability),
+            /// Gives a version of a job a name.
+            TagJobVersion(TagJobVersion),
+            /// Removes the name of a version of a job.
+            UntagJobVersion(UntagJobVersion),
             /// Creates an evaluation for a job.
             EvaluateJob(EvaluateJob),
             /// Changes the desired transition of allocations, for instance to stop one (N-22.3).
@@ -91,6 +99,97 @@ impl CommandBody for DeregisterJob {
     }
 }
 
+/// Registers an older version of a job again, as a new version that is not stopped (N-20.5). Admission has already validated
+/// the older version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevertJob {
+    /// The job.
+    pub job: JobKey,
+    /// The older version.
+    pub version: u64,
+    /// Reverts only if this is the job's current version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior_version: Option<u64>,
+}
+
+impl CommandBody for RevertJob {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::Api,
+            class: Class::Rest,
+            cause: Cause::JobRegistered,
+            is_expensive: false,
+            is_deferrable: true,
+        }
+    }
+}
+
+/// Marks a version of a job as stable, or as not stable (N-20.4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetJobStability {
+    /// The job.
+    pub job: JobKey,
+    /// The version.
+    pub version: u64,
+    /// Whether it is stable.
+    pub stable: bool,
+}
+
+impl CommandBody for SetJobStability {
+    fn info(&self) -> CommandInfo {
+        version_updated()
+    }
+}
+
+/// Gives a version of a job a name, so that the version is kept (N-20.3). It replaces the version's earlier name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagJobVersion {
+    /// The job.
+    pub job: JobKey,
+    /// The version; `None` is the current one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// The name.
+    pub name: Text,
+    /// Human-readable description.
+    #[serde(default)]
+    pub description: Text,
+    /// When the user asked for it.
+    pub at: Timestamp,
+}
+
+impl CommandBody for TagJobVersion {
+    fn info(&self) -> CommandInfo {
+        version_updated()
+    }
+}
+
+/// Removes the name of a version of a job (N-20.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UntagJobVersion {
+    /// The job.
+    pub job: JobKey,
+    /// The name.
+    pub name: Text,
+}
+
+impl CommandBody for UntagJobVersion {
+    fn info(&self) -> CommandInfo {
+        version_updated()
+    }
+}
+
+/// The properties of commands that change a version of a job outside its specification.
+fn version_updated() -> CommandInfo {
+    CommandInfo {
+        sender: Role::Api,
+        class: Class::Rest,
+        cause: Cause::JobVersionUpdated,
+        is_expensive: false,
+        is_deferrable: true,
+    }
+}
+
 /// Creates an evaluation for a job (N-22.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluateJob {
@@ -140,7 +239,7 @@ impl CommandBody for Transition {
 mod samples {
     use super::*;
     use crate::command::Sample;
-    use crate::samples::{ALLOC, INDEX, job_key, job_source, job_spec};
+    use crate::samples::{ALLOC, INDEX, NOW, job_key, job_source, job_spec};
 
     impl Sample for RegisterJob {
         fn samples() -> Vec<Self> {
@@ -158,6 +257,31 @@ mod samples {
     impl Sample for DeregisterJob {
         fn samples() -> Vec<Self> {
             vec![Self { job: job_key(), purge: true, eval_priority: Some(70), no_shutdown_delay: true }]
+        }
+    }
+
+    impl Sample for RevertJob {
+        fn samples() -> Vec<Self> {
+            vec![Self { job: job_key(), version: 1, prior_version: Some(2) }]
+        }
+    }
+
+    impl Sample for SetJobStability {
+        fn samples() -> Vec<Self> {
+            vec![Self { job: job_key(), version: 1, stable: true }]
+        }
+    }
+
+    impl Sample for TagJobVersion {
+        fn samples() -> Vec<Self> {
+            let [name, description] = ["golden", "the good one"].map(Text::from);
+            vec![Self { job: job_key(), version: Some(1), name, description, at: NOW }]
+        }
+    }
+
+    impl Sample for UntagJobVersion {
+        fn samples() -> Vec<Self> {
+            vec![Self { job: job_key(), name: "golden".into() }]
         }
     }
 

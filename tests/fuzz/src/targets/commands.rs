@@ -2,7 +2,7 @@
 
 use model::change::ChangeSet;
 use model::{Nanos, RequestId};
-use plan_applier::judge::{Inputs, Verdict, judge};
+use plan_applier::judge::{Inputs, Settings, Verdict, judge};
 use serde::Deserialize as _;
 use tests::build::NOW;
 use wire::command::{Answer, Command};
@@ -43,6 +43,7 @@ fn command(input: &[u8]) {
             request_id,
             trace: None,
             is_live: &|_| false,
+            settings: Settings::default(),
         };
         match judge(&mut overlay, command, &inputs, || before.clone()) {
             Verdict::Unchanged(_) | Verdict::Refused(_) => {

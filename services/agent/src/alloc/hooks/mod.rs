@@ -5,6 +5,7 @@
 
 mod alloc_dir;
 mod await_previous_allocations;
+mod cgroups;
 pub(crate) mod chain;
 mod migrate_disk;
 
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 use self::alloc_dir::AllocDir;
 use self::await_previous_allocations::AwaitPreviousAllocations;
+use self::cgroups::Cgroups;
 use self::chain::AllocHooks;
 use self::migrate_disk::MigrateDisk;
 use crate::context::Context;
@@ -42,6 +44,7 @@ pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
         Box::new(AllocDir),
         Box::new(AwaitPreviousAllocations { ends }),
         Box::new(MigrateDisk { data_of }),
+        Box::new(Cgroups),
     ])
 }
 

@@ -97,6 +97,11 @@ impl Driver for Mock {
         }
     }
 
+    fn uses_cgroups(&self) -> bool {
+        // There is no process that could enter one.
+        false
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             detected: true,

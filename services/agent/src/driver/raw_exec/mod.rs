@@ -1,5 +1,5 @@
-//! `raw_exec`: runs a command as a plain process, without isolation and without limits. Control groups are not
-//! built: a task's memory and compute are reserved on the node, but not enforced.
+//! `raw_exec`: runs a command as a plain process, without isolation. Its limits are enforced by control groups, if
+//! the agent can make them and the settings do not turn them off for this driver.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,6 +20,7 @@ use super::{
     StartError, matches_pattern, read_config,
 };
 use crate::account::Account;
+use crate::cgroups::{Overrides, TaskCgroup};
 use crate::disk::dirs::TaskDirs;
 use crate::disk::tree::{Links, explained};
 use crate::executor::Launch;
@@ -41,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) denied_gids: IdRanges,
     /// Environment variables that no task gets; a trailing `*` matches any suffix.
     pub(crate) denied_env: Vec<String>,
+    /// Whether tasks run without control groups, and so without limits.
+    pub(crate) no_cgroups: bool,
 }
 
 /// A set of ids, as ranges.
@@ -84,6 +87,51 @@ struct Config {
     oom_score_adj: Option<u32>,
     #[serde(default)]
     denied_envvars: Vec<String>,
+    #[serde(default)]
+    cgroup_v1_override: CgroupsV1,
+    #[serde(default)]
+    cgroup_v2_override: Option<String>,
+}
+
+/// Groups of version 1 by controller. A job file may have the block once or several times.
+#[derive(Debug, Default, Deserialize)]
+#[serde(untagged)]
+enum CgroupsV1 {
+    #[default]
+    None,
+    One(BTreeMap<String, String>),
+    Several(Vec<BTreeMap<String, String>>),
+}
+
+impl Config {
+    /// The groups that the task enters instead of those that the agent has made.
+    fn overrides(&self) -> Overrides {
+        let v1 = match &self.cgroup_v1_override {
+            CgroupsV1::None => BTreeMap::new(),
+            CgroupsV1::One(groups) => groups.clone(),
+            CgroupsV1::Several(blocks) => {
+                blocks.iter().flatten().map(|(name, path)| (name.clone(), path.clone())).collect()
+            }
+        };
+        Overrides { v1, v2: self.cgroup_v2_override.clone() }
+    }
+
+    /// The groups that the task enters.
+    fn cgroup(&self, made: Option<&TaskCgroup>) -> Result<Option<TaskCgroup>, StartError> {
+        let overrides = self.overrides();
+        match made {
+            None if overrides.is_empty() => Ok(None),
+            None => Err(StartError::unrecoverable(
+                "unable to configure cgroups: the task names some, and this agent runs tasks of raw_exec without",
+            )),
+            Some(made) => {
+                let entered = made.clone().with_overrides(&overrides);
+                let cannot =
+                    |error| StartError::unrecoverable(format!("unable to configure cgroups: {error}"));
+                entered.map(Some).map_err(cannot)
+            }
+        }
+    }
 }
 
 impl RawExec {
@@ -124,6 +172,10 @@ impl Driver for RawExec {
         }
     }
 
+    fn uses_cgroups(&self) -> bool {
+        !self.settings.no_cgroups
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             detected: true,
@@ -135,6 +187,12 @@ impl Driver for RawExec {
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
         let config: Config = read_config(start.config)?;
+        let cgroup = config.cgroup(start.cgroup.as_ref())?;
+        if cgroup.is_none() && !start.resources.cores.is_empty() {
+            return Err(StartError::unrecoverable(
+                "reserved cores cannot be enforced: this agent runs tasks of raw_exec without cgroups",
+            ));
+        }
         let work_dir = match config.work_dir {
             Some(dir) if dir.is_absolute() => dir,
             Some(dir) => {
@@ -162,6 +220,7 @@ impl Driver for RawExec {
             user: is_named.then_some((account.uid, account.gid)),
             oom_score_adj: config.oom_score_adj,
             logs: start.logs,
+            cgroup,
         };
         // The directory belongs to the task, too: a link in it must not redirect what is written.
         let log = start.dirs.open().and_then(|dir| dir.append(EXECUTOR_LOG, EXECUTOR_LOG_MODE));

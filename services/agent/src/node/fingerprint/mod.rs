@@ -3,8 +3,9 @@
 
 mod class;
 mod network;
+mod topology;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +17,7 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::config::Config;
 use super::identity::Identity;
+use crate::cgroups::Cgroups;
 use crate::driver::Drivers;
 use network::HostNetwork;
 pub use network::LOOPBACK;
@@ -26,11 +28,9 @@ const DEFAULT_CORE_MHZ: u32 = 1_000;
 /// The facts that are read once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Machine {
-    cores: Vec<Core>,
+    topology: Topology,
     cpu_model: String,
     host_name: Text,
-    /// The control group of the agent, in which its tasks run, too: the agent creates none for them.
-    cgroup: Text,
     disk: Disk,
 }
 
@@ -50,45 +50,67 @@ impl Machine {
             tracing::warn!(error = telemetry::chain(error), "cannot read the processors");
         }
         let cpus = system.as_ref().map(System::cpus).unwrap_or_default();
-        let cores = cpus.iter().enumerate().map(|(number, cpu)| Core {
-            id: u16::try_from(number).unwrap_or(u16::MAX),
-            grade: true,
-            base_mhz: core_mhz(number, "base_frequency"),
-            max_mhz: core_mhz(number, "cpuinfo_max_freq"),
-            guess_mhz: u32::try_from(cpu.frequency()).ok().filter(|mhz| *mhz > 0).unwrap_or(DEFAULT_CORE_MHZ),
-            ..Core::default()
+        let cores = cpus.iter().zip(0..).map(|(cpu, number)| {
+            // Some processors may be offline. The name is `cpu` and the id.
+            let id = cpu.name().strip_prefix("cpu").and_then(|id| id.parse().ok()).unwrap_or(number);
+            Core {
+                id,
+                base_mhz: core_mhz(id, "base_frequency"),
+                max_mhz: core_mhz(id, "cpuinfo_max_freq"),
+                guess_mhz: u32::try_from(cpu.frequency())
+                    .ok()
+                    .filter(|mhz| *mhz > 0)
+                    .unwrap_or(DEFAULT_CORE_MHZ),
+                ..Core::default()
+            }
         });
         Self {
-            cores: cores.collect(),
+            topology: topology::read(Path::new(topology::DEVICES), cores.collect()),
             cpu_model: cpus.first().map(|cpu| cpu.brand().to_owned()).unwrap_or_default(),
             host_name: System::host_name().unwrap_or_else(|_| "localhost".into()).into(),
-            cgroup: cgroup(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()).into(),
             disk: Disk::detect(allocs),
         }
     }
 
     /// The speed of a core in MHz; 0 if there is no such core.
     pub(crate) fn core_mhz(&self, core: usize) -> u32 {
-        self.cores.get(core).map_or(0, Core::mhz)
+        self.topology.cores.get(core).map_or(0, Core::mhz)
     }
 
     /// The average speed of a core, in MHz.
     pub(crate) fn mean_mhz(&self) -> f64 {
-        f64::from(self.total_mhz()) / self.cores.len().max(1) as f64
+        f64::from(self.total_mhz()) / self.topology.cores.len().max(1) as f64
     }
 
     fn total_mhz(&self) -> u32 {
-        self.cores.iter().fold(0, |mhz, core| mhz.saturating_add(core.mhz()))
+        mhz_of(self.topology.cores.iter())
+    }
+
+    /// The cores that tasks can reserve for themselves: those that the settings allow, if control groups can keep other
+    /// tasks off them.
+    fn reservable_cores(&self, config: &Config, cgroups: Option<&Cgroups>) -> Vec<u16> {
+        let Some(usable) = cgroups.and_then(Cgroups::cpus) else { return Vec::new() };
+        let is_allowed = |id: &u16| {
+            config.reservable_cores.as_ref().is_none_or(|allowed| allowed.contains(id))
+                && !config.reserved.cores.contains(id)
+        };
+        let ids = self.topology.cores.iter().map(|core| core.id);
+        ids.filter(|id| usable.contains(id)).filter(is_allowed).collect()
+    }
+
+    /// The compute that is not available to tasks: that of the settings, and that of whole cores.
+    fn reserved_mhz(&self, config: &Config) -> u32 {
+        let cores = self.topology.cores.iter().filter(|core| config.reserved.cores.contains(&core.id));
+        config.reserved.cpu_mhz.saturating_add(mhz_of(cores))
     }
 }
 
-/// The version 2 control group in the kernel's list of a process's groups; empty if there is none.
-fn cgroup(list: &str) -> &str {
-    list.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default()
+fn mhz_of<'a>(cores: impl Iterator<Item = &'a Core>) -> u32 {
+    cores.fold(0, |mhz, core| mhz.saturating_add(core.mhz()))
 }
 
 /// The speed of a core from the kernel, in MHz; 0 if it is unknown.
-fn core_mhz(core: usize, file: &str) -> u32 {
+fn core_mhz(core: u16, file: &str) -> u32 {
     let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/{file}");
     let khz: u32 = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     khz / 1_000
@@ -116,11 +138,14 @@ pub(crate) fn node_spec(
     identity: &Identity,
     machine: &Machine,
     drivers: &Drivers,
+    cgroups: Option<&Cgroups>,
     now: Timestamp,
 ) -> NodeSpec {
     let network = HostNetwork::detect(config.network_interface.as_deref());
     let memory_bytes = total_memory();
-    let mut attributes = attributes(config, machine, memory_bytes);
+    let reservable = machine.reservable_cores(config, cgroups);
+    let mut attributes = attributes(config, machine, memory_bytes, cgroups);
+    attributes.insert("cpu.reservablecores".into(), reservable.len().to_string().into());
     if let Some(network) = &network {
         attributes.insert("unique.network.ip-address".into(), network.ip.to_string().into());
     }
@@ -150,16 +175,16 @@ pub(crate) fn node_spec(
         http_addr: Text::clone(&config.http_addr),
         attributes,
         meta: config.meta.clone(),
-        resources: resources(config, machine, memory_bytes, network.as_ref()),
+        resources: resources(config, machine, memory_bytes, network.as_ref(), reservable),
         reserved: NodeReserved {
-            cpu_mhz: config.reserved.cpu_mhz,
+            cpu_mhz: machine.reserved_mhz(config),
             memory_mb: config.reserved.memory_mb,
             disk_mb: config.reserved.disk_mb,
             ports: Text::clone(&config.reserved.ports),
-            cores: Vec::new(),
+            cores: config.reserved.cores.iter().copied().collect(),
         },
         drivers: infos,
-        cgroup_parent: Text::clone(&machine.cgroup),
+        cgroup_parent: cgroups.map(Cgroups::parent_name).unwrap_or_default().into(),
         ..NodeSpec::default()
     };
     spec.computed_class = class::computed_class(&spec);
@@ -192,24 +217,22 @@ fn resources(
     machine: &Machine,
     memory_bytes: u64,
     network: Option<&HostNetwork>,
+    reservable_cores: Vec<u16>,
 ) -> NodeResources {
     let mb = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
     let override_mhz = config.cpu_total_mhz;
     let total_mhz = if override_mhz > 0 { override_mhz } else { machine.total_mhz() };
+    let mut processors = Topology { override_total_mhz: override_mhz, ..machine.topology.clone() };
+    for core in &mut processors.cores {
+        core.disable = !reservable_cores.contains(&core.id);
+    }
     NodeResources {
-        processors: Topology {
-            nodes: vec![0],
-            distances: vec![vec![10]],
-            cores: machine.cores.clone(),
-            override_total_mhz: override_mhz,
-            override_withheld_mhz: 0,
-        },
         cpu: LegacyCpu {
             cpu_mhz: total_mhz,
-            total_cores: u16::try_from(machine.cores.len()).unwrap_or(u16::MAX),
-            // Cores cannot be reserved for a task: there are no control groups to keep other tasks off them.
-            reservable_cores: Vec::new(),
+            total_cores: u16::try_from(processors.cores.len()).unwrap_or(u16::MAX),
+            reservable_cores,
         },
+        processors,
         memory_mb: if config.memory_total_mb > 0 { config.memory_total_mb } else { mb(memory_bytes) },
         disk_mb: if config.disk_free_mb > 0 { config.disk_free_mb } else { mb(machine.disk.free_bytes) },
         devices: Vec::new(),
@@ -220,22 +243,30 @@ fn resources(
     }
 }
 
-fn attributes(config: &Config, machine: &Machine, memory_bytes: u64) -> BTreeMap<Text, Text> {
+fn attributes(
+    config: &Config,
+    machine: &Machine,
+    memory_bytes: u64,
+    cgroups: Option<&Cgroups>,
+) -> BTreeMap<Text, Text> {
     let total_mhz = if config.cpu_total_mhz > 0 { config.cpu_total_mhz } else { machine.total_mhz() };
-    let frequency = machine.cores.iter().map(Core::mhz).max().unwrap_or(0);
+    let cores = &machine.topology.cores;
+    let frequency = cores.iter().map(Core::mhz).max().unwrap_or(0);
+    let cgroups_version =
+        cgroups.map_or_else(mounted_cgroups, |cgroups| cgroups.version_number().to_string());
     let mut signals: Vec<_> = Signal::iterator().map(Signal::as_str).collect();
     signals.sort_unstable();
     let found = [
         ("cpu.arch", go_arch().to_owned()),
         ("cpu.modelname", machine.cpu_model.clone()),
-        ("cpu.numcores", machine.cores.len().to_string()),
+        ("cpu.numcores", cores.len().to_string()),
         ("cpu.frequency", frequency.to_string()),
         ("cpu.totalcompute", total_mhz.to_string()),
-        ("cpu.usablecompute", total_mhz.saturating_sub(config.reserved.cpu_mhz).to_string()),
+        ("cpu.usablecompute", total_mhz.saturating_sub(machine.reserved_mhz(config)).to_string()),
         ("os.name", System::distribution_id()),
         ("os.version", System::os_version().unwrap_or_default()),
         ("os.signals", signals.join(",")),
-        ("os.cgroups.version", cgroups_version().to_owned()),
+        ("os.cgroups.version", cgroups_version),
         ("kernel.name", "linux".to_owned()),
         ("kernel.version", System::kernel_version().unwrap_or_default()),
         ("kernel.arch", std::env::consts::ARCH.to_owned()),
@@ -247,8 +278,27 @@ fn attributes(config: &Config, machine: &Machine, memory_bytes: u64) -> BTreeMap
         ("nomad.version", NOMAD_VERSION.to_owned()),
         ("nomad.service_discovery", "false".to_owned()),
     ];
-    let known = found.into_iter().filter(|(_, value)| !value.is_empty());
+    let found = found.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let found = found.chain(topology::attributes(&machine.topology)).chain(grades(cores));
+    let known = found.filter(|(_, value)| !value.is_empty());
     known.map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The numbers and frequencies of performance and efficiency cores, on machines that have both.
+fn grades(cores: &[Core]) -> Vec<(String, String)> {
+    let kinds: BTreeSet<bool> = cores.iter().map(|core| core.grade).collect();
+    if kinds.len() < 2 {
+        return Vec::new();
+    }
+    let of_kind = |kind: bool, name: &str| {
+        let own = cores.iter().filter(|core| core.grade == kind);
+        let fastest = own.clone().map(Core::mhz).max().unwrap_or(0);
+        [
+            (format!("cpu.numcores.{name}"), own.count().to_string()),
+            (format!("cpu.frequency.{name}"), fastest.to_string()),
+        ]
+    };
+    [of_kind(true, "performance"), of_kind(false, "efficiency")].into_iter().flatten().collect()
 }
 
 /// The processor architecture by the name that job files use.
@@ -261,14 +311,16 @@ fn go_arch() -> &'static str {
     }
 }
 
-fn cgroups_version() -> &'static str {
-    if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+/// The version of the control groups that are mounted, if the agent cannot make any; empty if there are none.
+fn mounted_cgroups() -> String {
+    let version = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
         "2"
     } else if Path::new("/sys/fs/cgroup/cpu").exists() {
         "1"
     } else {
         ""
-    }
+    };
+    version.to_owned()
 }
 
 #[cfg(test)]

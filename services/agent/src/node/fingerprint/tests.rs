@@ -12,7 +12,7 @@ fn found() -> NodeSpec {
         boot: 1,
     };
     let drivers = Drivers::default().with("mock_driver", Mock);
-    node_spec(&config, &identity, &Machine::detect(Path::new("/tmp")), &drivers, NOW)
+    node_spec(&config, &identity, &Machine::detect(Path::new("/tmp")), &drivers, None, NOW)
 }
 
 #[test]
@@ -40,11 +40,41 @@ fn a_second_fingerprint_is_the_same() {
     assert!(!is_same(&first, &second));
 }
 
+/// Four cores of 2,000 MHz, of which two are slower ones of 1,000 MHz.
+fn machine() -> Machine {
+    let core = |id, base_mhz, grade| Core { id, base_mhz, grade, ..Core::default() };
+    let cores =
+        vec![core(0, 2_000, true), core(1, 2_000, true), core(2, 1_000, false), core(3, 1_000, false)];
+    let topology = Topology { nodes: vec![0], distances: vec![vec![10]], cores, ..Topology::default() };
+    Machine { topology, ..Machine::detect(Path::new("/tmp")) }
+}
+
 #[test]
-fn the_control_group_is_that_of_the_second_version() {
-    assert_eq!(
-        cgroup("9:name=systemd:/init\n4:memory:/x\n0::/system.slice/drover.service\n"),
-        "/system.slice/drover.service"
-    );
-    assert_eq!(cgroup("4:memory:/x\n"), "");
+fn cores_are_reservable_only_if_other_tasks_can_be_kept_off_them() {
+    let mut config = Config::for_tests(Path::new("/tmp"));
+    let machine = machine();
+    assert!(machine.reservable_cores(&config, None).is_empty());
+    let cgroups = Cgroups::for_tests([0, 1, 2]);
+    assert_eq!(machine.reservable_cores(&config, Some(&cgroups)), [0, 1, 2]);
+    config.reservable_cores = Some([1, 2, 3].into());
+    config.reserved.cores = [2].into();
+    config.reserved.cpu_mhz = 100;
+    assert_eq!(machine.reservable_cores(&config, Some(&cgroups)), [1]);
+    assert_eq!(machine.reserved_mhz(&config), 1_100);
+
+    let resources = resources(&config, &machine, 0, None, vec![1]);
+    assert_eq!(resources.cpu.reservable_cores, [1]);
+    let disabled: Vec<_> = resources.processors.cores.iter().map(|core| core.disable).collect();
+    assert_eq!(disabled, [true, false, true, true]);
+    let attributes = attributes(&config, &machine, 0, Some(&cgroups));
+    for (name, value) in [
+        ("cpu.totalcompute", "6000"),
+        ("cpu.usablecompute", "4900"),
+        ("cpu.numcores.efficiency", "2"),
+        ("cpu.frequency.performance", "2000"),
+        ("numa.node0.cores", "0-3"),
+        ("os.cgroups.version", "2"),
+    ] {
+        assert_eq!(attributes.get(name).map(|value| &**value), Some(value), "{name}");
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use model::{AllocId, Text};
 use telemetry::{chain, clock};
 use wire::Refusal;
-use wire::stats::{AllocStats, PROCESSES_MAX, TaskStats, Usage};
+use wire::stats::{AllocStats, Counted, PROCESSES_MAX, TaskStats, Usage};
 
 use super::blocking;
 use crate::driver::Running;
@@ -70,9 +70,21 @@ pub(super) fn stats(before: &Readings, after: &Readings, mhz: f64) -> AllocStats
         let sum = measured(&then.usage, &now.usage, sum, span_secs, mhz);
         processes.truncate(room);
         room -= processes.len();
-        Some(TaskStats { task: Text::clone(&key.1), at, sum, processes })
+        Some(TaskStats { task: Text::clone(&key.1), at, sum, counted: counted(&now.usage), processes })
     });
     AllocStats { tasks: tasks.collect() }
+}
+
+/// What the driver counts for the task as a whole only.
+fn counted(usage: &TaskUsage) -> Counted {
+    Counted {
+        cache_bytes: usage.memory.cache,
+        usage_bytes: usage.memory.usage,
+        usage_max_bytes: usage.memory.max_usage,
+        kernel_bytes: usage.memory.kernel_usage,
+        throttled_periods: usage.cpu.throttled_periods,
+        throttled_ns: usage.cpu.throttled_ns,
+    }
 }
 
 /// The usage of a task: what its driver measures, and for the rest the sum over its processes.

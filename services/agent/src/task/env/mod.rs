@@ -6,6 +6,7 @@ use model::alloc::{AllocatedResources, PortMapping, TaskResources};
 use model::job::{NetworkResource, Task, TaskGroup};
 
 use super::interpolation::Interpolator;
+use crate::cpu_list;
 use crate::disk::dirs::TaskDirs;
 use crate::node::facts::NodeFacts;
 use crate::work::spec::AllocSpec;
@@ -93,6 +94,9 @@ fn built_in(spec: &AllocSpec, group: &TaskGroup, task: &Task, node: &NodeFacts, 
     if let Some(index) = spec.work.name_index {
         put(&mut env, "NOMAD_ALLOC_INDEX", index.to_string());
     }
+    if !node.cgroup_parent.is_empty() {
+        put(&mut env, "NOMAD_PARENT_CGROUP", node.cgroup_parent.to_string());
+    }
     if !job.parent_id.is_empty() {
         put(&mut env, "NOMAD_JOB_PARENT_ID", job.parent_id.to_string());
     }
@@ -114,22 +118,8 @@ fn limits(env: &mut Env, own: &TaskResources) {
         put(env, name, value.to_string());
     }
     if !own.cores.is_empty() {
-        put(env, "NOMAD_CPU_CORES", ranges(&own.cores));
+        put(env, "NOMAD_CPU_CORES", cpu_list::format(own.cores.iter().copied()));
     }
-}
-
-/// Formats numbers as a list with ranges, such as `0-2,5`.
-fn ranges(numbers: &[u16]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let runs = sorted.chunk_by(|earlier, later| earlier.checked_add(1) == Some(*later));
-    let text = runs.map(|run| match run {
-        [only] => only.to_string(),
-        [first, .., last] => format!("{first}-{last}"),
-        [] => String::new(),
-    });
-    text.collect::<Vec<_>>().join(",")
 }
 
 /// A port as a task sees it.

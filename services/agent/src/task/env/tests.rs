@@ -13,6 +13,7 @@ fn node() -> NodeFacts {
     NodeFacts {
         datacenter: "dc1".into(),
         region: "global".into(),
+        cgroup_parent: "nomad.slice".into(),
         attributes: [("kernel.name".into(), "linux".into())].into(),
         ..NodeFacts::default()
     }
@@ -69,6 +70,7 @@ fn a_task_knows_who_and_where_it_is() {
         ("NOMAD_CPU_LIMIT", "100"),
         ("NOMAD_MEMORY_LIMIT", "64"),
         ("NOMAD_CPU_CORES", "1-2,4"),
+        ("NOMAD_PARENT_CGROUP", "nomad.slice"),
         ("HOME", "/root"),
     ] {
         assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");

@@ -4,6 +4,7 @@
 //! A hook may be interrupted at every point and runs again after a restart of the agent: what it does, it finds done.
 //! What it must know of earlier runs is in a file of its own ([`TaskRun::file`]).
 
+mod cgroups;
 pub(crate) mod chain;
 mod dispatch_payload;
 mod logs;
@@ -20,6 +21,7 @@ use model::Text;
 use model::alloc::TaskEventKind;
 use model::job::{Task, TaskGroup};
 
+use self::cgroups::Cgroups;
 use self::chain::TaskHooks;
 use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
@@ -39,7 +41,13 @@ use crate::work::spec::AllocSpec;
 
 /// The hooks of a task, in their order.
 pub(crate) fn all() -> TaskHooks {
-    TaskHooks::new(vec![Box::new(Validate), Box::new(TaskDir), Box::new(Logs), Box::new(DispatchPayload)])
+    TaskHooks::new(vec![
+        Box::new(Validate),
+        Box::new(TaskDir),
+        Box::new(Logs),
+        Box::new(DispatchPayload),
+        Box::new(Cgroups),
+    ])
 }
 
 /// A hook of a task.

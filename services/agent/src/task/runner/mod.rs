@@ -10,6 +10,7 @@ use std::sync::Arc;
 use model::alloc::{TaskEventKind as Event, TaskRunState, TaskState};
 use model::job::{JobType, RestartPolicy};
 use model::{Nanos, Text, TraceContext};
+use telemetry::metrics::catalogue::AGENT_OOM_KILLED;
 use telemetry::{attribute, clock, traces};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
@@ -107,7 +108,12 @@ impl TaskRunner {
             let mut events = Vec::new();
             let (RunEnd::Killed { exit, .. } | RunEnd::Restarted { exit } | RunEnd::Ended { exit, .. }) =
                 &end;
-            events.extend(exit.as_ref().map(|exit| (terminated(exit), false)));
+            if let Some(exit) = exit {
+                if exit.oom_killed {
+                    AGENT_OOM_KILLED.add(1);
+                }
+                events.push((terminated(exit), false));
+            }
             let decision = match end {
                 RunEnd::Killed { error, .. } => {
                     events.push((Event::Killed { error: error.into() }, false));

@@ -47,6 +47,11 @@ pub(crate) async fn end_leftovers(context: &Context, alloc: AllocId) {
     for task in tasks {
         process::end_leftovers(&task, None).await;
     }
+    let Some(cgroups) = context.cgroups.clone() else { return };
+    let removed = tokio::task::spawn_blocking(move || cgroups.remove_alloc(alloc)).await;
+    if let Err(error) = removed.map_err(io::Error::other).flatten() {
+        tracing::error!(alloc.id = %alloc, error = chain(&error), "cannot remove the cgroups of an allocation");
+    }
 }
 
 /// The id of a new start.

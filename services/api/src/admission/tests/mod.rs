@@ -91,16 +91,16 @@ fn status(text: &str) -> u16 {
 }
 
 #[test]
-fn what_is_not_built_is_refused_by_name() {
+fn unbuilt_features_are_refused_by_name() {
     let state = state_of(Vec::new());
     let text = |text: &str| outcome(job(text), &state).1.unwrap_or_default();
     let periodic = r#"{"ID": "a", "Type": "batch", "Periodic": {"Spec": "@daily"}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#;
     assert!(text(periodic).contains("periodic jobs are not built yet"));
     let nested = text(
         r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "bridge"}], "Tasks": [
-            {"Name": "t", "Driver": "raw_exec", "Resources": {"Cores": 1}}]}]}"#,
+            {"Name": "t", "Driver": "raw_exec", "Resources": {"NUMA": {"Affinity": "require"}}}]}]}"#,
     );
-    for named in ["network mode \"bridge\"", "reserved cores"] {
+    for named in ["network mode \"bridge\"", "NUMA settings"] {
         assert!(nested.contains(named), "{nested}");
     }
     let alone =
@@ -127,7 +127,7 @@ fn signals_ask_for_nodes_that_know_them() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_before_what_is_not_built() {
+fn invalid_values_are_reported_before_unbuilt_features() {
     assert_eq!(status(r#"{"ID": "a", "Type": "system"}"#), 500);
 }
 

@@ -168,7 +168,7 @@ fn an_interval_has_what_came_within_it() {
 }
 
 #[test]
-fn what_was_overtaken_is_not_taken_in() {
+fn outdated_metrics_are_dropped() {
     let mut scene = Scene::new();
     scene.publish(A, applied(10));
     scene.sequence -= 1;

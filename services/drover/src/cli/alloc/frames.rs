@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_an_error() {
+    fn invalid_frames_are_errors() {
         assert!(Frames::default().take(b"no such file").is_err());
         let endless = format!("{{\"Data\":\"{}", "A".repeat(FRAME_BYTES_MAX));
         assert!(Frames::default().take(endless.as_bytes()).is_err());

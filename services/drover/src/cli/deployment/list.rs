@@ -39,7 +39,7 @@ impl ApiCommand for Args {
     }
 }
 
-pub(super) fn table(page: &mut Page, deployments: &[Deployment], verbose: bool) {
+pub(in crate::cli) fn table(page: &mut Page, deployments: &[Deployment], verbose: bool) {
     let rows = deployments.iter().map(|deployment| {
         [
             format::id(deployment.id.as_ref(), verbose),

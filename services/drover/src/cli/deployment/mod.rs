@@ -1,9 +1,14 @@
 //! `drover deployment …`: commands for deployments.
 
+mod change;
 mod fail;
-mod list;
+pub(super) mod list;
+mod pause;
+pub(super) mod promote;
+mod resume;
 pub(crate) mod rollout;
 pub(crate) mod status;
+mod unblock;
 
 use api_types::Deployment;
 
@@ -14,11 +19,15 @@ use super::prefix::{Kind, resolve_id};
 use crate::command::commands;
 
 commands! {
-    /// Shows deployments, and fails them.
+    /// Shows deployments, and pauses, promotes or fails them.
     Command {
         Fail(WithApi<fail::Args>),
         List(WithApi<list::Args>),
+        Pause(WithApi<pause::Args>),
+        Promote(WithApi<promote::Args>),
+        Resume(WithApi<resume::Args>),
         Status(WithApi<status::Args>),
+        Unblock(WithApi<unblock::Args>),
     }
 }
 

@@ -54,6 +54,13 @@ impl Rollout {
     }
 }
 
+/// Whether a deployment has failed, and its job returns to an older version. The description of the deployment says so
+/// (N-12.5).
+pub(crate) fn rolls_back(deployment: &Deployment) -> bool {
+    let description = deployment.status_description.as_deref().unwrap_or_default();
+    deployment.status.as_deref() == Some("failed") && description.contains(" - rolling back to job version ")
+}
+
 #[cfg(test)]
 mod tests {
     use api_types::DeploymentState;

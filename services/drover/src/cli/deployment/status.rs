@@ -54,7 +54,7 @@ impl ApiCommand for Args {
     }
 }
 
-fn show(page: &mut Page, deployment: &Deployment, verbose: bool) {
+pub(in crate::cli) fn show(page: &mut Page, deployment: &Deployment, verbose: bool) {
     let mut pairs = vec![
         ("ID", format::id(deployment.id.as_ref(), verbose)),
         ("Job ID", format::text(deployment.job_id.as_ref())),

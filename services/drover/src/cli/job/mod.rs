@@ -2,6 +2,7 @@
 
 pub(crate) mod action;
 mod allocs;
+mod deployments;
 mod diff;
 mod eval;
 pub(crate) mod file;
@@ -9,10 +10,13 @@ mod history;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod plan;
+mod promote;
 mod restart;
+mod revert;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod stop;
+mod tag;
 pub(crate) mod validate;
 
 use api_types::JobListStub;
@@ -27,15 +31,20 @@ commands! {
     Command {
         Action(WithApi<action::Args>),
         Allocs(WithApi<allocs::Args>),
+        Deployments(WithApi<deployments::Args>),
         Eval(WithApi<eval::Args>),
         History(WithApi<history::Args>),
         Init(init::Args),
         Inspect(WithApi<inspect::Args>),
         Plan(WithApi<plan::Args>),
+        Promote(WithApi<promote::Args>),
         Restart(WithApi<restart::Args>),
+        Revert(WithApi<revert::Args>),
         Run(WithApi<run::Args>),
         Status(WithApi<status::Args>),
         Stop(WithApi<stop::Args>),
+        #[command(subcommand)]
+        Tag(tag::Command),
         Validate(WithApi<validate::Args>),
     }
 }

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_piped_in_is_sent_by_methods_that_take_it() {
+    fn piped_input_is_sent_by_methods_with_a_body() {
         assert_eq!(method_and_body(None, None, false), (Method::GET, Body::None));
         assert_eq!(method_and_body(None, None, true), (Method::POST, Body::Stdin));
         assert_eq!(method_and_body(Some(Method::PUT), None, true), (Method::PUT, Body::Stdin));

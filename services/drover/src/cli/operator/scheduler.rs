@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays() {
+    fn unnamed_settings_stay() {
         let preemption =
             PreemptionConfig { system_scheduler_enabled: Some(true), ..PreemptionConfig::default() };
         let mut config = SchedulerConfiguration {

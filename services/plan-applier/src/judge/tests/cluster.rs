@@ -172,7 +172,7 @@ fn an_evaluation_that_is_given_up_is_followed_by_another() {
 }
 
 #[test]
-fn what_became_terminal_or_changed_meanwhile_is_left_alone() {
+fn terminal_and_changed_evals_are_left_alone() {
     let mut scene = Scene::new();
     let key = scene.register(service("web"));
     let id = scene.pending(&key)[0].id;

@@ -6,6 +6,7 @@ use model::alloc::{AllocCommon, ClientStatus};
 use model::change::Cause;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::EvalTrigger;
+use model::job::JobSpec;
 use model::{AllocId, DeploymentId, Epoch, Index, JobKey, Map, Nanos, NodeId, Timestamp};
 use wire::RefusalKind;
 use wire::command::{
@@ -15,31 +16,44 @@ use wire::node::AllocReport;
 
 use super::scene::{BOOT, EPOCH, Scene, reports, service};
 
-const ID: DeploymentId = DeploymentId::from_bytes([5; 16]);
-const DEADLINE: Nanos = Nanos::from_mins(10);
+pub(super) const ID: DeploymentId = DeploymentId::from_bytes([5; 16]);
+pub(super) const DEADLINE: Nanos = Nanos::from_mins(10);
 
 /// A job with two allocations in a deployment, without pending evaluations.
-struct Rolling {
-    scene: Scene,
+pub(super) struct Rolling {
+    pub(super) scene: Scene,
     node: NodeId,
-    job: JobKey,
-    allocs: Vec<AllocId>,
+    pub(super) job: JobKey,
+    pub(super) allocs: Vec<AllocId>,
+}
+
+/// A group of two allocations.
+pub(super) fn group() -> DeploymentGroup {
+    DeploymentGroup { progress_deadline: DEADLINE, desired_total: 2, ..DeploymentGroup::default() }
+}
+
+/// A job of two allocations.
+pub(super) fn spec() -> JobSpec {
+    let mut spec = service("web");
+    spec.task_groups[0].count = 2;
+    spec
 }
 
 impl Rolling {
     fn new() -> Self {
-        let mut scene = Scene::new();
+        Self::start(Scene::new(), spec(), group())
+    }
+
+    /// Registers the next version of the job, and places two allocations of it, which are canaries if the group has some.
+    pub(super) fn start(mut scene: Scene, spec: JobSpec, group: DeploymentGroup) -> Self {
         let node = scene.node();
-        let mut spec = service("web");
-        spec.task_groups[0].count = 2;
         let job = scene.register(spec);
         let mut plan = scene.plan(&job);
         let mut placements = scene.placements(&plan, &[node, node]);
         let allocs = placements.ids.0.clone();
         placements.common = Arc::new(AllocCommon { deployment_id: Some(ID), ..scene.common(&plan) });
+        placements.canary = group.desired_canaries > 0;
         plan.placements = vec![placements];
-        let group =
-            DeploymentGroup { progress_deadline: DEADLINE, desired_total: 2, ..DeploymentGroup::default() };
         plan.deployment = Some(Box::new(Deployment {
             id: ID,
             job: plan.job.clone().expect("the plan has a job"),
@@ -60,18 +74,18 @@ impl Rolling {
         Self { scene, node, job, allocs }
     }
 
-    fn verdict(&mut self, alloc: usize, healthy: bool) {
+    pub(super) fn verdict(&mut self, alloc: usize, healthy: bool) {
         let report = self.scene.alloc_report(self.allocs[alloc], ClientStatus::Running);
         let report = AllocReport { health: Some((healthy, self.scene.now)), ..report };
         let report = NodeReport { node: self.node, boot: BOOT, all_since: None, allocs: vec![report] };
         self.scene.done(reports(vec![report]));
     }
 
-    fn find(&mut self, step: DeploymentStep) -> bool {
+    pub(super) fn find(&mut self, step: DeploymentStep) -> bool {
         self.scene.done(finding(EPOCH, step)).written
     }
 
-    fn status(&self) -> (DeploymentStatus, &str) {
+    pub(super) fn status(&self) -> (DeploymentStatus, &str) {
         let deployment = self.scene.state.deployment(ID).expect("the deployment exists");
         (deployment.status, &deployment.status_description)
     }

@@ -37,7 +37,7 @@ fn a_node_that_may_get_work_again_has_its_jobs_looked_at() {
 }
 
 #[test]
-fn what_is_so_already_is_not_written() {
+fn an_unchanged_eligibility_is_not_written() {
     let mut scene = Scene::new();
     let node = scene.node();
     let Done { written, object_index, .. } = scene.done(set(node, Eligibility::Eligible));

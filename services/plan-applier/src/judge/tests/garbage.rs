@@ -192,7 +192,7 @@ fn batch_jobs_that_are_done_go() {
 }
 
 #[test]
-fn what_is_needed_again_meanwhile_stays() {
+fn objects_that_are_needed_again_are_not_collected() {
     // Objects that changed after the snapshot of the search are protected by the command's own checks.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));

@@ -11,4 +11,6 @@ mod plans;
 mod properties;
 mod reconnect;
 mod reports;
+mod rollouts;
 mod scene;
+mod versions;

@@ -46,7 +46,7 @@ fn a_new_node_initializes() {
 }
 
 #[test]
-fn what_every_node_must_have_is_asked_for() {
+fn required_fields_of_nodes_are_demanded() {
     // A node without a required field is refused (N-2.3).
     let mut scene = Scene::new();
     let lacking = [
@@ -264,7 +264,7 @@ fn a_node_stays_disconnected_until_every_allocation_has_run_out_of_time() {
 }
 
 #[test]
-fn what_has_ended_gives_its_node_no_time() {
+fn terminal_allocs_give_their_node_no_time() {
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(patient_service("web"));

@@ -291,7 +291,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn whatever_is_commanded_the_cluster_is_sound(steps in vec(step(), 1..80)) {
+    fn any_commands_leave_the_cluster_consistent(steps in vec(step(), 1..80)) {
         let scene = Scene::new();
         let snapshots = vec![scene.state.clone()];
         let mut history = History { scene, snapshots, last: None };

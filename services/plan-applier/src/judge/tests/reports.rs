@@ -126,7 +126,7 @@ fn of_two_reports_in_one_command_both_count_in_their_order() {
 }
 
 #[test]
-fn what_has_ended_does_not_begin_again() {
+fn reports_do_not_restart_terminal_allocs() {
     // A terminal client status never becomes non-terminal (`docs/architecture/agents.md`).
     let mut scene = Scene::new();
     let (node, _, alloc) = running(&mut scene);

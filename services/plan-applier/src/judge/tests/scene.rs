@@ -25,7 +25,7 @@ use wire::node::AllocReport;
 use wire::{Refusal, RefusalKind};
 
 use super::describe::assert_same;
-use crate::judge::{Inputs, Verdict, bootstrap, judge};
+use crate::judge::{Inputs, Settings, Verdict, bootstrap, judge};
 
 /// The epoch of every lease in a scene.
 pub(super) const EPOCH: Epoch = Epoch(1);
@@ -37,6 +37,7 @@ pub(super) struct Scene {
     pub(super) now: Timestamp,
     /// Whether holders of leases are alive.
     pub(super) live: bool,
+    pub(super) settings: Settings,
     /// Every change set since the beginning.
     pub(super) log: Vec<ChangeSet>,
     ids: u128,
@@ -49,6 +50,7 @@ impl Scene {
             state: State::default(),
             now: Timestamp::from_secs(1_767_225_600),
             live: true,
+            settings: Settings::default(),
             log: Vec::new(),
             ids: 0,
         };
@@ -102,6 +104,7 @@ impl Scene {
             request_id: RequestId::from_bytes(request_id),
             trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().ok(),
             is_live: &is_live,
+            settings: self.settings,
         };
         let mut again = before.clone();
         let rebuild_overlay = || before.clone();

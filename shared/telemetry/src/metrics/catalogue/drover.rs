@@ -208,4 +208,6 @@ metrics! {
     Gauge AGENT_ALLOCS = "drover.agent.allocs" [] PerProcess;
     "Failed reports to the servers."
     Counter AGENT_REPORTS_FAILED = "drover.agent.reports_failed" [] PerProcess;
+    "Tasks that ended because the kernel killed processes of theirs for lack of memory."
+    Counter AGENT_OOM_KILLED = "drover.agent.tasks_oom_killed" [] PerProcess;
 }

@@ -302,6 +302,12 @@ metrics! {
     Gauge ALLOCS_MEMORY_RSS = "nomad.client.allocs.memory.rss" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
     "Swapped-out memory of a task, in bytes."
     Gauge ALLOCS_MEMORY_SWAP = "nomad.client.allocs.memory.swap" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Page cache of a task, in bytes."
+    Gauge ALLOCS_MEMORY_CACHE = "nomad.client.allocs.memory.cache" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Highest memory usage of a task since it started, in bytes."
+    Gauge ALLOCS_MEMORY_MAX_USAGE = "nomad.client.allocs.memory.max_usage" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Memory of the kernel for a task, in bytes."
+    Gauge ALLOCS_MEMORY_KERNEL_USAGE = "nomad.client.allocs.memory.kernel_usage" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
     "Memory allocated to a task, in bytes."
     Gauge ALLOCS_MEMORY_ALLOCATED = "nomad.client.allocs.memory.allocated" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
     "CPU time of a task, in percent of one processor."
@@ -312,6 +318,10 @@ metrics! {
     Gauge ALLOCS_CPU_SYSTEM = "nomad.client.allocs.cpu.system" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
     "CPU time of a task in user mode, in percent of one processor."
     Gauge ALLOCS_CPU_USER = "nomad.client.allocs.cpu.user" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Periods in which a hard limit kept a task from the processors."
+    Gauge ALLOCS_CPU_THROTTLED_PERIODS = "nomad.client.allocs.cpu.throttled_periods" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Time for which a hard limit kept a task from the processors, in nanoseconds."
+    Gauge ALLOCS_CPU_THROTTLED_TIME = "nomad.client.allocs.cpu.throttled_time" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
     "CPU allocated to a task, in MHz."
     Gauge ALLOCS_CPU_ALLOCATED = "nomad.client.allocs.cpu.allocated" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
 }

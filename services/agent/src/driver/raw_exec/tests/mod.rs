@@ -295,17 +295,40 @@ async fn a_task_that_cannot_be_started_says_why() {
         refusal(scene.start(json!({ "command": "sh", "work_dir": "here" }))).await,
         r#"failed driver config validation: work_dir "here" is not absolute"#
     );
-    let unknown = refusal(scene.start(json!({ "command": "sh", "cgroup_v2_override": "x" }))).await;
-    assert!(
-        unknown.starts_with("failed to decode driver config: unknown field `cgroup_v2_override`"),
-        "{unknown}"
-    );
+    let unknown = refusal(scene.start(json!({ "command": "sh", "cgroup": "x" }))).await;
+    assert!(unknown.starts_with("failed to decode driver config: unknown field `cgroup`"), "{unknown}");
     let missing = refusal(scene.start(json!({ "command": "sh", "work_dir": "/no/such/dir" }))).await;
     assert!(missing.starts_with("failed to launch command with executor: No such file"), "{missing}");
     let greedy = refusal(scene.start(json!({ "command": "sh", "oom_score_adj": 5_000 }))).await;
     assert!(greedy.starts_with("failed to launch command with executor: Invalid argument"), "{greedy}");
     let stranger = Start { user: "nobody-at-all".into(), ..scene.start(json!({ "command": "sh" })) };
     assert_eq!(refusal(stranger).await, r#"user "nobody-at-all" does not exist"#);
+}
+
+#[tokio::test]
+async fn groups_that_a_job_names_and_reserved_cores_need_cgroups() {
+    let scene = Scene::new();
+    for named in [
+        json!({ "command": "sh", "cgroup_v2_override": "x" }),
+        json!({ "command": "sh", "cgroup_v1_override": { "memory": "x" } }),
+        json!({ "command": "sh", "cgroup_v1_override": [{ "memory": "x" }] }),
+    ] {
+        let refused = refusal(scene.start(named)).await;
+        assert!(refused.starts_with("unable to configure cgroups: the task names some"), "{refused}");
+    }
+    let made = Start {
+        cgroup: Some(TaskCgroup::for_tests()),
+        ..scene.start(json!({ "command": "sh", "cgroup_v2_override": "no-such-group" }))
+    };
+    assert_eq!(
+        refusal(made).await,
+        "unable to configure cgroups: cgroup_v2_override: there is no cgroup /sys/fs/cgroup/no-such-group"
+    );
+    let cores = Start {
+        resources: TaskLimits { cores: vec![1], ..TaskLimits::default() },
+        ..scene.start(json!({ "command": "sh" }))
+    };
+    assert!(refusal(cores).await.starts_with("reserved cores cannot be enforced"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of task runners with a simulated clock. The test plays the allocation.
 
+mod cgroups;
 mod hooks;
 
 use std::path::PathBuf;

@@ -38,6 +38,7 @@ const AFFINITY: &str = "shared/scheduling/src/rank/affinity.rs";
 const SPREAD: &str = "shared/scheduling/src/rank/spread.rs";
 const RESCHEDULE: &str = "shared/scheduling/src/reconcile/reschedule.rs";
 const ROLLOUT: &str = "shared/scheduling/src/reconcile/rollout.rs";
+const OFFER: &str = "shared/scheduling/src/room/offer.rs";
 const PORTS: &str = "shared/scheduling/src/room/ports.rs";
 const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
 const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
@@ -193,7 +194,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         "Resources",
         &[
             ("CPU", Used(DEMAND, "cpu_mhz")),
-            ("Cores", Refused(Feature::ReservedCores)),
+            ("Cores", Used(OFFER, "cores")),
             ("Devices", Refused(Feature::Devices)),
             ("DiskMB", Invalid("Task can't ask for disk resources")),
             ("IOPS", Deprecated("IOPS has been deprecated")),
@@ -294,9 +295,9 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     (
         "UpdateStrategy",
         &[
-            ("AutoPromote", Invalid("Auto Promote requires a Canary count greater than zero")),
-            ("AutoRevert", Refused(Feature::AutoRevert)),
-            ("Canary", Refused(Feature::Canaries)),
+            ("AutoPromote", Used("shared/state/src/deployment_health.rs", "auto_promote")),
+            ("AutoRevert", Used("services/plan-applier/src/judge/fail_deployment.rs", "auto_revert")),
+            ("Canary", Used("shared/scheduling/src/reconcile/canaries.rs", "canary")),
             ("HealthCheck", Used(HEALTH, "health_check")),
             ("HealthyDeadline", Used(HEALTH, "healthy_deadline")),
             ("MaxParallel", Used(HEALTH, "max_parallel")),
@@ -327,5 +328,4 @@ pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
     ("NetworkResource", "Mode", "bridge", Feature::BridgeNetworks),
     ("NetworkResource", "Mode", "cni/name", Feature::BridgeNetworks),
     ("NetworkResource", "Mode", "none", Feature::BridgeNetworks),
-    ("UpdateStrategy", "HealthCheck", "manual", Feature::HealthByRequest),
 ];

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_job_file_sets_wins_over_flags_and_environment() {
+    fn the_job_file_takes_precedence_over_flags_and_environment() {
         let set = |own: Option<&str>, given| {
             let mut own = own.map(str::to_owned);
             set_if_missing(&mut own, given);

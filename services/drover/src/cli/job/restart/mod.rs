@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_of_the_groups_and_tasks_that_were_named_is_meant() {
+    fn running_tasks_of_the_named_groups_are_restarted() {
         let alloc = |status: &str, desired: &str| AllocListStub {
             client_status: Some(status.to_owned()),
             desired_status: Some(desired.to_owned()),

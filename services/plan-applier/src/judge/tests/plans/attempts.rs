@@ -17,6 +17,7 @@ use super::super::describe::assert_same;
 use super::super::scene::{Scene, service, submission};
 use super::{eval, stops};
 use crate::batch::{Batch, Incoming, Reply};
+use crate::judge::Settings;
 
 #[test]
 fn a_worker_of_another_version_places_nothing() {
@@ -140,7 +141,8 @@ fn a_plan_that_is_refused_leaves_nothing_of_itself_in_its_batch() {
     };
     for (number, command) in (1..).zip([pool("first"), contradictory, pool("second")]) {
         let id = RequestId::from_bytes([number; 16]);
-        batch.add(&mut overlay, Incoming { id, trace: None, command }, scene.now, &|_| true);
+        let incoming = Incoming { id, trace: None, command };
+        batch.add(&mut overlay, incoming, scene.now, &|_| true, Settings::default());
     }
     let is_refused: Vec<bool> =
         batch.replies.iter().map(|(_, reply)| matches!(reply, Reply::Refuse(_))).collect();

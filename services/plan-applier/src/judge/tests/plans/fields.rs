@@ -68,7 +68,7 @@ fn a_stop_says_why_and_what_became_of_it() {
 }
 
 #[test]
-fn what_ended_meanwhile_stays_as_it_ended() {
+fn a_plan_does_not_change_how_allocs_ended() {
     // A plan does not change the client status of an allocation that has ended since its snapshot (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let (node, _, allocs, mut plan) = running(&mut scene, 1);
@@ -81,7 +81,7 @@ fn what_ended_meanwhile_stays_as_it_ended() {
 }
 
 #[test]
-fn what_the_servers_stopped_is_not_resurrected_but_may_be_lost() {
+fn stopped_allocs_do_not_run_again_but_may_be_lost() {
     // An allocation that was stopped keeps its desired status, but may become lost (`docs/architecture/evaluations.md`, R-7.6).
     let mut scene = Scene::new();
     let (_, job, allocs, mut plan) = running(&mut scene, 1);

@@ -86,7 +86,7 @@ fn a_node_may_take_a_certain_number_only() {
 }
 
 #[test]
-fn what_the_plan_stops_makes_room_and_so_does_what_was_stopped() {
+fn stopped_allocs_make_room_for_a_plan() {
     // Allocations that are stopped, by this plan or before, do not count.
     let mut scene = Scene::new();
     let node = scene.node();
@@ -159,7 +159,7 @@ fn nodes_that_fit_are_taken_without_those_that_do_not() {
 }
 
 #[test]
-fn what_is_replaced_elsewhere_goes_also_from_a_node_that_is_refused() {
+fn a_refused_node_still_loses_allocs_that_are_replaced_elsewhere() {
     // A job never has more live allocations than its count (`docs/architecture/evaluations.md`).
     let mut scene = Scene::new();
     let [full, free] = [scene.node(), scene.node()];
@@ -265,7 +265,7 @@ fn out_of_sight_is_only_what_is_on_a_node_that_is_not_heard_of() {
 }
 
 #[test]
-fn what_is_in_sight_again_is_not_replaced() {
+fn allocs_on_a_reconnected_node_are_not_replaced() {
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node()];
     let job = scene.register(patient_service("web"));
@@ -282,7 +282,7 @@ fn what_is_in_sight_again_is_not_replaced() {
 }
 
 #[test]
-fn what_is_out_of_sight_may_move_to_another_version() {
+fn allocs_on_a_disconnected_node_may_move_to_another_version() {
     // A disconnected node accepts only updates of unknown allocations.
     let mut scene = Scene::new();
     let node = scene.node();

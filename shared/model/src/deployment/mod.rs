@@ -1,5 +1,7 @@
 //! Deployments: rolling updates from one version of a job to the next.
 
+pub mod description;
+
 use serde::{Deserialize, Serialize};
 
 use crate::text::string_enum;
@@ -104,6 +106,13 @@ pub struct DeploymentGroup {
     pub healthy_allocs: u32,
     /// Number of allocations that became unhealthy.
     pub unhealthy_allocs: u32,
+}
+
+impl DeploymentGroup {
+    /// Whether the group has canaries that were not promoted yet.
+    pub const fn needs_promotion(&self) -> bool {
+        self.desired_canaries > 0 && !self.promoted
+    }
 }
 
 /// A change of the status of an existing deployment, as part of a plan.

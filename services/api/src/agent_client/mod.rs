@@ -72,9 +72,10 @@ impl AllocAgent {
     /// If the agent cannot be reached.
     pub(crate) async fn start_exec(&self, start: &StartExec) -> Result<Conversation, Error> {
         let opened = self.bus.converse(Subject::AgentExec(self.node), start, EXEC_START_TIMEOUT).await;
-        opened.map_err(|error| match error {
-            bus::Error::TooLarge { .. } => Error::bad_request(error.to_string()),
-            error => Error::unavailable(telemetry::chain(&error)),
+        opened.map_err(|error| {
+            let text = telemetry::chain(&error);
+            let is_too_large = matches!(error, bus::Error::TooLarge { .. });
+            if is_too_large { Error::bad_request(text) } else { Error::unavailable(text) }
         })
     }
 

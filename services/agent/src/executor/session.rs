@@ -157,19 +157,12 @@ fn start(
     };
     store::write(&dir.join(ENTER), &enter, Durability::Process)?;
     let mut children = locked(children);
-<<<<<<< HEAD
     let Some(task) = children.task else { return Err(io::Error::other("the task has ended")) };
     let child = if launch.isolation.is_some() {
         start_in(task, launch, dir)?
     } else {
         process(Path::new("/proc/self/exe"), launch, dir)?.stdin(Stdio::null()).spawn()?
     };
-=======
-    if children.task.is_none() {
-        return Err(io::Error::other("the task has ended"));
-    }
-    let child = process(Path::new("/proc/self/exe"), launch, dir)?.stdin(Stdio::null()).spawn()?;
->>>>>>> execs
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, exit) = channel();
     children.commands.insert(pid, sender);
@@ -184,7 +177,6 @@ fn process(program: &Path, launch: &Launch, dir: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-<<<<<<< HEAD
 /// Starts the process of a command among the processes of an isolated task. Its standard input refers to the task, whose
 /// other namespaces it enters later.
 fn start_in(task: Pid, launch: &Launch, dir: &Path) -> io::Result<Child> {
@@ -198,8 +190,6 @@ fn start_in(task: Pid, launch: &Launch, dir: &Path) -> io::Result<Child> {
     Ok(child)
 }
 
-=======
->>>>>>> execs
 /// The directory of the command that this process is to become.
 pub(super) fn requested() -> Option<PathBuf> {
     env::var_os(SESSION).map(PathBuf::from)

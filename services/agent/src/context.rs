@@ -7,6 +7,7 @@ use model::AllocId;
 use tokio::sync::watch;
 
 use crate::cgroups::Cgroups;
+use crate::devices::Devices;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::secrets::Storage;
 use crate::disk::store::Store;
@@ -17,6 +18,7 @@ use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
+use crate::starts::Starts;
 
 /// Shared by all allocations.
 pub(crate) struct Context {
@@ -24,6 +26,10 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     /// The drivers.
     pub(crate) drivers: Drivers,
+    /// The devices.
+    pub(crate) devices: Devices,
+    /// How many tasks may start at the same time.
+    pub(crate) starts: Starts,
     /// The state on disk.
     pub(crate) store: Store,
     /// The facts about the node that jobs may refer to.

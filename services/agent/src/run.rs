@@ -20,6 +20,8 @@ use wire::Subject;
 use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::cgroups::Cgroups;
 use crate::context::Context;
+use crate::devices::nvidia::Nvidia;
+use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver;
@@ -29,7 +31,7 @@ use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
-use crate::node::fingerprint::{Machine, is_same, node_spec};
+use crate::node::fingerprint::{Machine, is_same, node_spec, with_devices};
 use crate::node::host_env::HostEnv;
 use crate::node::identity::Identity;
 use crate::node::presence::Presence;
@@ -38,6 +40,7 @@ use crate::requests::stats::{self, Stats};
 use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
+use crate::starts::Starts;
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -88,8 +91,10 @@ async fn run_parts(
     };
     let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
     let drivers = driver::all(&config.drivers, node, cgroups.is_some());
+    let devices = devices(&config);
     let now = clock::now();
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now));
+    let spec = node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now);
+    let spec = Arc::new(with_devices(spec, devices.fingerprint().await));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -101,6 +106,8 @@ async fn run_parts(
         running: RunningTasks::default(),
         drivers,
         cgroups,
+        devices,
+        starts: Starts::new(config.limits.concurrent_starts_max),
         store,
         contacted: contacted_receiver,
         config,
@@ -237,6 +244,12 @@ fn remove_left_cgroups(context: &Context, node: NodeId) {
     });
 }
 
+fn devices(config: &Config) -> Devices {
+    let ignored = config.limits.nvidia_ignored.clone();
+    let nvidia = config.limits.nvidia_smi.clone().map(|program| Nvidia::new(program, ignored));
+    Devices::new(nvidia.into_iter().map(|plugin| Box::new(plugin) as Box<dyn DevicePlugin>).collect())
+}
+
 /// Fingerprints the node periodically and registers changes.
 async fn refresh_fingerprint(
     context: Arc<Context>,
@@ -251,9 +264,12 @@ async fn refresh_fingerprint(
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
         let detected = context.networks.detect().await;
+        let devices = context.devices.fingerprint().await;
         let fingerprint = move || {
             let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
-            node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now())
+            let spec =
+                node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now());
+            with_devices(spec, devices)
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {

@@ -4,9 +4,10 @@
 //! `routes` holds the table of all routes and their handlers, and `serve` brings each request to its handler. `http` holds
 //! what the handlers share: parameters, consistency, blocking queries, pages, limits, errors. `outage` finds out what is down
 //! when nothing can be served. `shapes` holds the JSON objects of responses. `admission` checks a job before it is registered.
-//! `agent_client` sends requests to agents: files, logs, resource usage and task commands. `filter` evaluates the filter
-//! expressions of lists. `events` produces the event stream. `exec` serves the WebSockets of commands in tasks. `cluster_metrics` merges the metrics of all processes. The API
-//! keeps no authoritative state of its own: reads come from the replica, writes are commands.
+//! `agent_client` sends requests to agents: files, logs, resource usage and task commands. `exec` serves the WebSockets of
+//! commands in tasks. `filter` evaluates the filter expressions of lists. `events` produces the event stream.
+//! `cluster_metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads come from the
+//! replica, writes are commands.
 
 mod admission;
 mod agent_client;

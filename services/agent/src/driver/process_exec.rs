@@ -1,5 +1,5 @@
-//! Commands inside tasks that are processes: the agent's side of what the executor does (`executor::session`). The executor
-//! starts the command, so that it runs as the task does, and ends with it.
+//! Commands inside tasks that are processes: the agent's side of what the executor does (`executor::session`). The
+//! executor starts the command, so that it runs as the task does, and ends with it.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -44,6 +44,9 @@ pub(crate) struct Start {
     pub(crate) mounts: Vec<Mount>,
     /// The devices that the task may use.
     pub(crate) devices: Vec<Device>,
+    /// The variables that name the devices which were reserved for the task. They are also in `env`, where the job could have
+    /// set them itself.
+    pub(crate) device_env: BTreeMap<String, String>,
     /// The network of the allocation; `None` is the node's.
     pub(crate) network: Option<Arc<AllocNetwork>>,
     /// The allocation's ports.

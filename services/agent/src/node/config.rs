@@ -10,6 +10,7 @@ use model::Text;
 use super::host_env::check_env_allowlist;
 use super::host_networks::{AddressFamily, HostNetworkArgs};
 use super::isolation_args::IsolationArgs;
+use super::limits::{LimitArgs, Limits};
 use super::pair::Pair;
 use super::users::DeniedUsers;
 use crate::cgroups;
@@ -191,6 +192,9 @@ pub struct Args {
     /// Inode usage in percent, of the disk with the allocations, above which ended ones are removed.
     #[arg(long = "gc-inodes-percent-max", env = "DROVER_GC_INODES_PERCENT_MAX", default_value_t = gc::INODES_PERCENT_MAX)]
     pub gc_inodes_percent_max: f64,
+    /// What is around tasks.
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Maximum delay of the first heartbeat in milliseconds, so that many agents do not send it at once.
     #[arg(
         long = "first-heartbeat-within-ms",
@@ -277,6 +281,7 @@ pub(crate) struct Config {
     pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
+    pub(crate) limits: Limits,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
     /// Whether users may not run commands in tasks.
@@ -379,6 +384,7 @@ impl Config {
                 disk_percent_max: args.gc_disk_percent_max,
                 inodes_percent_max: args.gc_inodes_percent_max,
             },
+            limits: Limits::new(args.limits)?,
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
             disable_remote_exec: args.disable_remote_exec,

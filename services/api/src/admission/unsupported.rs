@@ -3,6 +3,8 @@
 
 use api_types::{Job, Resources, Task, TaskGroup, WorkloadIdentity};
 use model::features::Feature;
+use model::job::feature_of_driver;
+use model::text::quoted;
 
 use super::fields::{flag, items, text};
 use super::problems::Problems;
@@ -47,11 +49,12 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
-    if let Some(Resources { devices, numa, .. }) = &task.resources {
-        problems.append(missing([
-            (Feature::Devices, !items(devices).is_empty()),
-            (Feature::Numa, numa.is_some()),
-        ]));
+    let driver = text(&task.driver);
+    if let Some(feature) = feature_of_driver(driver) {
+        problems.add(feature.refusal_of(format_args!("driver {}", quoted(driver))));
+    }
+    if let Some(Resources { numa, .. }) = &task.resources {
+        problems.append(missing([(Feature::Numa, numa.is_some())]));
     }
     problems
 }

@@ -265,6 +265,14 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
     replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
     replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);
+    let limits = &mut args.limits;
+    let millis = |span: &Option<Millis>| span.map(|span| span.0);
+    replace(&mut limits.alloc_gc_interval_ms, &millis(&client.gc_interval));
+    replace(&mut limits.alloc_gc_parallel_max, &client.gc_parallel_destroys);
+    replace(&mut limits.kill_timeout_max_ms, &millis(&client.max_kill_timeout));
+    replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
+    replace(&mut limits.nvidia_ignored, &settings.nvidia.ignored_gpu_ids);
+    replace(&mut limits.no_nvidia, &settings.nvidia.enabled.map(|enabled| !enabled));
     replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));
     replace(&mut args.env_denylist, &configuration::option_names(client, "env.denylist"));
     let option = configuration::raw_exec_option(client).map_err(|text| anyhow!(text))?;
@@ -396,7 +404,7 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 10] = [
+    const ELSEWHERE: [&str; 11] = [
         "data_dir",
         "log_level",
         "log_json",
@@ -406,6 +414,7 @@ mod tests {
         "plugin docker { config { gc { container ",
         "plugin docker { config { gc { dangling_containers { enabled ",
         "plugin docker { config { gc { image ",
+        "plugin nvidia { config { enabled ",
         "telemetry { prometheus_metrics",
     ];
 

@@ -71,6 +71,17 @@ pub(crate) fn conflicts(settings: &Settings) -> Vec<String> {
             texts.push(format!("server.{key} must not be 0"));
         }
     }
+    let client = &settings.client;
+    let numbers = [
+        ("gc_interval", client.gc_interval.map(|span| span.0)),
+        ("gc_parallel_destroys", client.gc_parallel_destroys),
+        ("max_concurrent_starts", client.max_concurrent_starts),
+    ];
+    for (key, number) in numbers {
+        if number == Some(0) {
+            texts.push(format!("client.{key} must not be 0"));
+        }
+    }
     if settings.server.max_heartbeats_per_second.is_some_and(|number| number <= 0.0) {
         texts.push("server.max_heartbeats_per_second must be greater than 0".to_owned());
     }

@@ -44,7 +44,7 @@ const CONFIG: &[Key] = &[
     used("infra_image", Type::Text),
     used("infra_image_pull_timeout", Type::Duration),
     used("logging", Type::Block(LOGGING)),
-    Key { name: "nvidia_runtime", value_type: Type::Text, support: Support::Without(Feature::Devices) },
+    used("nvidia_runtime", Type::Text),
     used("oom_score_adj", WHOLE),
     used("pids_limit", COUNT),
     used("pull_activity_timeout", Type::Duration),
@@ -107,6 +107,7 @@ impl Docker {
         set(config, "image_pull_timeout", &mut settings.image_pull_timeout);
         set(config, "infra_image", &mut settings.infra_image);
         set(config, "infra_image_pull_timeout", &mut settings.infra_image_pull_timeout);
+        set(config, "nvidia_runtime", &mut settings.nvidia_runtime);
         set(config, "oom_score_adj", &mut settings.oom_score_adj);
         set(config, "pids_limit", &mut settings.pids_limit);
         set(config, "pull_activity_timeout", &mut settings.pull_activity_timeout);
@@ -204,6 +205,7 @@ mod tests {
             "infra_image_pull_timeout = \"1h\"",
             "logging { config { mode = \"non-blocking\" } }",
             "logging { type = \"journald\" }",
+            "nvidia_runtime = \"gpus\"",
             "oom_score_adj = 100",
             "pids_limit = 100",
             "pull_activity_timeout = \"1h\"",
@@ -219,14 +221,14 @@ mod tests {
     #[test]
     fn the_other_keys_are_named() {
         let loaded = of_text(
-            "plugin \"docker\" { config {\n tls { ca = \"/ca\" }\n nvidia_runtime = \"n\"\n\
+            "plugin \"docker\" { config {\n tls { ca = \"/ca\" }\n\
              windows_allow_insecure_container_admin = true\n unknown = 1 } }",
         );
         let keys = |findings: &[super::super::Finding]| {
             findings.iter().map(|found| found.key.clone()).collect::<Vec<_>>()
         };
         assert_eq!(keys(&loaded.report.not_built), ["plugin \"docker\".config.tls"]);
-        assert_eq!(keys(&loaded.report.no_effect).len(), 2);
+        assert_eq!(keys(&loaded.report.no_effect).len(), 1);
         assert_eq!(loaded.report.faults.len(), 1);
     }
 }

@@ -141,16 +141,17 @@ const CLIENT: &[Key] = &[
     unbuilt(Feature::SomeSettings, "fingerprint", Type::Named { known: &[], others: FINGERPRINT }),
     used("gc_disk_usage_threshold", Type::Float),
     used("gc_inode_usage_threshold", Type::Float),
-    unbuilt(Feature::SomeSettings, "gc_interval", Type::Duration),
+    used("gc_interval", Type::Duration),
     used("gc_max_allocs", COUNT),
-    unbuilt(Feature::SomeSettings, "gc_parallel_destroys", WHOLE),
+    used("gc_parallel_destroys", COUNT),
     unbuilt(Feature::Volumes, "gc_volumes_on_client_gc", Type::Bool),
     used("host_network", Type::Named { known: &[], others: HOST_NETWORK }),
     unbuilt(Feature::Volumes, "host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
     unbuilt(Feature::Volumes, "host_volume_plugin_dir", Type::Text),
     unbuilt(Feature::Volumes, "host_volumes_dir", Type::Text),
+    used("max_concurrent_starts", COUNT),
     used("max_dynamic_port", WHOLE),
-    unbuilt(Feature::SomeSettings, "max_kill_timeout", Type::Duration),
+    used("max_kill_timeout", Type::Duration),
     unbuilt(Feature::SomeSettings, "memory_oversubscription", Type::Any),
     used("memory_total_mb", COUNT),
     used("meta", Type::Map),
@@ -281,12 +282,22 @@ const PORTS: &[Key] = &[used("http", SMALL), idle("rpc", SMALL, ONE_PORT), idle(
 
 const POSTGRES: &[Key] = &[used("password_file", Type::Text), used("url", Type::Text)];
 
-/// Plugins that are built-in drivers here.
+/// Plugins that are built in here.
 const PLUGINS: &[Key] = &[
     used("docker", Type::Block(docker::PLUGIN)),
     used("exec", Type::Block(EXEC)),
     used("java", Type::Block(JAVA)),
+    used("nvidia", Type::Block(NVIDIA)),
     used("raw_exec", Type::Block(RAW_EXEC)),
+];
+
+const NVIDIA: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(NVIDIA_CONFIG))];
+
+const NVIDIA_CONFIG: &[Key] = &[
+    used("enabled", Type::Bool),
+    idle("fingerprint_period", Type::Duration, "devices are looked for every minute"),
+    used("ignored_gpu_ids", Type::Texts),
 ];
 
 /// The keys in the block of any plugin.
@@ -507,7 +518,7 @@ pub(super) const OPTIONS_USED: &[&str] =
     &["driver.raw_exec.enable", "env.allowlist", "env.denylist", "user.checked_drivers", "user.denylist"];
 
 /// The feature that plugins need which are not built in.
-pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
+pub(super) const OTHER_PLUGINS: Feature = Feature::ExternalDrivers;
 
 /// Keys of `client.options` that need [`Feature::SomeSettings`]. All other keys have no effect.
 pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[

@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) client: Client,
     pub(crate) exec: Isolating,
     pub(crate) java: Isolating,
+    pub(crate) nvidia: Nvidia,
     pub(crate) raw_exec: RawExec,
     pub(crate) docker: Docker,
     pub(crate) nats: Nats,
@@ -105,6 +106,10 @@ pub(crate) struct Client {
     pub(crate) cgroup_parent: Option<String>,
     pub(crate) reservable_cores: Option<String>,
     pub(crate) reserved_cores: Option<String>,
+    pub(crate) gc_interval: Option<Millis>,
+    pub(crate) gc_parallel_destroys: Option<u32>,
+    pub(crate) max_kill_timeout: Option<Millis>,
+    pub(crate) max_concurrent_starts: Option<u32>,
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
@@ -117,6 +122,13 @@ pub(crate) struct HostNetwork {
     pub(crate) cidr: Option<String>,
     pub(crate) interface: Option<String>,
     pub(crate) reserved_ports: Option<String>,
+}
+
+/// The block `config` of `plugin "nvidia"`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Nvidia {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) ignored_gpu_ids: Option<Vec<String>>,
 }
 
 /// The block `config` of `plugin "raw_exec"`.
@@ -185,6 +197,7 @@ impl Settings {
             docker: Docker::of(plugin("docker")),
             exec: Isolating::of(plugin("exec")),
             java: Isolating::of(plugin("java")),
+            nvidia: Nvidia::of(plugin("nvidia")),
             raw_exec: RawExec::of(plugin("raw_exec")),
             nats: Nats::of(top.block("nats")),
             postgres: Postgres::of(top.block("postgres")),
@@ -269,6 +282,10 @@ impl Client {
             cgroup_parent: client.get("cgroup_parent"),
             reservable_cores: client.get("reservable_cores"),
             reserved_cores: reserved.get("cores"),
+            gc_interval: client.get("gc_interval"),
+            gc_parallel_destroys: client.get("gc_parallel_destroys"),
+            max_kill_timeout: client.get("max_kill_timeout"),
+            max_concurrent_starts: client.get("max_concurrent_starts"),
             reserved_cpu: reserved.get("cpu"),
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
@@ -284,6 +301,12 @@ impl HostNetwork {
             interface: network.get("interface"),
             reserved_ports: network.get("reserved_ports"),
         }
+    }
+}
+
+impl Nvidia {
+    fn of(config: &Block) -> Self {
+        Self { enabled: config.get("enabled"), ignored_gpu_ids: config.get("ignored_gpu_ids") }
     }
 }
 

@@ -53,6 +53,7 @@ impl Scene {
             cgroup: Some(cgroup.clone()),
             mounts: Vec::new(),
             devices: Vec::new(),
+            device_env: BTreeMap::new(),
             network: None,
             ports: Vec::new(),
             progress: Progress::default(),

@@ -65,7 +65,7 @@ impl Docker {
             pull_timeout: Some(self.settings.infra_image_pull_timeout),
             ..ImageConfig::default()
         };
-        let image = self.shared.images.fetch(&config, None, IMAGE_USER, &Progress::default()).await?;
+        let image = self.shared.images.fetch(&config, None, (IMAGE_USER, None), &Progress::default()).await?;
         let body = body(image.as_deref().unwrap_or(&config.name), alloc, &self.node.id, hostname);
         let container = engine.create(name, body).await.map_err(failed("Failed to create container"))?;
         self.shared.tracked.add(&container);

@@ -33,6 +33,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 const PULL_ATTEMPTS: u32 = 3;
 const PULL_PAUSE: Duration = Duration::from_secs(2);
 
+/// How long an image that was fetched early stays for the start of its task.
+const EARLY_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// Texts of registries and engines by which a retry does not help.
 const PERMANENT: [&str; 9] = [
     "access denied",
@@ -100,15 +103,22 @@ impl Images {
 
     /// Finds, loads or pulls an image, and returns its id. The image stays until [`Self::release`] with the same user.
     /// Without directories, there is no archive to load: then it may be `None`.
+    ///
+    /// An image that was fetched early for the same task, as the user `early`, is not fetched again.
     pub(super) async fn fetch(
         &self,
         config: &ImageConfig,
         dirs: Option<&TaskDirs>,
-        user: &str,
+        (user, early): (&str, Option<&str>),
         progress: &Progress,
     ) -> Result<Option<String>, StartError> {
         let name = ImageName::read(&config.name);
         let full = name.full();
+        if let Some(early) = early
+            && let Some(id) = self.hold_fetched(&full, early, user).await?
+        {
+            return Ok(Some(id));
+        }
         if !config.force_pull
             && !name.is_latest()
             && let Some(id) = self.hold(&full, user).await?
@@ -142,6 +152,27 @@ impl Images {
         let Some(image) = found else { return Ok(None) };
         users.entry(image.id.clone()).or_default().names.insert(user.to_owned());
         Ok(Some(image.id))
+    }
+
+    /// Adds a user of an image that has another user.
+    async fn hold_fetched(&self, name: &str, other: &str, user: &str) -> Result<Option<String>, StartError> {
+        let mut users = self.0.users.lock().await;
+        let found = self.0.engine.image(name).await.map_err(failed("Failed to look for the image"))?;
+        let Some(image) = found else { return Ok(None) };
+        let known = users.get_mut(&image.id).filter(|known| known.names.contains(other));
+        Ok(known.map(|known| {
+            known.names.insert(user.to_owned());
+            image.id
+        }))
+    }
+
+    /// Removes a user of an image after a while, if it has not been removed before.
+    pub(super) fn release_later(&self, id: String, user: String) {
+        let images = self.clone();
+        tokio::spawn(async move {
+            sleep(EARLY_TIMEOUT).await;
+            images.release(&id, &user).await;
+        });
     }
 
     /// Adds a user of an image that a running container uses.

@@ -54,7 +54,7 @@ use self::images::{Images, failed};
 use self::settings::Settings;
 use self::sweep::Tracked;
 use super::process::ExecutorCommand;
-use super::start::{Prepare, Start};
+use super::start::{Prepare, Start, TaskId};
 use super::{
     Capabilities, Driver, Fingerprint, Handle, Isolation, NetworkMode, NotRecovered, Running, StartError,
 };
@@ -316,11 +316,10 @@ impl Driver for Docker {
 
     async fn prepare(&self, prepare: &Prepare) -> Result<(), StartError> {
         let config = read_config(prepare.config.clone())?;
-        let user = format!("{}/{} early", prepare.id.alloc, prepare.id.task);
-        let fetched = self.shared.images.fetch(&config.image, None, &user, &prepare.progress).await?;
-        if let Some(image) = fetched {
-            // The image stays for the operator's delay, in which the start comes.
-            self.shared.images.release(&image, &user).await;
+        let user = early_user(&prepare.id);
+        let users = (&*user, Some(&*user));
+        if let Some(image) = self.shared.images.fetch(&config.image, None, users, &prepare.progress).await? {
+            self.shared.images.release_later(image, user);
         }
         Ok(())
     }
@@ -347,18 +346,21 @@ impl Driver for Docker {
             node: &self.node,
             image: &config.image.name,
             processors: info.processors,
+            runtimes: &info.runtimes,
             is_podman: version.is_podman(),
         };
         let invalid = |error| StartError::unrecoverable(format!("failed driver config validation: {error}"));
         let mut creation = creation(facts, &config, &start).map_err(invalid)?;
         check_links(&creation, &start.dirs)?;
         let user = format!("{}/{}/{}", start.id.alloc, start.id.task, start.id.start);
-        let image =
-            self.shared.images.fetch(&config.image, Some(&start.dirs), &user, &start.progress).await?;
+        let (images, early) = (&self.shared.images, early_user(&start.id));
+        let users = (&*user, Some(&*early));
+        let image = images.fetch(&config.image, Some(&start.dirs), users, &start.progress).await?;
         let Some(image) = image else {
             let name = quoted(&config.image.name);
             return Err(StartError::unrecoverable(format!("there is no image {name}")));
         };
+        images.release(&image, &early).await;
         creation.body["Image"] = json!(image);
         let started = self.start_container(&start, &config, creation, image.clone(), user.clone()).await;
         if started.is_err() {
@@ -393,6 +395,11 @@ impl Driver for Docker {
         self.shared.tracked.remove(&handle.container);
         remove_dir(&handle.dir).await;
     }
+}
+
+/// The user of an image that was fetched before its task starts.
+fn early_user(id: &TaskId) -> String {
+    format!("{}/{} early", id.alloc, id.task)
 }
 
 /// Reads a task's configuration.

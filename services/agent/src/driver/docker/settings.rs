@@ -66,6 +66,8 @@ pub struct Settings {
     pub allow_privileged: bool,
     /// The capabilities that tasks may have; `all` is any.
     pub allow_caps: Vec<String>,
+    /// The runtime of tasks that have reserved NVIDIA GPUs.
+    pub nvidia_runtime: String,
     /// The runtimes that tasks may name.
     pub allow_runtimes: Vec<String>,
     /// The namespaces of others that tasks may use.
@@ -141,6 +143,7 @@ impl Default for Settings {
             volumes_selinux_label: String::new(),
             allow_privileged: false,
             allow_caps: owned(&DEFAULT_CAPS),
+            nvidia_runtime: "nvidia".to_owned(),
             allow_runtimes: owned(&["runc", "nvidia"]),
             allowed_modes: AllowedModes::default(),
             infra_image: INFRA_IMAGE.to_owned(),

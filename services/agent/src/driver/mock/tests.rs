@@ -33,6 +33,7 @@ fn start(dir: &Path, config: Value) -> Start {
         cgroup: None,
         mounts: Vec::new(),
         devices: Vec::new(),
+        device_env: BTreeMap::new(),
         network: None,
         ports: Vec::new(),
         progress: Progress::default(),

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use model::node::{Core, Driver, LegacyCpu, NodeReserved, NodeResources, NodeSpec, Topology};
+use model::node::{
+    Core, Driver, LegacyCpu, NodeDeviceGroup, NodeReserved, NodeResources, NodeSpec, Topology,
+};
 use model::{NOMAD_VERSION, Text, Timestamp};
 use nix::sys::signal::Signal;
 use nix::sys::statvfs::statvfs;
@@ -197,6 +199,13 @@ pub(crate) fn node_spec(
         host_networks: config.host_networks.iter().map(HostNetworkArgs::to_api).collect(),
         ..NodeSpec::default()
     };
+    spec.computed_class = class::computed_class(&spec);
+    spec
+}
+
+/// A node's specification with these devices.
+pub(crate) fn with_devices(mut spec: NodeSpec, devices: Vec<NodeDeviceGroup>) -> NodeSpec {
+    spec.resources.devices = devices;
     spec.computed_class = class::computed_class(&spec);
     spec
 }

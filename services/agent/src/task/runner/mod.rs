@@ -6,6 +6,7 @@ mod start;
 mod supervise;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::alloc::{TaskEventKind as Event, TaskRunState, TaskState};
 use model::job::{JobType, RestartPolicy};
@@ -29,8 +30,12 @@ use super::updates::Updates;
 use crate::account::Account;
 use crate::context::Context;
 use crate::driver::{Exit, Running};
+use crate::starts::StartPermit;
 use crate::wait::{to_std, until};
 use crate::work::spec::AllocSpec;
+
+/// How long a start waits for others before an event says so.
+const QUEUED_EVENT_DELAY: Duration = Duration::from_secs(1);
 
 /// The runner of one task.
 pub(crate) struct TaskRunner {
@@ -214,10 +219,11 @@ impl TaskRunner {
 
     async fn start(&mut self, restarts: u64) -> Result<Arc<dyn Running>, RunEnd> {
         let killed = || RunEnd::Killed { exit: None, error: String::new() };
-        self.until_open().await.map_err(|KillRequested| killed())?;
+        let permit = self.start_permit().await.map_err(|KillRequested| killed())?;
         self.spec.mark_unchanged();
         let span = self.start_span(restarts);
-        match self.try_start(restarts).instrument(span.clone()).await {
+        let start = Box::pin(self.try_start(restarts));
+        match permit.during(start).instrument(span.clone()).await {
             Ok(task) => {
                 span.in_scope(|| {
                     tracing::debug!(alloc.id = %self.spec.borrow().id(), task = &*self.name, "task started");
@@ -255,6 +261,44 @@ impl TaskRunner {
             biased;
             end = self.kill_requested() => Err(end),
             _ = opened => Ok(()),
+        }
+    }
+
+    /// Waits for the gate, and until the node may start another task.
+    async fn start_permit(&self) -> Result<StartPermit, KillRequested> {
+        loop {
+            self.until_open().await?;
+            let permit = self.free_permit().await?;
+            // The gate may have closed while other tasks started.
+            if *self.gate.borrow() {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// Waits until the node may start another task. A start that waits for long says so.
+    async fn free_permit(&self) -> Result<StartPermit, KillRequested> {
+        let starts = &self.context.starts;
+        if let Some(permit) = starts.try_permit() {
+            return Ok(permit);
+        }
+        let waiting = starts.permit();
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            end = self.kill_requested() => return Err(end),
+            permit = &mut waiting => return Ok(permit),
+            () = sleep(QUEUED_EVENT_DELAY) => {}
+        }
+        let message = format!(
+            "Waiting for other tasks of this node to start: at most {} start at the same time now",
+            starts.allowed()
+        );
+        self.updates.event(Event::TaskSetup { message: message.into() }).await;
+        tokio::select! {
+            biased;
+            end = self.kill_requested() => Err(end),
+            permit = &mut waiting => Ok(permit),
         }
     }
 

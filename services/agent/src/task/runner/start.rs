@@ -21,6 +21,7 @@ use crate::task::env::{self, Env};
 use crate::task::hooks::chain::FailedHook;
 use crate::task::hooks::{StartDraft, TaskRun};
 use crate::task::interpolation::Interpolator;
+use crate::task::unsupported::missing_driver;
 use crate::work::spec::AllocSpec;
 
 /// The number of bytes in a MB of memory.
@@ -134,7 +135,7 @@ impl TaskRunner {
 
     fn driver_of(&self, task: &Task) -> Result<Arc<dyn Driver>, NotStarted> {
         let driver = self.context.drivers.get(&task.driver);
-        let missing = || NotStarted::invalid(format!("driver {} is not on this node", quoted(&task.driver)));
+        let missing = || NotStarted::invalid(missing_driver(&task.driver));
         driver.cloned().ok_or_else(missing)
     }
 
@@ -156,6 +157,7 @@ impl TaskRunner {
             cgroup: None,
             mounts: Vec::new(),
             devices: Vec::new(),
+            device_env: Env::new(),
         };
         self.hooks.prestart(run, &mut draft).await?;
         let (_, task) = parts(run)?;
@@ -178,6 +180,7 @@ impl TaskRunner {
             cgroup: draft.cgroup,
             mounts: draft.mounts,
             devices: draft.devices,
+            device_env: draft.device_env,
             network,
             ports: run.spec.resources().ports,
             progress,

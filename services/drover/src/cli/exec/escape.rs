@@ -1,4 +1,5 @@
-//! The escape character of commands with a terminal: at the beginning of a line and followed by a dot, it ends the command. Pure.
+//! The escape character of commands with a terminal: at the beginning of a line and followed by a dot, it ends the
+//! command. Pure.
 
 /// The escape character, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Runs commands in tasks over the API (`docs/rules/http-api.md` §14): connects this process's input, output and terminal with
-//! them. `alloc exec` and `job action` say which command it is.
+//! Runs commands in tasks over the API (`docs/rules/http-api.md` §14): connects this process's input, output and terminal
+//! with them. `alloc exec` and `job action` say which command it is.
 
 mod escape;
 mod frames;

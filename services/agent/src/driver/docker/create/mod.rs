@@ -44,6 +44,8 @@ pub(super) struct Facts<'a> {
     pub(super) image: &'a str,
     /// The number of the engine's processors.
     pub(super) processors: u64,
+    /// The runtimes that the engine has.
+    pub(super) runtimes: &'a BTreeMap<String, Value>,
     /// Whether the engine is Podman, which can join a network namespace by its path.
     pub(super) is_podman: bool,
 }
@@ -82,7 +84,7 @@ pub(super) fn creation(facts: Facts<'_>, config: &TaskConfig, start: &Start) -> 
     host.put("Mounts", mounted.mounts);
     host.put("VolumeDriver", &config.volume_driver);
     limits(facts, config, start, &mut host)?;
-    security(facts.settings, config, &mut host)?;
+    security(facts, config, start, &mut host)?;
     devices(config, start, &mut host);
     network.host_config(config, &mut host);
     host.put("LogConfig", logging(facts.settings, config));

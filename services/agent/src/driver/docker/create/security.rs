@@ -5,11 +5,21 @@ use std::collections::BTreeSet;
 use model::text::quoted;
 
 use super::super::config::TaskConfig;
-use super::super::settings::{DEFAULT_CAPS, Settings};
-use super::Object;
+use super::super::settings::DEFAULT_CAPS;
+use super::{Facts, Object};
+use crate::driver::start::Start;
+
+/// The variable that names reserved GPUs. Their runtime reads it.
+const VISIBLE_GPUS: &str = "NVIDIA_VISIBLE_DEVICES";
 
 /// Adds what the container is allowed to do.
-pub(super) fn security(settings: &Settings, config: &TaskConfig, host: &mut Object) -> Result<(), String> {
+pub(super) fn security(
+    facts: Facts<'_>,
+    config: &TaskConfig,
+    start: &Start,
+    host: &mut Object,
+) -> Result<(), String> {
+    let settings = facts.settings;
     let security = &config.security;
     if security.privileged && !settings.allow_privileged {
         return Err("Docker privileged mode is disabled on this Nomad agent".to_owned());
@@ -20,11 +30,7 @@ pub(super) fn security(settings: &Settings, config: &TaskConfig, host: &mut Obje
         let caps = capabilities(&settings.allow_caps, &security.cap_add, &security.cap_drop)?;
         host.put("CapAdd", caps);
     }
-    let runtime = config.process.runtime.as_str();
-    if !runtime.is_empty() && !settings.allow_runtimes.iter().any(|allowed| allowed == runtime) {
-        return Err(format!("requested runtime {} is not allowed", quoted(runtime)));
-    }
-    host.put("Runtime", runtime);
+    host.put("Runtime", runtime(facts, config, start)?);
     let allowed = &settings.allowed_modes;
     mode("ipc_mode", &security.ipc_mode, &["private", "none", "shareable"], &allowed.ipc)?;
     mode("pid_mode", &security.pid_mode, &["private"], &allowed.pid)?;
@@ -49,6 +55,28 @@ pub(super) fn security(settings: &Settings, config: &TaskConfig, host: &mut Obje
     host.put("GroupAdd", &config.process.group_add);
     host.put("Init", config.process.init);
     Ok(())
+}
+
+/// The runtime of the container: that of GPUs, if some were reserved for the task, or the one that it names.
+fn runtime<'a>(facts: Facts<'a>, config: &'a TaskConfig, start: &Start) -> Result<&'a str, String> {
+    let named = config.process.runtime.as_str();
+    if !named.is_empty() && !facts.settings.allow_runtimes.iter().any(|allowed| allowed == named) {
+        return Err(format!("requested runtime {} is not allowed", quoted(named)));
+    }
+    if !start.device_env.contains_key(VISIBLE_GPUS) {
+        return Ok(named);
+    }
+    let gpus = facts.settings.nvidia_runtime.as_str();
+    if !facts.runtimes.contains_key(gpus) {
+        return Err(format!("requested docker runtime {} was not found", quoted(gpus)));
+    }
+    if !named.is_empty() && named != gpus {
+        let (named, gpus) = (quoted(named), quoted(gpus));
+        return Err(format!(
+            "the task's runtime {named} is not that of the GPUs that it has reserved, {gpus}"
+        ));
+    }
+    Ok(gpus)
 }
 
 /// A profile is given by its content: the agent reads no files of the node for a job.

@@ -36,6 +36,7 @@ pub(in super::super) fn start() -> Start {
         cgroup: None,
         mounts: Vec::new(),
         devices: Vec::new(),
+        device_env: BTreeMap::new(),
         network: None,
         ports: vec![port("http", 20_001, 80), port("raw", 20_002, 0)],
         progress: Progress::default(),
@@ -47,7 +48,15 @@ fn node() -> NodeNames {
 }
 
 fn created(settings: &Settings, start: &Start, config: Value) -> Result<Creation, String> {
-    let facts = Facts { settings, node: &node(), image: "sha256:1", processors: 4, is_podman: false };
+    let runtimes = BTreeMap::from([("nvidia".to_owned(), json!({}))]);
+    let facts = Facts {
+        settings,
+        node: &node(),
+        image: "sha256:1",
+        processors: 4,
+        runtimes: &runtimes,
+        is_podman: false,
+    };
     creation(facts, &read(config)?, start)
 }
 
@@ -204,7 +213,15 @@ fn the_network_of_the_group_is_joined_where_the_engine_can() {
     let start = Start { network: Some(std::sync::Arc::new(network)), ..start() };
     let settings = Settings::default();
     let config = read(json!({ "image": "a", "ports": ["http"] })).unwrap();
-    let facts = Facts { settings: &settings, node: &node(), image: "a", processors: 1, is_podman: true };
+    let (node, runtimes) = (node(), BTreeMap::new());
+    let facts = Facts {
+        settings: &settings,
+        node: &node,
+        image: "a",
+        processors: 1,
+        runtimes: &runtimes,
+        is_podman: true,
+    };
     let creation = creation(facts, &config, &start).unwrap();
     assert_eq!(creation.body["HostConfig"]["NetworkMode"], "ns:/run/netns/x");
     assert_eq!(creation.body["HostConfig"]["Binds"][4], "/s/hosts:/etc/hosts:ro");
@@ -280,6 +297,27 @@ fn volumes_devices_and_cores_of_the_group_are_passed_on() {
     assert_eq!(host["Binds"][4], "/data:/d:ro,rslave");
     let device = json!({ "PathOnHost": "/dev/x", "PathInContainer": "/dev/y", "CgroupPermissions": "r" });
     assert_eq!(host["Devices"], json!([device]));
+}
+
+/// A-23.2: reserved GPUs need their runtime; a variable that the job has set itself reserves nothing.
+#[test]
+fn reserved_gpus_choose_the_runtime() {
+    let with = |device_env: &[(&str, &str)], settings: Settings, keys: Value| {
+        let mut start = start();
+        start.env.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "all".to_owned());
+        start.device_env =
+            device_env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut config = keys;
+        config["image"] = json!("a");
+        created(&settings, &start, config).map(|creation| creation.body["HostConfig"]["Runtime"].clone())
+    };
+    let reserved = [("NVIDIA_VISIBLE_DEVICES", "GPU-1")];
+    assert_eq!(with(&reserved, Settings::default(), json!({})), Ok(json!("nvidia")));
+    assert_eq!(with(&[], Settings::default(), json!({})), Ok(Value::Null));
+    let absent = Settings { nvidia_runtime: "gpus".into(), ..Settings::default() };
+    let error = with(&reserved, absent, json!({})).unwrap_err();
+    assert_eq!(error, r#"requested docker runtime "gpus" was not found"#);
+    with(&reserved, Settings::default(), json!({ "runtime": "runc" })).unwrap_err();
 }
 
 #[test]

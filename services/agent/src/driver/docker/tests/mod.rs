@@ -16,7 +16,7 @@ use super::*;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::logs::LogFiles;
 use crate::driver::exec_session::ExecRequest;
-use crate::driver::start::{Progress, TaskId};
+use crate::driver::start::Progress;
 use crate::testing::{eventually, executor, secrets, task_id};
 
 /// A task's directories, and an engine.
@@ -235,9 +235,16 @@ async fn failures_say_whether_a_retry_may_help() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_may_be_fetched_before_its_task_starts() {
     let scene = Scene::new();
-    let Start { id, config, progress, .. } = scene.start(json!({ "image": "web:3" }));
-    scene.driver().prepare(&Prepare { id, config, progress }).await.unwrap();
-    assert!(scene.engine.world().images.contains_key("web:3"));
+    let driver = scene.driver();
+    let start = scene.start(json!({ "image": "web:latest", "force_pull": true }));
+    for _ in 0..2 {
+        driver.prepare(&Prepare::of(&start)).await.unwrap();
+    }
+    assert!(scene.engine.world().images.contains_key("web:latest"));
+    let task = driver.start(start).await.unwrap();
+    let pulls = scene.engine.world().requests.iter().filter(|found| found.contains("images")).count();
+    assert_eq!(pulls, 1, "the start uses what was fetched for it");
+    task.destroy().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,6 +63,7 @@ pub(super) fn start_in(alloc: &Path) -> Start {
         cgroup: None,
         mounts: Vec::new(),
         devices: Vec::new(),
+        device_env: BTreeMap::new(),
         network: None,
         ports: Vec::new(),
         progress: Progress::default(),

@@ -56,6 +56,7 @@ impl Scene {
             cgroup: None,
             mounts: Vec::new(),
             devices: Vec::new(),
+            device_env: BTreeMap::new(),
             network: None,
             ports: Vec::new(),
             progress: Progress::default(),

@@ -35,6 +35,7 @@ const CONDITION: &str = "shared/scheduling/src/feasible/condition.rs";
 const CONSTRAINTS: &str = "shared/scheduling/src/feasible/mod.rs";
 const DEMAND: &str = "shared/scheduling/src/place/demand.rs";
 const AFFINITY: &str = "shared/scheduling/src/rank/affinity.rs";
+const DEVICE: &str = "shared/scheduling/src/feasible/device.rs";
 const SPREAD: &str = "shared/scheduling/src/rank/spread.rs";
 const RESCHEDULE: &str = "shared/scheduling/src/reconcile/reschedule.rs";
 const ROLLOUT: &str = "shared/scheduling/src/reconcile/rollout.rs";
@@ -43,6 +44,7 @@ const PORTS: &str = "shared/scheduling/src/room/ports.rs";
 const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
 const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
 const CLASS: &str = "services/agent/src/alloc/class.rs";
+const DEVICES: &str = "services/agent/src/task/hooks/devices.rs";
 const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
 const ENV: &str = "services/agent/src/task/env/mod.rs";
 const RESTARTS: &str = "services/agent/src/task/restarts.rs";
@@ -190,6 +192,15 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         ],
     ),
     (
+        "RequestedDevice",
+        &[
+            ("Affinities", Used(DEVICE, "affinities")),
+            ("Constraints", Used(DEVICE, "constraints")),
+            ("Count", Used(DEVICE, "count")),
+            ("Name", Used(DEVICE, "name")),
+        ],
+    ),
+    (
         "ReschedulePolicy",
         &[
             ("Attempts", Used(RESCHEDULE, "attempts")),
@@ -205,7 +216,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         &[
             ("CPU", Used(DEMAND, "cpu_mhz")),
             ("Cores", Used(OFFER, "cores")),
-            ("Devices", Refused(Feature::Devices)),
+            ("Devices", Used(DEVICES, "devices")),
             ("DiskMB", Invalid("Task can't ask for disk resources")),
             ("IOPS", Deprecated("IOPS has been deprecated")),
             ("MemoryMB", Used(DEMAND, "memory_mb")),
@@ -334,4 +345,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
 ];
 
 /// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
-pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[];
+pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
+    ("Task", "Driver", "podman", Feature::ExternalDrivers),
+    ("Task", "Driver", "qemu", Feature::QemuDriver),
+];

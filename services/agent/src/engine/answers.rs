@@ -11,7 +11,7 @@ pub(crate) struct Version {
     /// The engine's version.
     pub(crate) version: String,
     /// The parts of the engine.
-    pub(crate) components: Vec<Component>,
+    pub(crate) components: Option<Vec<Component>>,
 }
 
 /// A part of the engine.
@@ -25,7 +25,7 @@ pub(crate) struct Component {
 impl Version {
     /// Whether the engine is Podman.
     pub(crate) fn is_podman(&self) -> bool {
-        self.components.iter().any(|part| part.name.starts_with("Podman"))
+        self.components.iter().flatten().any(|part| part.name.starts_with("Podman"))
     }
 }
 
@@ -255,5 +255,5 @@ pub(crate) struct MemoryStats {
     /// The most that was used.
     pub(crate) max_usage: Option<u64>,
     /// The kernel's counters by name; the names depend on the version of control groups.
-    pub(crate) stats: BTreeMap<String, u64>,
+    pub(crate) stats: Option<BTreeMap<String, u64>>,
 }

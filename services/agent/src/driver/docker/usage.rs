@@ -7,7 +7,10 @@ use crate::resources::{CpuUsage, MemoryUsage, TaskUsage};
 /// engine does not tell the ids of processes.
 pub(super) fn usage(stats: &Stats) -> TaskUsage {
     let (cpu, memory) = (&stats.cpu_stats, &stats.memory_stats);
-    let counter = |names: &[&str]| names.iter().find_map(|name| memory.stats.get(*name).copied());
+    let counter = |names: &[&str]| {
+        let counters = memory.stats.as_ref()?;
+        names.iter().find_map(|name| counters.get(*name).copied())
+    };
     TaskUsage {
         cpu: CpuUsage {
             system_ns: cpu.cpu_usage.usage_in_kernelmode,

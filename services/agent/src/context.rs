@@ -7,15 +7,18 @@ use model::AllocId;
 use tokio::sync::watch;
 
 use crate::cgroups::Cgroups;
+use crate::devices::Devices;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::secrets::Storage;
 use crate::disk::store::Store;
 use crate::disk::usage::{DiskUse, disk_use};
 use crate::driver::Drivers;
 use crate::driver::running::RunningTasks;
+use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
+use crate::starts::Starts;
 
 /// Shared by all allocations.
 pub(crate) struct Context {
@@ -23,6 +26,10 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     /// The drivers.
     pub(crate) drivers: Drivers,
+    /// The devices.
+    pub(crate) devices: Devices,
+    /// How many tasks may start at the same time.
+    pub(crate) starts: Starts,
     /// The state on disk.
     pub(crate) store: Store,
     /// The facts about the node that jobs may refer to.
@@ -33,6 +40,8 @@ pub(crate) struct Context {
     pub(crate) cgroups: Option<Cgroups>,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,
+    /// The networks of allocations.
+    pub(crate) networks: Networks,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
     /// Whether the servers have sent this node's work since the agent started.

@@ -18,10 +18,13 @@
 //! | `context` | values that the modules above share |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
+//! | `devices` | devices of the node, such as GPUs |
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task |
+//! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
-//! | `networks` | the networks of allocations |
+//! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
+//! | `starts` | how many tasks may start at the same time |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
 //! | `resources` | what a task may use of its node, and what it uses |
 //! | `proc` | counters of processors and processes |
@@ -30,19 +33,22 @@
 //! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `servers::heartbeats`. Around them are tokio tasks: one for each allocation and each of its tasks, one that owns all
-//! allocations (`alloc::allocs`), one that reports, and one for each kind of message from the servers and the API.
+//! `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation
+//! and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports, and one for each kind of
+//! message from the servers and the API.
 
 mod account;
 mod alloc;
 mod cgroups;
 mod context;
 mod cpu_list;
+mod devices;
 mod disk;
 mod driver;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod isolation;
 mod networks;
 mod node;
 mod proc;
@@ -51,15 +57,21 @@ mod requests;
 mod resources;
 mod run;
 mod servers;
+mod starts;
 mod task;
 #[cfg(test)]
 mod testing;
 mod wait;
 mod work;
 
-pub use node::config::{Args, Pair, PortRange};
+pub use networks::subnet::Subnet;
+pub use node::config::{Args, PortRange};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
+pub use node::host_networks::{AddressFamily, HostNetworkArgs};
+pub use node::isolation_args::IsolationArgs;
+pub use node::limits::LimitArgs;
+pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};
 pub use run::run_connecting;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
-use model::NodeId;
 use model::node::NodeSpec;
+use model::{AllocId, NodeId};
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -20,14 +20,17 @@ use wire::Subject;
 use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::cgroups::Cgroups;
 use crate::context::Context;
+use crate::devices::nvidia::Nvidia;
+use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
 use crate::driver;
 use crate::driver::running::RunningTasks;
+use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
-use crate::node::fingerprint::{Machine, is_same, node_spec};
+use crate::node::fingerprint::{Machine, is_same, node_spec, with_devices};
 use crate::node::host_env::HostEnv;
 use crate::node::identity::Identity;
 use crate::node::presence::Presence;
@@ -36,6 +39,7 @@ use crate::requests::stats::{self, Stats};
 use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
+use crate::starts::Starts;
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -78,9 +82,14 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
-    let drivers = driver::all(&config.drivers);
+    let networks = Networks::new(config.networks.clone(), config.networks_dir());
+    let detected = networks.detect().await;
     let cgroups = Cgroups::detect(&config.cgroup_parent, &config.reserved.cores);
-    let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, cgroups.as_ref(), clock::now()));
+    let drivers = driver::all(&config.drivers, cgroups.is_some());
+    let devices = devices(&config);
+    let now = clock::now();
+    let spec = node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now);
+    let spec = Arc::new(with_devices(spec, devices.fingerprint().await));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let (contacted, contacted_receiver) = watch::channel(false);
@@ -88,9 +97,12 @@ async fn run_parts(
         node: NodeFacts::new(&config, &identity, &spec),
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
+        networks,
         running: RunningTasks::default(),
         drivers,
         cgroups,
+        devices,
+        starts: Starts::new(config.limits.concurrent_starts_max),
         store,
         contacted: contacted_receiver,
         config,
@@ -98,6 +110,9 @@ async fn run_parts(
     let contact_state = presence.contact_state();
     let (events, mut event_receiver) = mpsc::channel(EVENTS_MAX);
     let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
+    let known = context.store.allocs().context("cannot read the allocations of the previous run")?;
+    let lost_networks = remove_lost_networks(Arc::clone(&context), known.into_iter().collect());
+    let lost_networks = tokio::spawn(lost_networks);
     let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
     let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
     let node = identity.node;
@@ -151,6 +166,11 @@ async fn run_parts(
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
+        // Nothing new is set up before, so that only what was lost is removed.
+        tokio::select! {
+            removed = lost_networks => removed?,
+            () = stop.cancelled() => {}
+        }
         let allocs = commands.clone();
         let follow =
             WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
@@ -184,6 +204,11 @@ async fn run_parts(
     Ok(())
 }
 
+/// Removes the networks of allocations of which nothing else is left. The known ones are left to their runners.
+async fn remove_lost_networks(context: Arc<Context>, known: BTreeSet<AllocId>) {
+    context.networks.remove_others(&known).await;
+}
+
 /// Removes the control groups of allocations that the agent does not know any more, with what still runs in them. The rest
 /// of the agent does not wait for it.
 fn remove_left_cgroups(context: &Context, node: NodeId) {
@@ -214,6 +239,12 @@ fn remove_left_cgroups(context: &Context, node: NodeId) {
     });
 }
 
+fn devices(config: &Config) -> Devices {
+    let ignored = config.limits.nvidia_ignored.clone();
+    let nvidia = config.limits.nvidia_smi.clone().map(|program| Nvidia::new(program, ignored));
+    Devices::new(nvidia.into_iter().map(|plugin| Box::new(plugin) as Box<dyn DevicePlugin>).collect())
+}
+
 /// Fingerprints the node periodically and registers changes.
 async fn refresh_fingerprint(
     context: Arc<Context>,
@@ -227,9 +258,13 @@ async fn refresh_fingerprint(
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
+        let detected = context.networks.detect().await;
+        let devices = context.devices.fingerprint().await;
         let fingerprint = move || {
-            let cgroups = context.cgroups.as_ref();
-            node_spec(&context.config, &identity, &machine, &context.drivers, cgroups, clock::now())
+            let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
+            let spec =
+                node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now());
+            with_devices(spec, devices)
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {

@@ -17,6 +17,7 @@ use wire::node::WorkAlloc;
 use crate::alloc::class::Class;
 use crate::alloc::status::{Member, Tasks};
 use crate::context::Context;
+use crate::devices::Devices;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Secrets, Storage};
 use crate::disk::store::Store;
@@ -26,9 +27,11 @@ use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, RawExec};
 use crate::driver::running::RunningTasks;
 use crate::driver::start::TaskId;
+use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
+use crate::starts::Starts;
 use crate::work::spec::AllocSpec;
 
 /// The time at which tests start.
@@ -187,6 +190,8 @@ pub(crate) fn context_with(
         .with(raw_exec::NAME, RawExec::new(raw_exec::Settings::default(), executor));
     Arc::new(Context {
         drivers,
+        devices: Devices::default(),
+        starts: Starts::new(config.limits.concurrent_starts_max),
         store: Store::open(&dir.join("state")).expect("the test directory is writable"),
         node: NodeFacts::default(),
         host_env: HostEnv::default(),
@@ -194,6 +199,7 @@ pub(crate) fn context_with(
         cgroups: None,
         // Mounts would outlast the tests.
         secrets: Storage::Disk,
+        networks: Networks::new(config.networks.clone(), config.networks_dir()),
         running: RunningTasks::default(),
         contacted,
         config,

@@ -30,6 +30,7 @@ use wire::node::{
 use wire::stats::{
     AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
 };
+use wire::tasks::{RemoveEnded, TasksDone};
 use wire::{Refusal, RefusalKind, Role, Subject};
 
 const ALLOC: AllocId = AllocId::from_bytes([7; 16]);
@@ -440,6 +441,20 @@ async fn a_node_registers_runs_its_work_and_reports_it() {
     let ask = ReadLogs { task: "other".into(), ..ask };
     let refused = scene.tracker.bus.request::<_, LogChunk>(Subject::AgentFiles(node), &ask, within).await;
     assert_eq!(refused.unwrap_err().to_string(), r#"refused: unknown task name "other""#);
+
+    // What has ended is kept for people, until someone wants it removed.
+    let garbage = scene.dir.path().join("alloc").join(second.to_string());
+    assert!(garbage.exists());
+    let subject = Subject::AgentTasks(node);
+    let running = RemoveEnded { alloc: Some(ALLOC) };
+    let refused = scene.tracker.bus.request::<_, TasksDone>(subject, &running, within).await.unwrap_err();
+    assert!(refused.to_string().contains("not eligible for GC"), "{refused}");
+    let ended = RemoveEnded { alloc: Some(second) };
+    // The agent may still be cleaning up after the task.
+    while let Err(refused) = scene.tracker.bus.request::<_, TasksDone>(subject, &ended, within).await {
+        assert!(refused.to_string().contains("not eligible for GC"), "{refused}");
+    }
+    assert!(!garbage.exists());
 
     scene.tracker.place(ALLOC, |alloc, _| alloc.desired_status = DesiredStatus::Stop).await;
     let states = scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;

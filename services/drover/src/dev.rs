@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use agent::LimitArgs;
+
 use crate::cluster::{self, Servers, Setup};
 use crate::health::{self, Parts};
 use crate::process::{self, Process};
 
 /// Disk usage, in percent, above which allocations that have ended are removed.
 const GC_PERCENT_MAX: f64 = 99.0;
+/// Interval at which allocations that have ended are removed, in milliseconds.
+const GC_INTERVAL_MS: u32 = 10 * 60 * 1_000;
 
 /// Runs a whole cluster in one process: PostgreSQL, NATS, every service, and an agent.
 ///
@@ -85,6 +89,7 @@ pub(crate) fn agent_args(dir: &Path, api: &api::Args) -> agent::Args {
         stop_tasks_on_exit: true,
         gc_disk_percent_max: GC_PERCENT_MAX,
         gc_inodes_percent_max: GC_PERCENT_MAX,
+        limits: LimitArgs { alloc_gc_interval_ms: GC_INTERVAL_MS, ..LimitArgs::default() },
         ..agent::Args::default()
     }
 }

@@ -19,6 +19,8 @@ mod process;
 mod services;
 mod sim_nodes;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -33,6 +35,10 @@ use crate::health::Parts;
 /// Runs the command that the process's arguments name.
 pub fn main() -> ExitCode {
     allocator::delay_purges();
+    // Each start of a task starts such processes, so they do not make the tree of all commands.
+    if let Some(args) = executor_args(std::env::args_os()) {
+        return agent::executor::main(&args);
+    }
     let mut tree = Cli::command();
     let arguments = cli::flags::normalised(&tree, std::env::args_os());
     let parsed = tree.try_get_matches_from_mut(&arguments).and_then(|matches| {
@@ -46,6 +52,14 @@ pub fn main() -> ExitCode {
         Ok(cli) => run(cli.command),
         Err(error) => cli::usage::explain(error, &arguments),
     }
+}
+
+/// The arguments of an executor, in the form in which an agent gives them: `drover executor DIR`.
+fn executor_args(arguments: impl IntoIterator<Item = OsString>) -> Option<agent::executor::Args> {
+    let mut arguments = arguments.into_iter().skip(1);
+    let (command, dir) = (arguments.next()?, PathBuf::from(arguments.next()?));
+    let is_plain = command == "executor" && dir.is_absolute() && arguments.next().is_none();
+    is_plain.then_some(agent::executor::Args { dir })
 }
 
 fn run(command: Command) -> ExitCode {
@@ -94,6 +108,20 @@ fn run(command: Command) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn executors_are_recognised_before_all_other_commands() {
+        let dir = |line: &str| {
+            executor_args(line.split_whitespace().map(OsString::from))
+                .map(|args| args.dir.display().to_string())
+        };
+        assert_eq!(dir("drover executor /a/b").as_deref(), Some("/a/b"));
+        for other in
+            ["drover", "drover executor", "drover executor -h", "drover executor /a b", "drover agent /a"]
+        {
+            assert_eq!(dir(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn arguments_fit_together() {

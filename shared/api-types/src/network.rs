@@ -63,7 +63,7 @@ pub struct Port {
 }
 
 /// Contents of a `resolv.conf`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DnsConfig {
     /// Addresses of name servers.

@@ -93,15 +93,15 @@ features! {
     }
     Tasks "Tasks" {
         IsolatingDrivers("Docker and other isolating drivers", Are, NotBuilt, None);
+        QemuDriver("driver qemu", Is, NotBuilt, None);
+        ExternalDrivers("drivers of plugins", Are, NotBuilt, None);
         MockOptions("some options of mock_driver", Are, NotBuilt, None);
         Templates("templates", Are, NotBuilt, Some("write the file in a prestart task"));
         Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));
         TaskSchedules("task schedules", Are, NotBuilt, None);
-        Devices("devices", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {
-        BridgeNetworks("bridge networks", Are, NotBuilt, None);
         Services("services", Are, NotBuilt, None);
         Connect("Connect tasks", Are, NotBuilt, None);
         Consul("integration with Consul", Is, NotBuilt, None);
@@ -128,7 +128,6 @@ features! {
             "mark the node with drover node eligibility -disable, and stop its allocations with drover alloc stop"
         ));
         NodeMetadata("metadata of nodes by request", Is, NotBuilt, Some("set meta in the agent's configuration"));
-        NodeGarbage("garbage collection of a node by request", Is, NotBuilt, None);
         Snapshots("snapshots of the state", Are, NotBuilt, Some("back up PostgreSQL"));
         RemoteLogs("reading the logs of another node", Is, NotBuilt, Some(
             "request the logs of a server from its own API"

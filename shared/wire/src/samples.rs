@@ -42,10 +42,11 @@ use crate::node::{
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    AgentStats, AllocStats, Counted, CpuStats, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts,
-    GetHostStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
+    AgentStats, AllocStats, Counted, CpuStats, DeviceGroupStats, DeviceInstanceStats, DeviceStat, DeviceValue,
+    DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats, MemoryStats,
+    TaskStats, Usage,
 };
-use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
+use crate::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
 use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};
 
 pub(crate) const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
@@ -72,6 +73,22 @@ pub(crate) fn root_key() -> RootKey {
         create_time: NOW,
         create_index: INDEX,
         modify_index: INDEX,
+    }
+}
+
+fn device_stats() -> DeviceGroupStats {
+    let memory = DeviceValue {
+        value: 40.5,
+        of: Some(16_384.0),
+        unit: "MiB".into(),
+        about: "UsedMemory / TotalMemory".into(),
+    };
+    let stats = vec![DeviceStat { name: "Memory state".into(), value: memory.clone() }];
+    DeviceGroupStats {
+        vendor: "nvidia".into(),
+        kind: "gpu".into(),
+        name: "T4".into(),
+        instances: vec![DeviceInstanceStats { id: "GPU-1".into(), at: NOW, summary: Some(memory), stats }],
     }
 }
 
@@ -476,6 +493,8 @@ pub fn samples() -> Vec<Sample> {
         }),
         round_trip(RestartTasks { alloc: ALLOC, task: Some("main".into()), all: true }),
         round_trip(SignalTasks { alloc: ALLOC, task: Some("main".into()), signal: "SIGUSR1".into() }),
+        round_trip(RemoveEnded { alloc: None }),
+        round_trip(RemoveEnded { alloc: Some(ALLOC) }),
         round_trip(TasksDone {}),
         round_trip(GetHostStats {}),
         round_trip(HostStats::default()),
@@ -493,6 +512,7 @@ pub fn samples() -> Vec<Sample> {
             }],
             disks: vec![disk_stats()],
             alloc_disk: Some(disk_stats()),
+            devices: vec![device_stats()],
         }),
         round_trip(GetAgentStats {}),
         round_trip(AgentStats::default()),
@@ -505,6 +525,7 @@ pub fn samples() -> Vec<Sample> {
                 sum: USAGE,
                 counted: Counted { usage_bytes: Some(2_000), throttled_ns: Some(5), ..Counted::default() },
                 processes: vec![(4_711, USAGE)],
+                devices: vec![device_stats()],
             }],
         }),
         round_trip(ProcessMetrics {

@@ -11,6 +11,8 @@ use crate::envelope::kinds;
 
 /// Maximum number of disks in one response.
 pub const DISKS_MAX: usize = 100;
+/// Maximum number of devices in one response.
+pub const DEVICES_MAX: usize = 256;
 /// Maximum number of processes in one response. Sums include all processes.
 pub const PROCESSES_MAX: usize = 2_000;
 /// Maximum number of bytes of one file in one response.
@@ -36,6 +38,59 @@ pub struct HostStats {
     /// Usage of the disk that holds the allocations, if it can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alloc_disk: Option<DiskStats>,
+    /// Usage of the devices, at most [`DEVICES_MAX`] instances.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceGroupStats>,
+}
+
+/// Usage of the devices of one vendor, type and model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceGroupStats {
+    /// The vendor.
+    pub vendor: Text,
+    /// The type of device, such as `gpu`.
+    pub kind: Text,
+    /// The model.
+    pub name: Text,
+    /// Usage of the individual devices.
+    pub instances: Vec<DeviceInstanceStats>,
+}
+
+/// Usage of a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceInstanceStats {
+    /// Id of the device.
+    pub id: Text,
+    /// Time of the measurement.
+    pub at: Timestamp,
+    /// The value that describes the device best, if it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<DeviceValue>,
+    /// All values that are measured.
+    pub stats: Vec<DeviceStat>,
+}
+
+/// A measured value of a device, with its name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceStat {
+    /// The name, for people.
+    pub name: Text,
+    /// The value.
+    pub value: DeviceValue,
+}
+
+/// A measured value of a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceValue {
+    /// The value.
+    pub value: f64,
+    /// The maximum of the value, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<f64>,
+    /// The unit, such as `MiB`.
+    pub unit: Text,
+    /// A description of the value, for people.
+    pub about: Text,
 }
 
 /// Memory of a host, in bytes.
@@ -118,6 +173,9 @@ pub struct TaskStats {
     pub counted: Counted,
     /// Usage of each process, with its process id; at most [`PROCESSES_MAX`] in one response.
     pub processes: Vec<(u32, Usage)>,
+    /// Usage of the devices that the task was assigned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceGroupStats>,
 }
 
 /// Values that are counted for a task as a whole, by its control groups or by an engine of containers. What is not counted

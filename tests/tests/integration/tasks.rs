@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use nix::unistd::{User, geteuid};
 use reqwest::Method;
@@ -150,4 +151,105 @@ fn mount_of(path: &Path) -> Option<String> {
     let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let found = mounts.find(|fields| fields.get(1).is_some_and(|point| Path::new(point) == path))?;
     found.get(3).map(|options| (*options).to_owned())
+}
+
+/// What has ended stays for people until someone wants it removed, or the node needs the room.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_is_removed_from_its_node_on_request() {
+    let cluster = Cluster::start(BINARY, &[]).await;
+    for id in ["first", "second"] {
+        cluster.api.put("/v1/jobs", &jobs::batch(id, "true")).await;
+    }
+    cluster.api.put("/v1/jobs", &jobs::service("runs", "exec sleep 600")).await;
+    let [first, second] = [
+        cluster.wait_for_alloc("first", "complete").await,
+        cluster.wait_for_alloc("second", "complete").await,
+    ];
+    let running = cluster.wait_for_alloc("runs", "running").await;
+    let remove = async |alloc: &Value| {
+        let path = format!("/v1/client/allocation/{}/gc", text(alloc, "ID"));
+        cluster.api.send(Method::PUT, &path, "").await
+    };
+    let refused = "No such allocation on client, or allocation not eligible for GC";
+    assert_eq!(remove(&running).await, (500, refused.to_owned()));
+    assert!(task_dir(&cluster, &first).exists());
+    // The agent may still be cleaning up after the task.
+    cluster
+        .wait_until("the allocation can be removed", async |_| (remove(&first).await.0 == 200).then_some(()))
+        .await;
+    assert!(!task_dir(&cluster, &first).exists());
+    assert_eq!(remove(&first).await, (200, String::new()), "it was removed before");
+    assert!(task_dir(&cluster, &second).exists());
+    let path = format!("/v1/client/gc?node_id={}", text(&running, "NodeID"));
+    cluster
+        .wait_until("all that has ended is removed", async |cluster| {
+            let answer = cluster.api.send(Method::PUT, &path, "").await;
+            assert_eq!(answer, (200, String::new()));
+            (!task_dir(cluster, &second).exists()).then_some(())
+        })
+        .await;
+    assert!(task_dir(&cluster, &running).exists());
+    let known = cluster.api.get(&format!("/v1/allocation/{}", text(&first, "ID"))).await;
+    assert_eq!(text(&known, "ClientStatus"), "complete", "the servers keep what they know");
+}
+
+/// What a program in place of `nvidia-smi` prints about two GPUs: facts, and statistics.
+const GPU_FACTS: &str = "\
+GPU-a, Tesla T4, 00000000:00:1E.0, 15360, 70.00, 1590, 5001, 3, 16, Enabled, Enabled, 535.54.03, [N/A]
+GPU-b, Tesla T4, 00000000:00:1F.0, 15360, 70.00, 1590, 5001, 3, 16, Enabled, Enabled, 535.54.03, [N/A]
+";
+const GPU_STATS: &str = "\
+GPU-a, Tesla T4, 100, 15360, 37.05, 70.00, 12, 3, 41
+GPU-b, Tesla T4, 0, 15360, 30.00, 70.00, 0, 0, 39
+";
+
+/// A node offers its GPUs, the scheduler assigns them, and a task sees its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_gets_the_gpus_that_it_asks_for() {
+    let mut cluster = Cluster::start_processes(BINARY, &[], &SERVICES).await;
+    let [facts, stats, script, program] =
+        ["facts", "stats", "script", "nvidia-smi"].map(|name| cluster.path(name));
+    for (file, content) in [(&facts, GPU_FACTS), (&stats, GPU_STATS)] {
+        fs::write(file, content).expect("the file can be written");
+    }
+    let (facts, stats) = (facts.display(), stats.display());
+    let text_of_script =
+        format!("#!/bin/sh\ncase \"$1\" in *mig.mode*) exec cat {facts} ;; *) exec cat {stats} ;; esac\n");
+    fs::write(&script, text_of_script).expect("the file can be written");
+    // Another process writes the program: it could not be executed while a process has it open for writing.
+    let copied = Command::new("install").arg("-m755").arg(&script).arg(&program).status();
+    assert!(copied.expect("install can be started").success());
+    cluster.spawn_with(AGENT, &[("DROVER_NVIDIA_SMI", program.display().to_string())]);
+
+    let gpus = |id: &str, count: u32, script: &str| {
+        let mut job = jobs::batch(id, script);
+        job["Job"]["TaskGroups"][0]["Tasks"][0]["Resources"]["Devices"] = json!([{
+            "Name": "nvidia/gpu",
+            "Count": count,
+            "Constraints": [{ "LTarget": "${device.attr.memory}", "Operand": ">=", "RTarget": "8 GiB" }],
+        }]);
+        job
+    };
+    let go = cluster.path("go");
+    let wait = format!("echo $NVIDIA_VISIBLE_DEVICES; while [ ! -e {} ]; do sleep 0.1; done", go.display());
+    cluster.api.put("/v1/jobs", &gpus("one", 1, &wait)).await;
+    let one = cluster.wait_for_alloc("one", "running").await;
+    let given = &one["AllocatedResources"]["Tasks"]["task"]["Devices"][0];
+    assert_eq!((text(given, "Vendor"), text(given, "Name")), ("nvidia", "Tesla T4"));
+    let own = given["DeviceIDs"][0].as_str().expect("the task has a GPU").to_owned();
+    cluster.api.put("/v1/jobs", &gpus("other", 1, "echo $NVIDIA_VISIBLE_DEVICES")).await;
+    let other = cluster.wait_for_alloc("other", "complete").await;
+    let others = output(&cluster, &other).await;
+    assert!(["GPU-a\n", "GPU-b\n"].contains(&others.as_str()) && others.trim() != own, "{own} {others}");
+
+    let usage = cluster.api.get(&format!("/v1/client/allocation/{}/stats", text(&one, "ID"))).await;
+    let measured = &usage["Tasks"]["task"]["ResourceUsage"]["DeviceStats"][0]["InstanceStats"];
+    let ids: Vec<&String> = measured.as_object().into_iter().flat_map(|ids| ids.keys()).collect();
+    assert_eq!(ids, [&own]);
+    let host = cluster.api.get(&format!("/v1/client/stats?node_id={}", text(&one, "NodeID"))).await;
+    let summary = &host["DeviceStats"][0]["InstanceStats"]["GPU-a"]["Summary"];
+    assert_eq!((&summary["IntNumeratorVal"], &summary["Unit"]), (&json!(100), &json!("MiB")));
+    fs::write(&go, "").expect("the file can be written");
+    cluster.wait_for_alloc("one", "complete").await;
+    assert_eq!(output(&cluster, &one).await.trim(), own);
 }

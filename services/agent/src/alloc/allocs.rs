@@ -18,25 +18,23 @@ use wire::node::WorkIndex;
 use super::core::AllocCore;
 use super::hooks::{self, Predecessors};
 use super::removals::{Removal, Removals};
-use super::runner::{
-    AllocRunner, Command, NOT_RUNNING, SHOULD_NOT_RUN, begun_file, save_spec, spec_file, state_file,
-};
+use super::runner::{AllocRunner, Command, NOT_RUNNING, SHOULD_NOT_RUN, begun_file, spec_file, state_file};
 use crate::context::Context;
-use crate::disk::gc::{CONCURRENT_REMOVALS_MAX, EndedQueue};
+use crate::disk::gc::EndedQueue;
 use crate::disk::store::{self, Saved};
 use crate::node::presence::{ContactState, LastContact};
 use crate::reports::actor::acknowledged_file;
 use crate::reports::core::{AllocEvent, AllocState, Reports};
-use crate::task::commands::{TaskSelector, TasksCommand};
+use crate::task::commands::{Outcome, TaskSelector, TasksCommand};
 use crate::work::changes::{Changes, Held, is_reconnect};
 use crate::work::spec::AllocSpec;
 
 /// The capacity of an allocation's command channel.
 const COMMANDS_MAX: usize = 16;
-/// The interval of garbage collection.
-const GC_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval at which the time without contact to the servers is checked.
 const CONTACT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The refusal to remove an allocation that is not there or has not ended (http-api §18).
+const NOT_REMOVABLE: &str = "No such allocation on client, or allocation not eligible for GC";
 /// If the servers have not been reached since the agent started, this grace period is added.
 const NO_CONTACT_GRACE: Duration = Duration::from_secs(50);
 
@@ -58,6 +56,13 @@ pub(crate) enum AllocsCommand {
         alloc: AllocId,
         /// The command.
         command: TasksCommand,
+    },
+    /// Remove the files of an allocation that has ended, or of all of them.
+    RemoveEnded {
+        /// The allocation; `None` for all.
+        alloc: Option<AllocId>,
+        /// Sent when its files are removed. If all are, it is sent at once: they are removed in the background.
+        done: oneshot::Sender<Outcome>,
     },
     /// Stop all tasks, because the agent stops.
     StopAll(oneshot::Sender<()>),
@@ -180,7 +185,9 @@ impl Allocs {
             tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the task states of an allocation");
             Vec::new()
         });
-        let core = AllocCore::restore(Arc::clone(&spec), states.clone(), state.health, clock::now());
+        let mut core = AllocCore::restore(Arc::clone(&spec), states.clone(), state.health, clock::now())
+            .with_kill_timeout_max(self.context.config.limits.kill_timeout_max);
+        core.set_network(state.network.clone());
         if has_ended {
             tracing::info!(alloc.id = %id, "cleaning up after an allocation that had ended");
             self.begin(&spec, core, Predecessors::default(), |runner| runner.clean_up(states));
@@ -192,7 +199,7 @@ impl Allocs {
 
     /// Carries out commands until the channel closes. Then it detaches from all tasks, which keep running.
     pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<AllocsCommand>) {
-        let mut gc = interval(GC_INTERVAL);
+        let mut gc = interval(self.context.config.limits.gc_interval);
         let mut contact_check = interval(CONTACT_CHECK_INTERVAL);
         gc.set_missed_tick_behavior(MissedTickBehavior::Delay);
         contact_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -209,6 +216,13 @@ impl Allocs {
                         let _ = done.send(());
                     }
                     Some(AllocsCommand::Tasks { alloc, command }) => self.forward(alloc, command).await,
+                    Some(AllocsCommand::RemoveEnded { alloc: Some(id), done }) => {
+                        self.remove_ended(id, done).await;
+                    }
+                    Some(AllocsCommand::RemoveEnded { alloc: None, done }) => {
+                        self.remove_all_ended().await;
+                        let _ = done.send(Ok(()));
+                    }
                     Some(AllocsCommand::StopAll(done)) => {
                         self.stop_all().await;
                         let _ = done.send(());
@@ -327,10 +341,10 @@ impl Allocs {
             return;
         }
         self.removals.until_finished(id).await;
-        save_spec(&self.context, &spec).await;
         tracing::info!(alloc.id = %id, alloc.name = &*spec.name(), "starting a new allocation");
         let predecessors = self.predecessors(&spec);
-        let core = AllocCore::new(Arc::clone(&spec), clock::now());
+        let core = AllocCore::new(Arc::clone(&spec), clock::now())
+            .with_kill_timeout_max(self.context.config.limits.kill_timeout_max);
         self.begin(&spec, core, predecessors, |runner| runner.run(None));
     }
 
@@ -401,10 +415,47 @@ impl Allocs {
         }
     }
 
+    /// Removes an allocation that has ended, whatever the limits.
+    async fn remove_ended(&mut self, id: AllocId, done: oneshot::Sender<Outcome>) {
+        let Some(entry) = self.held.get_mut(&id) else {
+            let _ = done.send(Err(NOT_REMOVABLE.into()));
+            return;
+        };
+        match entry.state {
+            EntryState::Ended => {
+                entry.state = EntryState::Gone;
+                tracing::info!(alloc.id = %id, "removing an ended allocation on request");
+                self.forget_reporting(id, Some(done)).await;
+            }
+            EntryState::Gone => {
+                let _ = done.send(Ok(()));
+            }
+            EntryState::Running { .. } => {
+                let _ = done.send(Err(NOT_REMOVABLE.into()));
+            }
+        }
+    }
+
+    /// Removes all allocations that have ended, oldest first, whatever the limits.
+    async fn remove_all_ended(&mut self) {
+        let ended = self.ended.take_all();
+        tracing::info!(allocs = ended.len(), "removing all ended allocations on request");
+        for id in ended {
+            if let Some(entry) = self.held.get_mut(&id) {
+                entry.state = EntryState::Gone;
+            }
+            self.forget(id).await;
+        }
+    }
+
     async fn forget(&mut self, id: AllocId) {
+        self.forget_reporting(id, None).await;
+    }
+
+    async fn forget_reporting(&mut self, id: AllocId, done: Option<oneshot::Sender<Outcome>>) {
         self.ended.remove(id);
         let _ = self.reporter.send(AllocEvent::Removed(id)).await;
-        self.removals.start(id, Removal::All);
+        self.removals.start_reporting(id, Removal::All, done);
     }
 
     /// Removes ended allocations, oldest first, while a limit is exceeded.
@@ -412,8 +463,8 @@ impl Allocs {
         let mut count = self.held.values().filter(|entry| !matches!(entry.state, EntryState::Gone)).count();
         let disk = self.context.disk_use();
         // Removals run in the background, so their effect on the disk is seen at the next collection.
-        let most =
-            if count > self.context.config.gc.allocs_max { usize::MAX } else { CONCURRENT_REMOVALS_MAX };
+        let config = &self.context.config;
+        let most = if count > config.gc.allocs_max { usize::MAX } else { config.limits.gc_parallel_max };
         for _ in 0..most {
             let Some(id) = self.ended.pop_if_exceeded(&self.context.config.gc, count, disk) else { return };
             tracing::info!(alloc.id = %id, allocs = count, disk_percent = disk.percent, "removing an ended allocation");
@@ -476,7 +527,63 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::alloc::runner::save_new_spec;
     use crate::testing::{context, spec};
+
+    fn allocs(context: &Arc<Context>, contacted: watch::Sender<bool>) -> Allocs {
+        // Nobody receives what is reported.
+        let reporter = mpsc::channel(1).0;
+        Allocs::new(Arc::clone(context), reporter, contacted, watch::channel(ContactState::default()).1)
+    }
+
+    /// who has not ended is not removed, and who was removed may be removed again.
+    #[tokio::test]
+    async fn ended_allocations_are_removed_on_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let (contacted, contacted_receiver) = watch::channel(false);
+        let context = context(dir.path(), contacted_receiver);
+        let mut allocs = allocs(&context, contacted);
+        let id = spec().id();
+        save_new_spec(&context, &spec()).await;
+        assert!(context.store.alloc(id).exists());
+
+        let (done, outcome) = oneshot::channel();
+        allocs.remove_ended(id, done).await;
+        assert_eq!(outcome.await.unwrap(), Err(NOT_REMOVABLE.into()), "it is unknown");
+        let (commands, _inbox) = mpsc::channel(1);
+        let running = EntryState::Running { commands, ended: watch::Sender::new(false) };
+        allocs.held.insert(id, Entry { state: running, ..Entry::new(&spec()) });
+        let (done, outcome) = oneshot::channel();
+        allocs.remove_ended(id, done).await;
+        assert_eq!(outcome.await.unwrap(), Err(NOT_REMOVABLE.into()), "it is running");
+
+        allocs.held.insert(id, Entry::new(&spec()));
+        allocs.ended.push(id);
+        let (done, outcome) = oneshot::channel();
+        allocs.remove_ended(id, done).await;
+        assert_eq!(outcome.await.unwrap(), Ok(()));
+        assert!(!context.store.alloc(id).exists());
+        let (done, outcome) = oneshot::channel();
+        allocs.remove_ended(id, done).await;
+        assert_eq!(outcome.await.unwrap(), Ok(()), "it was removed before");
+        assert!(allocs.ended.take_all().is_empty());
+    }
+
+    #[tokio::test]
+    async fn all_ended_allocations_are_removed_on_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let (contacted, contacted_receiver) = watch::channel(false);
+        let context = context(dir.path(), contacted_receiver);
+        let mut allocs = allocs(&context, contacted);
+        let id = spec().id();
+        save_new_spec(&context, &spec()).await;
+        allocs.held.insert(id, Entry::new(&spec()));
+        allocs.ended.push(id);
+        allocs.remove_all_ended().await;
+        assert!(matches!(allocs.held[&id].state, EntryState::Gone));
+        allocs.removals.until_finished(id).await;
+        assert!(!context.store.alloc(id).exists());
+    }
 
     #[tokio::test]
     async fn unreadable_state_is_still_found_by_an_agent_that_starts_once_more() {
@@ -486,7 +593,7 @@ mod tests {
         let id = spec().id();
         for damaged in [spec_file(&context, id), state_file(&context, id)] {
             fs::create_dir_all(context.store.alloc(id)).unwrap();
-            save_spec(&context, &spec()).await;
+            save_new_spec(&context, &spec()).await;
             let state = AllocState::not_added("it is a test");
             store::write(&state_file(&context, id), &state, store::Durability::Process).unwrap();
             fs::write(&damaged, "from another version").unwrap();

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use model::AllocId;
 use telemetry::chain;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{JoinError, JoinSet};
 
 use super::hooks::{self, AllocRun, Predecessors};
 use super::runner::{begun_file, spec_file};
 use crate::context::Context;
-use crate::disk::gc::CONCURRENT_REMOVALS_MAX;
 use crate::disk::{secrets, store};
+use crate::task::commands::Outcome;
 use crate::task::runner::end_leftovers;
 use crate::work::spec::AllocSpec;
 
@@ -39,16 +39,22 @@ pub(crate) struct Removals {
 impl Removals {
     /// Creates the set without any.
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self {
-            context,
-            tasks: JoinSet::new(),
-            running: BTreeMap::new(),
-            permits: Arc::new(Semaphore::new(CONCURRENT_REMOVALS_MAX)),
-        }
+        let permits = Arc::new(Semaphore::new(context.config.limits.gc_parallel_max));
+        Self { context, tasks: JoinSet::new(), running: BTreeMap::new(), permits }
     }
 
     /// Starts to remove an allocation. Its unsupervised processes are ended first.
     pub(crate) fn start(&mut self, id: AllocId, removal: Removal) {
+        self.start_reporting(id, removal, None);
+    }
+
+    /// The same. `done` is sent when the removal has finished.
+    pub(crate) fn start_reporting(
+        &mut self,
+        id: AllocId,
+        removal: Removal,
+        done: Option<oneshot::Sender<Outcome>>,
+    ) {
         let (context, permits) = (Arc::clone(&self.context), Arc::clone(&self.permits));
         *self.running.entry(id).or_default() += 1;
         self.tasks.spawn(async move {
@@ -57,6 +63,7 @@ impl Removals {
             run_hooks(&context, id, removal).await;
             match removal {
                 Removal::All => {
+                    remove_network(&context, id).await;
                     remove_alloc_dir(&context, id).await;
                     // The state goes last: while it exists, the files are known to belong to an allocation.
                     remove(id, &context.store.alloc(id)).await;
@@ -69,6 +76,10 @@ impl Removals {
                         alloc.id = %id, error = chain(&error), "cannot set the unreadable state of an allocation aside"
                     ),
                 },
+            }
+            if let Some(done) = done {
+                // Fails if the requester has stopped waiting.
+                let _ = done.send(Ok(()));
             }
             id
         });
@@ -113,6 +124,13 @@ async fn run_hooks(context: &Arc<Context>, id: AllocId, removal: Removal) {
     match removal {
         Removal::All => hooks.destroy(&alloc).await,
         Removal::SetAside => {}
+    }
+}
+
+/// Removes the network of an allocation whose hooks could not do so.
+async fn remove_network(context: &Context, id: AllocId) {
+    if let Err(error) = context.networks.remove(id).await {
+        tracing::warn!(alloc.id = %id, error, "cannot remove the network of an allocation");
     }
 }
 

@@ -12,8 +12,10 @@ pub(crate) const ALLOCS_MAX: usize = 50;
 pub(crate) const DISK_PERCENT_MAX: f64 = 80.0;
 /// The default maximum inode usage, in percent.
 pub(crate) const INODES_PERCENT_MAX: f64 = 70.0;
-/// The maximum number of concurrent removals.
-pub(crate) const CONCURRENT_REMOVALS_MAX: usize = 2;
+/// The default interval of garbage collection, in milliseconds.
+pub(crate) const INTERVAL_MS: u32 = 60_000;
+/// The default of the maximum number of concurrent removals.
+pub(crate) const CONCURRENT_REMOVALS_MAX: u32 = 2;
 
 /// The limits above which ended allocations are removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,6 +38,11 @@ impl EndedQueue {
         if !self.0.contains(&id) {
             self.0.push_back(id);
         }
+    }
+
+    /// Removes all allocations, and returns them in their order.
+    pub(crate) fn take_all(&mut self) -> Vec<AllocId> {
+        self.0.drain(..).collect()
     }
 
     /// Removes an allocation.
@@ -79,6 +86,13 @@ mod tests {
             [pop_if_exceeded(), pop_if_exceeded(), pop_if_exceeded()],
             [Some(alloc_id(3)), Some(alloc_id(2)), None]
         );
+    }
+
+    #[test]
+    fn all_are_taken_in_their_order() {
+        let mut ended = ended(&[3, 1]);
+        assert_eq!(ended.take_all(), [alloc_id(3), alloc_id(1)]);
+        assert!(ended.take_all().is_empty());
     }
 
     #[test]

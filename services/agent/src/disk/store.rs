@@ -286,6 +286,31 @@ pub(crate) async fn save<T: Serialize>(path: PathBuf, value: &T, durability: Dur
     .map_err(io::Error::other)?
 }
 
+/// Writes a file of an allocation so that it survives a crash of the agent at once, and one of the machine soon. A crash of
+/// the machine before that may leave a file that cannot be read.
+pub(crate) async fn save_soon<T: Serialize>(path: PathBuf, value: &T) -> io::Result<()> {
+    save(path.clone(), value, Durability::Process).await?;
+    // The caller does not wait for the disk.
+    tokio::task::spawn_blocking(move || match sync(&path) {
+        Ok(()) => {}
+        // The allocation has been removed meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(file = %path.display(), error = chain(&error), "cannot write a state file to the disk");
+        }
+    });
+    Ok(())
+}
+
+/// Waits until a file and its place in its directory are on the disk.
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()?;
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

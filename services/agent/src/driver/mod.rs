@@ -1,6 +1,7 @@
 //! Task drivers: each starts, watches and ends tasks of one kind. Everything around a task, and its restarts, is
 //! in `task`.
 
+pub(crate) mod exec;
 pub(crate) mod exec_session;
 pub(crate) mod mock;
 pub(crate) mod process;
@@ -21,6 +22,7 @@ use model::{Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use self::exec::{EXEC, Exec, JAVA, Kind};
 use self::exec_session::{ExecError, ExecRequest, ExecSession};
 use self::mock::Mock;
 use self::process::ExecutorCommand;
@@ -41,6 +43,11 @@ pub(crate) trait Driver: Send + Sync {
     /// Whether its tasks run in the control groups that the agent makes.
     fn uses_cgroups(&self) -> bool {
         true
+    }
+
+    /// The user of tasks that name none; empty is the agent's own.
+    fn default_user(&self) -> &'static str {
+        ""
     }
 
     /// Detects the driver and its health. It may block.
@@ -190,13 +197,22 @@ pub(crate) struct DriverSettings {
     pub(crate) executor: ExecutorCommand,
     /// The settings of `raw_exec`, if it is enabled.
     pub(crate) raw_exec: Option<raw_exec::Settings>,
+    /// The settings of `exec`, which is always there: its fingerprint says whether this node can isolate tasks.
+    pub(crate) exec: exec::config::Settings,
+    /// The settings of `java`, which is there in the same way.
+    pub(crate) java: exec::config::Settings,
     /// Whether `mock_driver` is enabled.
     pub(crate) mock: bool,
 }
 
-/// The drivers that the settings enable.
-pub(crate) fn all(settings: &DriverSettings) -> Drivers {
-    let mut drivers = Drivers::default();
+/// The drivers that the settings enable. Some need an agent that can make control groups.
+pub(crate) fn all(settings: &DriverSettings, has_cgroups: bool) -> Drivers {
+    let isolating = |kind, own: &exec::config::Settings| {
+        Exec::new(kind, own.clone(), settings.executor.clone(), has_cgroups)
+    };
+    let mut drivers = Drivers::default()
+        .with(EXEC, isolating(Kind::Exec, &settings.exec))
+        .with(JAVA, isolating(Kind::Java, &settings.java));
     if let Some(raw_exec) = &settings.raw_exec {
         drivers = drivers.with(raw_exec::NAME, RawExec::new(raw_exec.clone(), settings.executor.clone()));
     }
@@ -220,6 +236,12 @@ impl Drivers {
     /// Returns the driver of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Driver>> {
         self.0.get(name)
+    }
+
+    /// The user that a task of a driver runs as, which names `user`; empty is the agent's own.
+    pub(crate) fn user<'a>(&self, driver: &str, user: &'a str) -> &'a str {
+        let default = || self.get(driver).map_or("", |driver| driver.default_user());
+        if user.is_empty() { default() } else { user }
     }
 
     /// The fingerprints of all drivers.

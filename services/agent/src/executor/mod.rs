@@ -12,10 +12,12 @@
 //! | `exit` | how the task ended (`Exit`); written before `alive` closes |
 //!
 //! The agent's side is in `driver::process`. Commands that users run in the task have directories of their own (`session`).
+//! A task that is separated from the node has a process of this program before its own (`isolated`).
 //! The executor uses five blocking threads, three more for each such command, and no async runtime. Above it is a
 //! second process, its guard, in case it is killed.
 
 mod guard;
+mod isolated;
 pub(crate) mod session;
 mod tree;
 
@@ -41,6 +43,7 @@ use self::session::{Children, SharedChildren, locked};
 use crate::cgroups::TaskCgroup;
 use crate::disk::logs::{LogFiles, Rotator};
 use crate::disk::store::{self, Durability};
+use crate::isolation::description::Isolation;
 
 pub(crate) use tree::{Reap, descendants, kill_descendants, parent_of, started_ticks};
 
@@ -90,6 +93,10 @@ pub(crate) struct Launch {
     /// agent, and its memory is not the task's.
     #[serde(default)]
     pub(crate) cgroup: Option<TaskCgroup>,
+    /// What separates the process from the node; `None` runs it as a plain process. In isolation, the program and the
+    /// working directory are those of the task's root, and `user` is not used.
+    #[serde(default)]
+    pub(crate) isolation: Option<Isolation>,
 }
 
 /// The process of a task.
@@ -129,6 +136,9 @@ impl Exit {
 
 /// Runs the task that the directory describes until it has ended.
 pub fn main(args: &Args) -> ExitCode {
+    if isolated::is_requested() {
+        return isolated::become_task();
+    }
     let outcome = match session::requested() {
         Some(dir) => session::enter(&dir),
         None if guard::is_guarded() => run(&args.dir),
@@ -188,8 +198,15 @@ fn read_launch(dir: &Path) -> io::Result<Launch> {
         .ok_or_else(|| io::Error::other(format!("nothing to launch in {}", dir.display())))
 }
 
+/// Where the output of a task goes.
+fn output(launch: &Launch) -> Stdio {
+    if launch.logs.is_some() { Stdio::piped() } else { Stdio::null() }
+}
+
 fn start(launch: &Launch) -> io::Result<Child> {
-    let output = || if launch.logs.is_some() { Stdio::piped() } else { Stdio::null() };
+    if let Some(isolation) = &launch.isolation {
+        return isolated::start(launch, isolation);
+    }
     let mut command = Command::new(&launch.command);
     command
         .args(&launch.args)
@@ -197,8 +214,8 @@ fn start(launch: &Launch) -> io::Result<Child> {
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&launch.work_dir)
         .stdin(Stdio::null())
-        .stdout(output())
-        .stderr(output())
+        .stdout(output(launch))
+        .stderr(output(launch))
         .process_group(0);
     if let Some((user, group)) = launch.user {
         command.uid(user).gid(group);
@@ -281,6 +298,7 @@ fn collect_output(child: &mut Child, logs: Option<&LogFiles>) -> io::Result<Rece
 }
 
 fn handle_commands(control: File, dir: &Path, launch: &Arc<Launch>, children: &SharedChildren) {
+    let is_first = launch.isolation.as_ref().is_some_and(|isolation| isolation.namespaces.pid);
     for line in BufReader::new(control).lines() {
         let Ok(line) = line else { return };
         if let Some(name) = line.strip_prefix("exec ") {
@@ -291,6 +309,7 @@ fn handle_commands(control: File, dir: &Path, launch: &Arc<Launch>, children: &S
         let Some(pid) = children.task else { return };
         let outcome = match line.split_once(' ') {
             Some(("signal", number)) => match number.parse::<i32>().map(Signal::try_from) {
+                Ok(Ok(signal)) if is_first => isolated::signal_first(pid, signal),
                 Ok(Ok(signal)) => kill(pid, signal),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(Errno::EINVAL),

@@ -21,18 +21,22 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::{Pid, Uid, fchown, setsid};
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
+use super::isolated::spawn_after;
 use super::tree::kill_session;
 use super::{Exit, Launch, enter_cgroup};
 use crate::disk::store::{self, Durability};
+use crate::isolation::description::Confinement;
+use crate::isolation::{confine, namespaces, own_program};
 
 /// The file that describes the command.
 pub(crate) const REQUEST: &str = "request";
@@ -68,6 +72,8 @@ struct Enter {
     work_dir: PathBuf,
     user: Option<(u32, u32)>,
     oom_score_adj: Option<u32>,
+    /// What the command may do, if its task is isolated.
+    confinement: Option<Confinement>,
 }
 
 /// The processes that an executor waits for. The lock is held while one is signalled or started, so that its id cannot
@@ -147,13 +153,16 @@ fn start(
         work_dir: launch.work_dir.clone(),
         user: launch.user,
         oom_score_adj: launch.oom_score_adj.or_else(super::unprotected_adjustment),
+        confinement: launch.isolation.as_ref().map(|isolation| isolation.confinement.clone()),
     };
     store::write(&dir.join(ENTER), &enter, Durability::Process)?;
     let mut children = locked(children);
-    if children.task.is_none() {
-        return Err(io::Error::other("the task has ended"));
-    }
-    let child = process(Path::new("/proc/self/exe"), launch, dir)?.stdin(Stdio::null()).spawn()?;
+    let Some(task) = children.task else { return Err(io::Error::other("the task has ended")) };
+    let child = if launch.isolation.is_some() {
+        start_in(task, launch, dir)?
+    } else {
+        process(Path::new("/proc/self/exe"), launch, dir)?.stdin(Stdio::null()).spawn()?
+    };
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, exit) = channel();
     children.commands.insert(pid, sender);
@@ -168,6 +177,19 @@ fn process(program: &Path, launch: &Launch, dir: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
+/// Starts the process of a command among the processes of an isolated task. Its standard input refers to the task, whose
+/// other namespaces it enters later.
+fn start_in(task: Pid, launch: &Launch, dir: &Path) -> io::Result<Child> {
+    let task = rustix::process::Pid::from_raw(task.as_raw()).ok_or(io::ErrorKind::InvalidInput)?;
+    let task = pidfd_open(task, PidfdFlags::empty())?;
+    let (program, path) = own_program()?;
+    let mut command = process(&path, launch, dir)?;
+    command.stdin(task.try_clone()?);
+    let child = spawn_after(|| namespaces::join_processes(&task), &mut command)?;
+    drop(program);
+    Ok(child)
+}
+
 /// The directory of the command that this process is to become.
 pub(super) fn requested() -> Option<PathBuf> {
     env::var_os(SESSION).map(PathBuf::from)
@@ -180,6 +202,10 @@ pub(super) fn enter(dir: &Path) -> io::Result<()> {
         .map_err(io::Error::other)?
         .ok_or_else(|| io::Error::other(format!("nothing to run in {}", dir.display())))?;
     fs::remove_file(file)?;
+    if enter.confinement.is_some() {
+        // The task sees this process already.
+        confine::hide()?;
+    }
     let mut status = OpenOptions::new().read(true).write(true).open(dir.join(STATUS))?;
     let error = match prepare(dir, &enter) {
         Ok(mut command) => {
@@ -203,7 +229,8 @@ fn prepare(dir: &Path, enter: &Enter) -> io::Result<Command> {
         Some(terminal) => {
             // The first terminal that the leader of a session opens becomes the session's.
             let terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
-            if let Some((user, _)) = enter.user {
+            let confined = enter.confinement.as_ref().map(|confinement| confinement.user.uid);
+            if let Some(user) = confined.or(enter.user.map(|(user, _)| user)) {
                 fchown(&terminal, Some(Uid::from_raw(user)), None)?;
             }
             (terminal.try_clone()?, terminal.try_clone()?, terminal)
@@ -225,7 +252,10 @@ fn prepare(dir: &Path, enter: &Enter) -> io::Result<Command> {
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr);
-    if let Some((user, group)) = enter.user {
+    if let Some(confinement) = &enter.confinement {
+        namespaces::join(&io::stdin())?;
+        confine::confine(confinement)?;
+    } else if let Some((user, group)) = enter.user {
         command.uid(user).gid(group);
     }
     Ok(command)

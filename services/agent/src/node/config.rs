@@ -8,12 +8,19 @@ use clap::Parser as _;
 use model::Text;
 
 use super::host_env::check_env_allowlist;
+use super::host_networks::{AddressFamily, HostNetworkArgs};
+use super::isolation_args::IsolationArgs;
+use super::limits::{LimitArgs, Limits};
+use super::pair::Pair;
+use super::users::DeniedUsers;
 use crate::cgroups;
 use crate::cpu_list;
 use crate::disk::gc;
 use crate::driver::DriverSettings;
 use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
+use crate::networks::settings::{self, Bridge};
+use crate::networks::subnet::Subnet;
 
 /// The default range of dynamic ports.
 const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
@@ -51,6 +58,45 @@ pub struct Args {
     /// address, the loopback interface).
     #[arg(long = "network-interface", env = "DROVER_NETWORK_INTERFACE")]
     pub network_interface: Option<String>,
+    /// The family of the address that tasks get if the interface has addresses of both; IPv4 by default.
+    #[arg(long = "preferred-address-family", env = "DROVER_PREFERRED_ADDRESS_FAMILY", value_name = "FAMILY")]
+    pub preferred_address_family: Option<AddressFamily>,
+    /// A network of the machine that ports can name, as `name:cidr=10.0.0.0/8;interface=eth1;reserved_ports=22,80`, with
+    /// any of the three; may be repeated. In the environment, networks are separated by spaces.
+    #[arg(
+        long = "host-network",
+        env = "DROVER_HOST_NETWORKS",
+        value_name = "NAME:SETTINGS",
+        value_delimiter = ' '
+    )]
+    pub host_networks: Vec<HostNetworkArgs>,
+    /// Name of the bridge of networks of mode `bridge`.
+    #[arg(long = "bridge-network-name", env = "DROVER_BRIDGE_NETWORK_NAME", default_value = settings::BRIDGE)]
+    pub bridge_network_name: String,
+    /// Range of IPv4 addresses on the bridge.
+    #[arg(
+        long = "bridge-network-subnet",
+        env = "DROVER_BRIDGE_NETWORK_SUBNET",
+        value_name = "RANGE",
+        default_value = settings::BRIDGE_SUBNET
+    )]
+    pub bridge_network_subnet: Subnet,
+    /// Range of IPv6 addresses on the bridge, which has none by default.
+    #[arg(
+        long = "bridge-network-subnet-ipv6",
+        env = "DROVER_BRIDGE_NETWORK_SUBNET_IPV6",
+        value_name = "RANGE"
+    )]
+    pub bridge_network_subnet_ipv6: Option<Subnet>,
+    /// Let allocations on the bridge reach themselves by the ports of their node.
+    #[arg(long = "bridge-network-hairpin-mode", env = "DROVER_BRIDGE_NETWORK_HAIRPIN_MODE")]
+    pub bridge_network_hairpin_mode: bool,
+    /// Directories with CNI plugins, separated by colons.
+    #[arg(long = "cni-path", env = "DROVER_CNI_PATH", default_value = settings::PLUGIN_PATH)]
+    pub cni_path: String,
+    /// Directory with configurations of networks of mode `cni/NAME`.
+    #[arg(long = "cni-config-dir", env = "DROVER_CNI_CONFIG_DIR", default_value = settings::CONFIG_DIR)]
+    pub cni_config_dir: PathBuf,
     /// Compute of the node in MHz, instead of the detected value.
     #[arg(long = "cpu-total-compute", env = "DROVER_CPU_TOTAL_COMPUTE", default_value_t = 0)]
     pub cpu_total_mhz: u32,
@@ -93,6 +139,9 @@ pub struct Args {
     /// Allow tasks to run as plain processes, without isolation (driver `raw_exec`).
     #[arg(long = "raw-exec", env = "DROVER_RAW_EXEC")]
     pub raw_exec: bool,
+    /// Settings of the drivers `exec` and `java`, and the users that tasks may run as.
+    #[command(flatten)]
+    pub isolation: IsolationArgs,
     /// Enable tasks that only simulate running (driver `mock_driver`), for tests.
     #[arg(long = "mock-driver", env = "DROVER_MOCK_DRIVER", hide = true)]
     pub mock_driver: bool,
@@ -124,6 +173,9 @@ pub struct Args {
     /// Inode usage in percent, of the disk with the allocations, above which ended ones are removed.
     #[arg(long = "gc-inodes-percent-max", env = "DROVER_GC_INODES_PERCENT_MAX", default_value_t = gc::INODES_PERCENT_MAX)]
     pub gc_inodes_percent_max: f64,
+    /// What is around tasks.
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Maximum delay of the first heartbeat in milliseconds, so that many agents do not send it at once.
     #[arg(
         long = "first-heartbeat-within-ms",
@@ -154,28 +206,6 @@ impl Default for Args {
             args: Args,
         }
         NoFlags::parse_from(["agent"]).args
-    }
-}
-
-/// A key and a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
-    /// The key.
-    pub key: String,
-    /// The value.
-    pub value: String,
-}
-
-impl std::str::FromStr for Pair {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('=') {
-            Some((key, value)) if !key.is_empty() => {
-                Ok(Self { key: key.to_owned(), value: value.to_owned() })
-            }
-            Some(_) | None => Err(format!("expected key=value, not {text:?}")),
-        }
     }
 }
 
@@ -214,6 +244,10 @@ pub(crate) struct Config {
     pub(crate) meta: BTreeMap<Text, Text>,
     pub(crate) http_addr: Text,
     pub(crate) network_interface: Option<String>,
+    pub(crate) preferred_address_family: AddressFamily,
+    pub(crate) host_networks: Vec<HostNetworkArgs>,
+    /// The settings of networks of allocations.
+    pub(crate) networks: settings::Settings,
     pub(crate) cpu_total_mhz: u32,
     pub(crate) memory_total_mb: u32,
     pub(crate) disk_free_mb: u32,
@@ -223,9 +257,12 @@ pub(crate) struct Config {
     pub(crate) cgroup_parent: PathBuf,
     pub(crate) dynamic_ports: (u16, u16),
     pub(crate) drivers: DriverSettings,
+    /// The users that tasks may not run as.
+    pub(crate) users: DeniedUsers,
     pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
+    pub(crate) limits: Limits,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
     /// Whether users may not run commands in tasks.
@@ -263,8 +300,16 @@ impl Config {
         let reservable_cores = cores("reservable-cores", &args.reservable_cores)?;
         check_env_allowlist(&args.env_allowlist)
             .map_err(|error| anyhow::anyhow!("--env-allowlist: {error}"))?;
+        let data_dir = std::path::absolute(args.data_dir)?;
+        let bridge = Bridge {
+            name: args.bridge_network_name,
+            subnet: args.bridge_network_subnet,
+            subnet_ipv6: args.bridge_network_subnet_ipv6,
+            hairpin: args.bridge_network_hairpin_mode,
+        };
+        let networks = settings::Settings::new(bridge, &args.cni_path, args.cni_config_dir)
+            .map_err(|error| anyhow::anyhow!(error))?;
         Ok(Self {
-            data_dir: std::path::absolute(args.data_dir)?,
             node_name: args.node_name.filter(|name| !name.is_empty()).map(Text::from),
             datacenter: args.datacenter.into(),
             region: args.region.into(),
@@ -273,6 +318,9 @@ impl Config {
             meta: args.meta.into_iter().map(|pair| (pair.key.into(), pair.value.into())).collect(),
             http_addr: args.http_addr.into(),
             network_interface: args.network_interface,
+            preferred_address_family: args.preferred_address_family.unwrap_or_default(),
+            host_networks: args.host_networks,
+            networks,
             cpu_total_mhz: args.cpu_total_mhz,
             memory_total_mb: args.memory_total_mb,
             disk_free_mb: args.disk_free_mb,
@@ -293,8 +341,12 @@ impl Config {
                     .map(|(program, args)| ExecutorCommand::new(program, args))
                     .unwrap_or_default(),
                 raw_exec: args.raw_exec.then_some(settings),
+                exec: args.isolation.exec(&data_dir)?,
+                java: args.isolation.java(&data_dir)?,
                 mock: args.mock_driver,
             },
+            users: args.isolation.users(),
+            data_dir,
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,
             gc: gc::Limits {
@@ -302,6 +354,7 @@ impl Config {
                 disk_percent_max: args.gc_disk_percent_max,
                 inodes_percent_max: args.gc_inodes_percent_max,
             },
+            limits: Limits::new(args.limits)?,
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
             disable_remote_exec: args.disable_remote_exec,
@@ -312,6 +365,11 @@ impl Config {
     /// The directory of the allocations' files.
     pub(crate) fn allocs_dir(&self) -> PathBuf {
         self.data_dir.join("alloc")
+    }
+
+    /// The directory of what is kept of the networks of allocations.
+    pub(crate) fn networks_dir(&self) -> PathBuf {
+        self.data_dir.join("networks")
     }
 
     #[cfg(test)]

@@ -5,8 +5,9 @@
 //! lost message or answer costs only time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use model::alloc::{ClientStatus, PackedTaskStates};
+use model::alloc::{ClientStatus, NetworkStatus, PackedTaskStates};
 use model::{AllocId, Text, Timestamp, TraceContext};
 use serde::{Deserialize, Serialize};
 use wire::node::AllocReport;
@@ -15,8 +16,8 @@ use wire::node::AllocReport;
 pub(crate) const REPORT_ALLOCS_MAX: usize = 500;
 /// The maximum size of the states in one report, in bytes. It is far below the maximum size of a NATS message.
 const REPORT_BYTES_MAX: usize = 256 << 10;
-/// The maximum size of an allocation in a report without its task states, in bytes.
-const ALLOC_BYTES: usize = 256;
+/// The maximum size of an allocation in a report without its task states and name servers, in bytes.
+const ALLOC_BYTES: usize = 512;
 
 /// The state of an allocation, as reported to the servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub(crate) struct AllocState {
     pub(crate) task_states: PackedTaskStates,
     /// The health verdict and its time.
     pub(crate) health: Option<(bool, Timestamp)>,
+    /// Its own network, if it has one and it is set up.
+    #[serde(default)]
+    pub(crate) network: Option<Arc<NetworkStatus>>,
 }
 
 impl AllocState {
@@ -39,6 +43,7 @@ impl AllocState {
             description: format!("Unable to add allocation due to error: {error}").into(),
             task_states: PackedTaskStates::default(),
             health: None,
+            network: None,
         }
     }
 }
@@ -104,7 +109,7 @@ impl Entry {
             status: self.state.status,
             description: Text::clone(&self.state.description),
             task_states: self.state.task_states.clone(),
-            network: None,
+            network: self.state.network.clone(),
             health: self.state.health,
         }
     }
@@ -179,7 +184,7 @@ impl Reports {
         let mut bytes = 0;
         for id in ids {
             let Some(entry) = self.allocs.get_mut(&id) else { continue };
-            let size = ALLOC_BYTES + entry.state.task_states.as_bytes().len();
+            let size = ALLOC_BYTES + entry.state.task_states.as_bytes().len() + dns_bytes(&entry.state);
             let report = entry.report(id);
             match reports.last_mut() {
                 Some(last) if last.len() < REPORT_ALLOCS_MAX && bytes + size <= REPORT_BYTES_MAX => {
@@ -213,6 +218,7 @@ impl Reports {
                 description: Text::clone(&report.description),
                 task_states: report.task_states.clone(),
                 health: report.health,
+                network: report.network.clone(),
             };
             if state.status != ClientStatus::Pending {
                 entry.trace = None;
@@ -229,6 +235,13 @@ impl Reports {
     }
 }
 
+/// The size of the name servers of an allocation in a report, in bytes.
+fn dns_bytes(state: &AllocState) -> usize {
+    let dns = state.network.as_ref().and_then(|network| network.dns.as_ref());
+    let lists = dns.map(|dns| [&dns.servers, &dns.searches, &dns.options]);
+    lists.into_iter().flatten().flatten().flatten().map(|text| text.len() + 1).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +255,7 @@ mod tests {
             description: description.into(),
             task_states: PackedTaskStates::default(),
             health: None,
+            network: None,
         }
     }
 

@@ -1,16 +1,19 @@
-//! Answers the API's requests to restart and signal tasks: turns each into a command and sends the answer
-//! when the command is done.
+//! Answers the API's requests to restart and signal tasks, and to remove what has ended:
+//! turns each into a command and sends the answer when the command is done.
 
 use bus::{Request, Requests};
 use model::text::quoted;
 use model::{AllocId, Text};
 use tokio::sync::{mpsc, oneshot};
-use wire::tasks::{RestartTasks, SignalTasks, TasksDone};
+use wire::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
 use wire::{Refusal, RefusalKind};
 
 use crate::alloc::allocs::AllocsCommand;
 use crate::driver::read_signal;
 use crate::task::commands::{TaskAction, TaskSelector, TasksCommand};
+
+/// The refusal of a request that the agent can no longer carry out.
+const STOPPING: &str = "the agent is stopping";
 
 /// Answers requests until the subscription ends.
 pub(crate) async fn serve(mut requests: Requests, commands: mpsc::Sender<AllocsCommand>) {
@@ -31,6 +34,10 @@ async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
         };
         return reply(request, outcome).await;
     }
+    if request.is::<RemoveEnded>() {
+        let Some((request, ask)) = request.read::<RemoveEnded>().await else { return };
+        return reply(request, remove_ended(&commands, ask.alloc).await).await;
+    }
     let Some((request, ask)) = request.read::<RestartTasks>().await else { return };
     let outcome = match (&ask.task, ask.all) {
         (Some(_), true) => Err(invalid("task name cannot be set when restarting all tasks")),
@@ -49,6 +56,14 @@ async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
     reply(request, outcome).await;
 }
 
+async fn remove_ended(commands: &mpsc::Sender<AllocsCommand>, alloc: Option<AllocId>) -> Result<(), Refusal> {
+    let (done, outcome) = oneshot::channel();
+    if commands.send(AllocsCommand::RemoveEnded { alloc, done }).await.is_err() {
+        return Err(stopping());
+    }
+    outcome.await.unwrap_or_else(|_| Err(STOPPING.into())).map_err(invalid)
+}
+
 async fn reply(request: Request, outcome: Result<(), Refusal>) {
     match outcome {
         Ok(()) => request.answer(&TasksDone {}).await,
@@ -65,7 +80,7 @@ async fn send(
     let (done, outcome) = oneshot::channel();
     let command = AllocsCommand::Tasks { alloc, command: TasksCommand { selector, action, done } };
     if commands.send(command).await.is_err() {
-        return Err(invalid("the agent is stopping"));
+        return Err(stopping());
     }
     match outcome.await {
         Ok(outcome) => outcome.map_err(invalid),
@@ -74,6 +89,10 @@ async fn send(
             message: format!("Unknown allocation {}", quoted(&alloc.to_string())).into(),
         }),
     }
+}
+
+fn stopping() -> Refusal {
+    invalid(STOPPING)
 }
 
 fn invalid(message: impl Into<Text>) -> Refusal {

@@ -1,12 +1,9 @@
 //! Commands for tasks. An allocation ends its tasks ([`Kill`]). Users restart and signal tasks: the runner
 //! of the allocation passes such a command on, and the runners of the tasks carry it out.
 
-use model::{Nanos, Text};
+use model::Text;
 use nix::sys::signal::Signal;
 use tokio::sync::oneshot;
-
-/// The maximum kill timeout of a task, whatever its job asks for.
-pub(crate) const KILL_TIMEOUT_MAX: Nanos = Nanos::from_secs(30);
 
 /// A request to end a task.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! at its start with the reason, instead of running without the feature. Pure.
 
 use model::features::Feature;
-use model::job::{Task, TaskGroup};
+use model::job::{Task, TaskGroup, feature_of_driver};
 use model::text::quoted;
 
 use crate::disk::dirs::SHARED;
@@ -18,16 +18,16 @@ pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
         (Feature::WorkloadIdentities, has_identity(task)),
         (Feature::Volumes, !group.volumes.is_empty() || !task.volume_mounts.is_empty()),
         (Feature::CsiPlugins, task.csi_plugin_config.is_some()),
-        (Feature::Devices, !task.resources.devices.is_empty()),
+        (Feature::TaskSchedules, task.schedule.is_some()),
         (Feature::Connect, !task.kind.is_empty()),
     ]);
-    if let Some(feature) = missing {
-        return Some(format!("{} not built into this agent", feature.subject()));
-    }
-    let networks = group.networks.iter().chain(&task.resources.networks);
-    let isolated = networks.map(|network| &*network.mode).find(|mode| !matches!(*mode, "" | "host"));
-    let missing = isolated.filter(|_| !Feature::BridgeNetworks.is_built());
-    missing.map(|mode| format!("network mode {} is not built into this agent", quoted(mode)))
+    missing.map(|feature| format!("{} not built into this agent", feature.subject()))
+}
+
+/// Why this node does not run tasks of a driver.
+pub(crate) fn missing_driver(driver: &str) -> String {
+    let place = if feature_of_driver(driver).is_some() { "built into this agent" } else { "on this node" };
+    format!("driver {} is not {place}", quoted(driver))
 }
 
 /// Whether the task needs an identity. Every task has one; passing it to the task is not supported.
@@ -46,7 +46,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use model::job::{NetworkResource, TaskTemplate, WorkloadIdentity};
+    use model::job::{TaskTemplate, WorkloadIdentity};
 
     use super::*;
 
@@ -57,15 +57,10 @@ mod tests {
         assert_eq!(unsupported(&group, &plain), None);
         let rendered = Task { templates: vec![TaskTemplate::default()], ..plain.clone() };
         assert_eq!(unsupported(&group, &rendered).unwrap(), "templates are not built into this agent");
-        let network = |mode: &str| TaskGroup {
-            networks: vec![NetworkResource { mode: mode.into(), ..NetworkResource::default() }],
-            ..TaskGroup::default()
-        };
-        assert_eq!(unsupported(&network("host"), &plain), None);
-        for mode in ["bridge", "none"] {
-            let expected = format!("network mode \"{mode}\" is not built into this agent");
-            assert_eq!(unsupported(&network(mode), &plain), Some(expected));
-        }
+        assert_eq!(missing_driver("qemu"), r#"driver "qemu" is not built into this agent"#);
+        assert_eq!(missing_driver("docker"), r#"driver "docker" is not on this node"#);
+        let paused = Task { schedule: Some(Box::default()), ..plain.clone() };
+        assert_eq!(unsupported(&group, &paused).unwrap(), "task schedules are not built into this agent");
     }
 
     #[test]

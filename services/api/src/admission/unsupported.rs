@@ -1,11 +1,12 @@
 //! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
 //! list of those features.
 
-use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, WorkloadIdentity};
+use api_types::{Job, Resources, Task, TaskGroup, WorkloadIdentity};
 use model::features::Feature;
+use model::job::feature_of_driver;
 use model::text::quoted;
 
-use super::fields::{flag, items, number, text};
+use super::fields::{flag, items, text};
 use super::problems::Problems;
 
 /// The features of a job with defaults that are not built.
@@ -26,7 +27,6 @@ fn group(group: &TaskGroup) -> Problems {
         (Feature::Volumes, group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())),
         (Feature::Services, !items(&group.services).is_empty()),
     ]);
-    problems.append(networks(&group.networks));
     for task in items(&group.tasks) {
         problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
@@ -49,24 +49,12 @@ fn task(task: &Task) -> Problems {
         (Feature::Connect, !text(&task.kind).is_empty()),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
-    if let Some(Resources { devices, numa, networks, .. }) = &task.resources {
-        problems.append(missing([
-            (Feature::Devices, !items(devices).is_empty()),
-            (Feature::Numa, numa.is_some()),
-        ]));
-        problems.append(self::networks(networks));
+    let driver = text(&task.driver);
+    if let Some(feature) = feature_of_driver(driver) {
+        problems.add(feature.refusal_of(format_args!("driver {}", quoted(driver))));
     }
-    problems
-}
-
-fn networks(list: &Option<Vec<NetworkResource>>) -> Problems {
-    let mut problems = Problems::default();
-    for network in items(list) {
-        let mode = text(&network.mode);
-        let is_missing = !matches!(mode, "" | "host") && !Feature::BridgeNetworks.is_built();
-        problems.add_if(is_missing, || {
-            Feature::BridgeNetworks.refusal_of(format_args!("network mode {}", quoted(mode)))
-        });
+    if let Some(Resources { numa, .. }) = &task.resources {
+        problems.append(missing([(Feature::Numa, numa.is_some())]));
     }
     problems
 }

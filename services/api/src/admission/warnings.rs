@@ -111,14 +111,18 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
 /// Warns about settings of the networks of a group or a task.
 fn networks(networks: &Option<Vec<NetworkResource>>, warnings: &mut Warnings) {
     for network in items(networks) {
-        without_effect(
-            [
-                (Feature::BridgeNetworks, "hostname in network", !text(&network.hostname).is_empty()),
-                (Feature::BridgeNetworks, "cni in network", network.cni.is_some()),
-                (Feature::IsolatingDrivers, "dns in network", network.dns.is_some()),
-            ],
-            warnings,
-        );
+        let mode = Some(text(&network.mode)).filter(|mode| !mode.is_empty()).unwrap_or("host");
+        let is_host = mode == "host";
+        let has_plugins = mode == "bridge" || mode.starts_with("cni/");
+        for (name, is_idle) in [
+            ("hostname", is_host && !text(&network.hostname).is_empty()),
+            ("dns", is_host && network.dns.is_some()),
+            ("cni", !has_plugins && network.cni.is_some()),
+        ] {
+            if is_idle {
+                warnings.add(format!("{name} in network has no effect in mode {mode}"));
+            }
+        }
     }
     if items(networks).iter().any(|network| number(network.mbits) > 0) {
         warnings
@@ -174,6 +178,9 @@ fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
             warnings.add("task network resources have been deprecated as of Nomad 0.12.0. Please configure networking via group network block.");
         }
         networks(&resources.networks, &mut warnings);
+        if items(&resources.networks).iter().any(|network| !matches!(text(&network.mode), "" | "host")) {
+            warnings.add("mode in the network of a task has no effect: only the network of a group has one");
+        }
         if number(resources.memory_max_mb) != 0 && !may_oversubscribe {
             warnings
                 .add("Memory oversubscription is not enabled; Task has memory_max, but it will be ignored");

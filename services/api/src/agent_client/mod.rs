@@ -109,17 +109,7 @@ impl AllocAgent {
     /// # Errors
     /// If the agent refuses or does not answer.
     pub(crate) async fn send_task_command(&self, command: &impl Wire) -> Result<(), Error> {
-        let response = self
-            .bus
-            .request::<_, TasksDone>(Subject::AgentTasks(self.node), command, TASK_COMMAND_TIMEOUT)
-            .await;
-        match response {
-            Ok(TasksDone {}) => Ok(()),
-            Err(RequestError::Refused(refusal)) if refusal.kind != RefusalKind::NotFound => {
-                Err(Error::failed(&*refusal.message))
-            }
-            Err(error) => Err(self.agent_error(&error)),
-        }
+        send_task_command(&self.bus, self.node, command).await
     }
 
     /// Requests resource usage from the agent.
@@ -154,6 +144,21 @@ impl Api {
             return Ok(id);
         }
         Err(Error::not_found(format!("Unknown node {id}")))
+    }
+}
+
+/// Sends a command for the tasks of a node to its agent. A refusal becomes a 500 (http-api §18).
+///
+/// # Errors
+/// If the agent refuses or does not answer.
+pub(crate) async fn send_task_command(bus: &Bus, node: NodeId, command: &impl Wire) -> Result<(), Error> {
+    let subject = Subject::AgentTasks(node);
+    match bus.request::<_, TasksDone>(subject, command, TASK_COMMAND_TIMEOUT).await {
+        Ok(TasksDone {}) => Ok(()),
+        Err(RequestError::Refused(refusal)) if refusal.kind != RefusalKind::NotFound => {
+            Err(Error::failed(&*refusal.message))
+        }
+        Err(error) => Err(agent_error(node, &error)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Routes of the files and logs of allocations (http-api §13), and of commands for their tasks (§18).
+//! Routes of the files and logs of allocations (http-api §13), of commands for their tasks, and of garbage on nodes (§18).
 
 use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
@@ -8,11 +8,11 @@ use model::Text;
 use model::text::quoted;
 use serde::{Deserialize, Serialize};
 use wire::files::{FileInfo, LogPosition, LogStream, Origin, StatFile};
-use wire::tasks::{RestartTasks, SignalTasks};
+use wire::tasks::{RemoveEnded, RestartTasks, SignalTasks};
 
 use super::Request;
 use crate::Api;
-use crate::agent_client::{AllocAgent, Source, StreamReader, check_path};
+use crate::agent_client::{AllocAgent, Source, StreamReader, check_path, send_task_command};
 use crate::http::{Body, BodyStream, Error, Framing, PermitKind, Query, Response, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -257,6 +257,27 @@ pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Response, Err
 
 fn task_name(task: Option<String>) -> Option<Text> {
     task.filter(|task| !task.is_empty()).map(Text::from)
+}
+
+/// Removes the files of an allocation that has ended from its node (http-api §18).
+pub(crate) async fn collect_alloc(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
+    let _permit = api.permits.take(PermitKind::TaskCommand)?;
+    agent.send_task_command(&RemoveEnded { alloc: Some(agent.alloc()) }).await?;
+    Ok(Response::ok(Body::Empty))
+}
+
+/// Removes the files of all allocations of a node that have ended (http-api §18).
+pub(crate) async fn collect_node(api: &Api, request: &Request) -> Result<Response, Error> {
+    // Here an unknown node is a 500.
+    let as_failure = |error: Error| match error.status {
+        StatusCode::NOT_FOUND => Error { status: StatusCode::INTERNAL_SERVER_ERROR, ..error },
+        _ => error,
+    };
+    let node = api.node_of(&request.query).await.map_err(as_failure)?;
+    let _permit = api.permits.take(PermitKind::TaskCommand)?;
+    send_task_command(&api.bus, node, &RemoveEnded { alloc: None }).await?;
+    Ok(Response::ok(Body::Empty))
 }
 
 /// Response for any other file operation.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use api_types::Time;
 use serde::Serialize;
 use serde_json::{Value, json};
-use wire::stats::{Counted, CpuStats, DiskStats, HostStats, TaskStats, Usage};
+use wire::stats::{
+    Counted, CpuStats, DeviceGroupStats, DeviceValue, DiskStats, HostStats, TaskStats, Usage,
+};
 
 /// Usage of a host.
 pub(crate) fn host(stats: &HostStats) -> Value {
@@ -28,7 +31,7 @@ pub(crate) fn host(stats: &HostStats) -> Value {
         "CPU": stats.cpus.iter().map(cpu).collect::<Vec<_>>(),
         "DiskStats": stats.disks.iter().map(disk).collect::<Vec<_>>(),
         "AllocDirStats": stats.alloc_disk.as_ref().map(disk),
-        "DeviceStats": [],
+        "DeviceStats": devices(&stats.devices),
         "Uptime": stats.uptime_secs,
         "Timestamp": stats.at.0,
         "CPUTicksConsumed": stats.cpus.iter().map(|cpu| cpu.used_mhz).sum::<f64>(),
@@ -45,6 +48,50 @@ pub(crate) fn disk(disk: &DiskStats) -> Value {
         "Available": disk.available_bytes,
         "UsedPercent": disk.used_percent,
         "InodesUsedPercent": disk.inodes_percent,
+    })
+}
+
+/// Usage of devices, by group.
+fn devices(groups: &[DeviceGroupStats]) -> Vec<Value> {
+    let group = |group: &DeviceGroupStats| {
+        let instances = group.instances.iter().map(|instance| {
+            let attributes: BTreeMap<_, _> =
+                instance.stats.iter().map(|stat| (&stat.name, device_value(&stat.value))).collect();
+            let shown = json!({
+                "Summary": instance.summary.as_ref().map(device_value),
+                "Stats": { "Nested": null, "Attributes": attributes },
+                "Timestamp": Option::<Time>::from(instance.at),
+            });
+            (&instance.id, shown)
+        });
+        let instances: BTreeMap<_, _> = instances.collect();
+        json!({
+            "Vendor": group.vendor,
+            "Type": group.kind,
+            "Name": group.name,
+            "InstanceStats": instances,
+        })
+    };
+    groups.iter().map(group).collect()
+}
+
+/// A measured value of a device. Whole numbers and others are different members.
+fn device_value(measured: &DeviceValue) -> Value {
+    let DeviceValue { value, of, unit, about } = measured;
+    let is_whole = |number: f64| number.fract() == 0.0;
+    let (ints, floats) = match is_whole(*value) && of.is_none_or(is_whole) {
+        true => ((Some(*value as i64), of.map(|of| of as i64)), (None, None)),
+        false => ((None, None), (Some(*value), *of)),
+    };
+    json!({
+        "Desc": about,
+        "Unit": unit,
+        "IntNumeratorVal": ints.0,
+        "IntDenominatorVal": ints.1,
+        "FloatNumeratorVal": floats.0,
+        "FloatDenominatorVal": floats.1,
+        "StringVal": null,
+        "BoolVal": null,
     })
 }
 
@@ -67,7 +114,10 @@ impl<'a> AllocUsage<'a> {
                     let (sum, counted) = tasks
                         .iter()
                         .fold(zero, |(sum, counted), task| (sum.and(task.sum), counted.and(task.counted)));
-                    ResourceUsage::new(sum, counted)
+                    ResourceUsage {
+                        device_stats: tasks.iter().flat_map(|task| devices(&task.devices)).collect(),
+                        ..ResourceUsage::new(sum, counted)
+                    }
                 }
                 false => ResourceUsage::default(),
             },
@@ -90,7 +140,7 @@ struct TaskUsage {
 struct ResourceUsage {
     memory_stats: MemoryUsage,
     cpu_stats: CpuUsage,
-    device_stats: [(); 0],
+    device_stats: Vec<Value>,
 }
 
 /// Memory, in bytes. Values that are not measured are 0.
@@ -168,7 +218,7 @@ impl ResourceUsage {
                     &[("Throttled Periods", throttled_periods), ("Throttled Time", throttled_ns)],
                 ),
             },
-            device_stats: [],
+            device_stats: Vec::new(),
         }
     }
 }
@@ -176,7 +226,10 @@ impl ResourceUsage {
 impl From<&TaskStats> for TaskUsage {
     fn from(stats: &TaskStats) -> Self {
         Self {
-            resource_usage: ResourceUsage::new(stats.sum, stats.counted),
+            resource_usage: ResourceUsage {
+                device_stats: devices(&stats.devices),
+                ..ResourceUsage::new(stats.sum, stats.counted)
+            },
             timestamp: stats.at.0,
             pids: stats
                 .processes
@@ -189,7 +242,37 @@ impl From<&TaskStats> for TaskUsage {
 
 #[cfg(test)]
 mod tests {
+    use wire::stats::{DeviceInstanceStats, DeviceStat};
+
     use super::*;
+
+    #[test]
+    fn devices_are_shown_by_group_and_id() {
+        let value = |value: f64, of| DeviceValue { value, of, unit: "W".into(), about: "x".into() };
+        let power = DeviceStat { name: "Power usage".into(), value: value(37.5, Some(149.0)) };
+        let instance = DeviceInstanceStats {
+            id: "GPU-1".into(),
+            at: model::Timestamp::from_secs(1_767_225_600),
+            summary: Some(value(2.0, Some(16.0))),
+            stats: vec![power],
+        };
+        let group = DeviceGroupStats {
+            vendor: "nvidia".into(),
+            kind: "gpu".into(),
+            name: "T4".into(),
+            instances: vec![instance],
+        };
+        let shown = &devices(&[group])[0];
+        assert_eq!((&shown["Vendor"], &shown["Type"]), (&json!("nvidia"), &json!("gpu")));
+        let instance = &shown["InstanceStats"]["GPU-1"];
+        assert_eq!(instance["Timestamp"], json!("2026-01-01T00:00:00Z"));
+        assert_eq!(
+            (&instance["Summary"]["IntNumeratorVal"], &instance["Summary"]["IntDenominatorVal"]),
+            (&json!(2), &json!(16))
+        );
+        let power = &instance["Stats"]["Attributes"]["Power usage"];
+        assert_eq!((&power["FloatNumeratorVal"], &power["IntNumeratorVal"]), (&json!(37.5), &Value::Null));
+    }
 
     #[test]
     fn missing_measurements_are_left_out() {

@@ -8,6 +8,7 @@ mod evaluations;
 mod exec;
 mod files;
 mod fuzz;
+mod garbage;
 mod harness;
 mod hostile;
 mod keyring;

@@ -56,6 +56,7 @@ async fn serve(bus: Bus) {
                     sum: USAGE,
                     counted: COUNTED,
                     processes: vec![(7, USAGE)],
+                    devices: Vec::new(),
                 };
                 let is_meant = asked.task.is_none_or(|task| &*task == "t");
                 request.answer(&AllocStats { tasks: is_meant.then_some(task).into_iter().collect() }).await;

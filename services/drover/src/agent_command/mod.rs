@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::Pair;
+use agent::{IsolationArgs, Pair};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -238,6 +238,17 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     let pair = |(key, value): (&String, &String)| Pair { key: key.clone(), value: value.clone() };
     args.meta.extend(client.meta.iter().map(pair));
     args.network_interface = client.network_interface.clone().or(args.network_interface);
+    let networks = configuration::networks(client).map_err(|text| anyhow!(text))?;
+    args.preferred_address_family = networks.preferred_address_family.or(args.preferred_address_family);
+    if !networks.host_networks.is_empty() {
+        args.host_networks = networks.host_networks;
+    }
+    replace(&mut args.bridge_network_name, &client.bridge_network_name);
+    replace(&mut args.bridge_network_subnet, &networks.bridge_subnet);
+    args.bridge_network_subnet_ipv6 = networks.bridge_subnet_ipv6.or(args.bridge_network_subnet_ipv6);
+    replace(&mut args.bridge_network_hairpin_mode, &client.bridge_network_hairpin_mode);
+    replace(&mut args.cni_path, &client.cni_path);
+    replace(&mut args.cni_config_dir, &client.cni_config_dir.as_ref().map(PathBuf::from));
     replace(&mut args.cpu_total_mhz, &client.cpu_total_compute);
     replace(&mut args.memory_total_mb, &client.memory_total_mb);
     replace(&mut args.disk_free_mb, &client.disk_free_mb);
@@ -254,6 +265,14 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
     replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
     replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);
+    let limits = &mut args.limits;
+    let millis = |span: &Option<Millis>| span.map(|span| span.0);
+    replace(&mut limits.alloc_gc_interval_ms, &millis(&client.gc_interval));
+    replace(&mut limits.alloc_gc_parallel_max, &client.gc_parallel_destroys);
+    replace(&mut limits.kill_timeout_max_ms, &millis(&client.max_kill_timeout));
+    replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
+    replace(&mut limits.nvidia_ignored, &settings.nvidia.ignored_gpu_ids);
+    replace(&mut limits.no_nvidia, &settings.nvidia.enabled.map(|enabled| !enabled));
     replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));
     replace(&mut args.env_denylist, &configuration::option_names(client, "env.denylist"));
     let option = configuration::raw_exec_option(client).map_err(|text| anyhow!(text))?;
@@ -384,13 +403,14 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 7] = [
+    const ELSEWHERE: [&str; 8] = [
         "data_dir",
         "log_level",
         "log_json",
         "server { enabled ",
         "client { enabled ",
         "client { options ",
+        "plugin nvidia { config { enabled ",
         "telemetry { prometheus_metrics",
     ];
 

@@ -135,7 +135,12 @@ impl Client {
 
     /// Sends a request that has an empty body and an empty response.
     pub(crate) async fn put_empty(&self, path: &str) -> Result<(), Error> {
-        self.send(self.request(Method::PUT, path, &[])?.timeout(REQUEST_TIMEOUT)).await.map(drop)
+        self.put_empty_with(path, &[]).await
+    }
+
+    /// The same, with query parameters.
+    pub(crate) async fn put_empty_with(&self, path: &str, query: Query<'_>) -> Result<(), Error> {
+        self.send(self.request(Method::PUT, path, query)?.timeout(REQUEST_TIMEOUT)).await.map(drop)
     }
 
     /// Deletes an object.

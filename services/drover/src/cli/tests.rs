@@ -48,6 +48,8 @@ alloc fs
   -stat: not with -c -f -n -tail
   -tail: not with -stat
   -verbose
+alloc gc
+  -verbose
 alloc logs
   -c: not with -n
   -f
@@ -252,6 +254,7 @@ monitor
 node eligibility
   -disable
   -enable
+node gc
 node status
   -allocs: not with -json -quiet -t <NODE>
   -filter: not with <NODE>

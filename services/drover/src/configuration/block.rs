@@ -52,6 +52,14 @@ impl Block {
         }
     }
 
+    /// The blocks in the block with that key, by their labels.
+    pub(super) fn labelled(&self, key: &str) -> impl Iterator<Item = (&String, &Self)> {
+        self.block(key).0.iter().filter_map(|(label, setting)| match setting {
+            Setting::Block(block) => Some((label, block)),
+            Setting::Scalar(_) | Setting::Map(_) => None,
+        })
+    }
+
     pub(super) fn map(&self, key: &str) -> BTreeMap<String, String> {
         match self.0.get(key) {
             Some(Setting::Map(map)) => map.clone(),

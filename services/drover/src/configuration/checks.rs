@@ -3,6 +3,7 @@
 use agent::{PortRange, check_env_allowlist};
 use model::job::JobType;
 
+use super::networks::networks;
 use super::settings::{Client, Millis, Nats, Settings};
 
 /// The default range of dynamic ports for tasks (http-api C.4).
@@ -57,6 +58,7 @@ pub(crate) fn conflicts(settings: &Settings) -> Vec<String> {
     let mut texts = Vec::new();
     texts.extend(dynamic_ports(&settings.client, DYNAMIC_PORTS).err());
     texts.extend(raw_exec_option(&settings.client).err());
+    texts.extend(networks(&settings.client).err());
     let allowed = option_names(&settings.client, "env.allowlist").unwrap_or_default();
     texts.extend(
         check_env_allowlist(&allowed).err().map(|text| format!("client.options.env.allowlist: {text}")),
@@ -67,6 +69,17 @@ pub(crate) fn conflicts(settings: &Settings) -> Vec<String> {
     for (key, span) in spans {
         if span == Some(Millis(0)) {
             texts.push(format!("server.{key} must not be 0"));
+        }
+    }
+    let client = &settings.client;
+    let numbers = [
+        ("gc_interval", client.gc_interval.map(|span| span.0)),
+        ("gc_parallel_destroys", client.gc_parallel_destroys),
+        ("max_concurrent_starts", client.max_concurrent_starts),
+    ];
+    for (key, number) in numbers {
+        if number == Some(0) {
+            texts.push(format!("client.{key} must not be 0"));
         }
     }
     if settings.server.max_heartbeats_per_second.is_some_and(|number| number <= 0.0) {

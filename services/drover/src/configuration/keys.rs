@@ -121,14 +121,14 @@ const CLIENT: &[Key] = &[
     unbuilt(Feature::SomeSettings, "alloc_dir", Type::Text),
     unbuilt(Feature::SomeSettings, "alloc_mounts_dir", Type::Text),
     unbuilt(Feature::Artifacts, "artifact", Type::Block(ARTIFACT)),
-    without(Feature::BridgeNetworks, "bridge_network_hairpin_mode", Type::Bool),
-    without(Feature::BridgeNetworks, "bridge_network_name", Type::Text),
-    without(Feature::BridgeNetworks, "bridge_network_subnet", Type::Text),
-    without(Feature::BridgeNetworks, "bridge_network_subnet_ipv6", Type::Text),
+    used("bridge_network_hairpin_mode", Type::Bool),
+    used("bridge_network_name", Type::Text),
+    used("bridge_network_subnet", Type::Text),
+    used("bridge_network_subnet_ipv6", Type::Text),
     used("cgroup_parent", Type::Text),
-    unbuilt(Feature::IsolatingDrivers, "chroot_env", Type::Map),
-    without(Feature::BridgeNetworks, "cni_config_dir", Type::Text),
-    without(Feature::BridgeNetworks, "cni_path", Type::Text),
+    used("chroot_env", Type::Map),
+    used("cni_config_dir", Type::Text),
+    used("cni_path", Type::Text),
     unbuilt(Feature::SomeSettings, "common_plugin_dir", Type::Text),
     idle("cpu_disable_dmidecode", Type::Bool, "dmidecode is never called"),
     used("cpu_total_compute", COUNT),
@@ -140,16 +140,17 @@ const CLIENT: &[Key] = &[
     unbuilt(Feature::SomeSettings, "fingerprint", Type::Named { known: &[], others: FINGERPRINT }),
     used("gc_disk_usage_threshold", Type::Float),
     used("gc_inode_usage_threshold", Type::Float),
-    unbuilt(Feature::SomeSettings, "gc_interval", Type::Duration),
+    used("gc_interval", Type::Duration),
     used("gc_max_allocs", COUNT),
-    unbuilt(Feature::SomeSettings, "gc_parallel_destroys", WHOLE),
+    used("gc_parallel_destroys", COUNT),
     unbuilt(Feature::Volumes, "gc_volumes_on_client_gc", Type::Bool),
-    unbuilt(Feature::SomeSettings, "host_network", Type::Named { known: &[], others: HOST_NETWORK }),
+    used("host_network", Type::Named { known: &[], others: HOST_NETWORK }),
     unbuilt(Feature::Volumes, "host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
     unbuilt(Feature::Volumes, "host_volume_plugin_dir", Type::Text),
     unbuilt(Feature::Volumes, "host_volumes_dir", Type::Text),
+    used("max_concurrent_starts", COUNT),
     used("max_dynamic_port", WHOLE),
-    unbuilt(Feature::SomeSettings, "max_kill_timeout", Type::Duration),
+    used("max_kill_timeout", Type::Duration),
     unbuilt(Feature::SomeSettings, "memory_oversubscription", Type::Any),
     used("memory_total_mb", COUNT),
     used("meta", Type::Map),
@@ -162,7 +163,7 @@ const CLIENT: &[Key] = &[
     used("node_pool", Type::Text),
     unbuilt(Feature::Services, "nomad_service_discovery", Type::Bool),
     used("options", Type::Map),
-    unbuilt(Feature::SomeSettings, "preferred_address_family", Type::Text),
+    used("preferred_address_family", Type::Text),
     used("reservable_cores", Type::Text),
     used("reserved", Type::Block(RESERVED)),
     idle("retry_interval", Type::Duration, NO_GOSSIP),
@@ -203,7 +204,7 @@ const FINGERPRINT: &[Key] = &[
 ];
 
 const HOST_NETWORK: &[Key] =
-    &[within("cidr", Type::Text), within("interface", Type::Text), within("reserved_ports", Type::Text)];
+    &[used("cidr", Type::Text), used("interface", Type::Text), used("reserved_ports", Type::Text)];
 
 const HOST_VOLUME: &[Key] = &[within("path", Type::Text), within("read_only", Type::Bool)];
 
@@ -280,11 +281,46 @@ const PORTS: &[Key] = &[used("http", SMALL), idle("rpc", SMALL, ONE_PORT), idle(
 
 const POSTGRES: &[Key] = &[used("password_file", Type::Text), used("url", Type::Text)];
 
-/// Plugins that are built-in drivers here.
-const PLUGINS: &[Key] = &[used("raw_exec", Type::Block(RAW_EXEC))];
+/// Plugins that are built in here.
+const PLUGINS: &[Key] = &[
+    used("exec", Type::Block(EXEC)),
+    used("java", Type::Block(JAVA)),
+    used("nvidia", Type::Block(NVIDIA)),
+    used("raw_exec", Type::Block(RAW_EXEC)),
+];
+
+const NVIDIA: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(NVIDIA_CONFIG))];
+
+const NVIDIA_CONFIG: &[Key] = &[
+    used("enabled", Type::Bool),
+    idle("fingerprint_period", Type::Duration, "devices are looked for every minute"),
+    used("ignored_gpu_ids", Type::Texts),
+];
 
 /// The keys in the block of any plugin.
 const PLUGIN: &[Key] = &[within("args", Type::Texts), within("config", Type::Any)];
+
+const EXEC: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(EXEC_CONFIG))];
+
+const EXEC_CONFIG: &[Key] = &[
+    used("allow_caps", Type::Texts),
+    used("default_ipc_mode", Type::Text),
+    used("default_pid_mode", Type::Text),
+    used("denied_host_gids", Type::Text),
+    used("denied_host_uids", Type::Text),
+    used("no_pivot_root", Type::Bool),
+];
+
+const JAVA: &[Key] =
+    &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(JAVA_CONFIG))];
+
+const JAVA_CONFIG: &[Key] = &[
+    used("allow_caps", Type::Texts),
+    used("default_ipc_mode", Type::Text),
+    used("default_pid_mode", Type::Text),
+];
 
 const RAW_EXEC: &[Key] =
     &[unbuilt(Feature::SomeSettings, "args", Type::Texts), used("config", Type::Block(RAW_EXEC_CONFIG))];
@@ -476,10 +512,11 @@ const VAULT: &[Key] = &[
 ];
 
 /// Keys of `client.options` that are settings.
-pub(super) const OPTIONS_USED: &[&str] = &["driver.raw_exec.enable", "env.allowlist", "env.denylist"];
+pub(super) const OPTIONS_USED: &[&str] =
+    &["driver.raw_exec.enable", "env.allowlist", "env.denylist", "user.checked_drivers", "user.denylist"];
 
 /// The feature that plugins need which are not built in.
-pub(super) const OTHER_PLUGINS: Feature = Feature::IsolatingDrivers;
+pub(super) const OTHER_PLUGINS: Feature = Feature::ExternalDrivers;
 
 /// Keys of `client.options` that need [`Feature::SomeSettings`]. All other keys have no effect.
 pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[
@@ -488,6 +525,4 @@ pub(super) const OPTIONS_NOT_BUILT: &[&str] = &[
     "fingerprint.allowlist",
     "fingerprint.denylist",
     "fingerprint.network.disallow_link_local",
-    "user.checked_drivers",
-    "user.denylist",
 ];

@@ -7,6 +7,7 @@
 mod block;
 mod checks;
 mod keys;
+mod networks;
 mod reader;
 mod schema;
 mod settings;
@@ -23,6 +24,7 @@ use block::Block;
 pub(crate) use checks::{
     addresses_missing, conflicts, dynamic_ports, missing, option_names, raw_exec_option, without_server,
 };
+pub(crate) use networks::networks;
 pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
 /// The settings of configuration files, and the report on them.

@@ -109,11 +109,12 @@ impl Reader<'_> {
                 Some(Type::Block(keys)) => keys,
                 _ => others,
             };
+            let is_known = key.is_some() || known.is_empty();
             let setting = self.blocks(inner, item, |reader, block, body| {
-                block.merge(reader.block(inner, keys, body, effective && key.is_some()));
+                block.merge(reader.block(inner, keys, body, effective && is_known));
             });
             match setting {
-                Some(setting) if key.is_some() => block.set(item.key.clone(), setting),
+                Some(setting) if is_known => block.set(item.key.clone(), setting),
                 // If a whole block is not built, its labels are not reported separately.
                 Some(_) if effective => self.not_built(inner, item, keys::OTHER_PLUGINS),
                 Some(_) | None => {}

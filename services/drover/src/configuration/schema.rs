@@ -47,7 +47,8 @@ pub(super) enum Type {
     Map,
     /// A block with these keys.
     Block(&'static [Key]),
-    /// Blocks that each have a label: the known labels, and the keys of blocks with other labels.
+    /// Blocks that each have a label: the known labels, and the keys of blocks with other labels. Without known labels,
+    /// all labels are settings.
     Named {
         known: &'static [Key],
         others: &'static [Key],

@@ -24,6 +24,9 @@ pub(crate) struct Settings {
     pub(crate) publish_allocation_metrics: Option<bool>,
     pub(crate) server: Server,
     pub(crate) client: Client,
+    pub(crate) exec: Isolating,
+    pub(crate) java: Isolating,
+    pub(crate) nvidia: Nvidia,
     pub(crate) raw_exec: RawExec,
     pub(crate) nats: Nats,
     pub(crate) postgres: Postgres,
@@ -78,8 +81,18 @@ pub(crate) struct Client {
     pub(crate) node_pool: Option<String>,
     pub(crate) meta: BTreeMap<String, String>,
     pub(crate) options: BTreeMap<String, String>,
+    /// Paths of the node that tasks with a root of their own see, with their paths in the task.
+    pub(crate) chroot_env: BTreeMap<String, String>,
     pub(crate) network_interface: Option<String>,
     pub(crate) disable_remote_exec: Option<bool>,
+    pub(crate) preferred_address_family: Option<String>,
+    pub(crate) host_networks: BTreeMap<String, HostNetwork>,
+    pub(crate) bridge_network_name: Option<String>,
+    pub(crate) bridge_network_subnet: Option<String>,
+    pub(crate) bridge_network_subnet_ipv6: Option<String>,
+    pub(crate) bridge_network_hairpin_mode: Option<bool>,
+    pub(crate) cni_path: Option<String>,
+    pub(crate) cni_config_dir: Option<String>,
     pub(crate) cpu_total_compute: Option<u32>,
     pub(crate) memory_total_mb: Option<u32>,
     pub(crate) disk_free_mb: Option<u32>,
@@ -91,10 +104,29 @@ pub(crate) struct Client {
     pub(crate) cgroup_parent: Option<String>,
     pub(crate) reservable_cores: Option<String>,
     pub(crate) reserved_cores: Option<String>,
+    pub(crate) gc_interval: Option<Millis>,
+    pub(crate) gc_parallel_destroys: Option<u32>,
+    pub(crate) max_kill_timeout: Option<Millis>,
+    pub(crate) max_concurrent_starts: Option<u32>,
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
     pub(crate) reserved_ports: Option<String>,
+}
+
+/// A block `host_network` of `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct HostNetwork {
+    pub(crate) cidr: Option<String>,
+    pub(crate) interface: Option<String>,
+    pub(crate) reserved_ports: Option<String>,
+}
+
+/// The block `config` of `plugin "nvidia"`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Nvidia {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) ignored_gpu_ids: Option<Vec<String>>,
 }
 
 /// The block `config` of `plugin "raw_exec"`.
@@ -105,6 +137,17 @@ pub(crate) struct RawExec {
     pub(crate) denied_host_gids: Option<String>,
     pub(crate) denied_envvars: Option<Vec<String>>,
     pub(crate) no_cgroups: Option<bool>,
+}
+
+/// The block `config` of `plugin "exec"` and `plugin "java"`. The latter has fewer keys.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Isolating {
+    pub(crate) no_pivot_root: Option<bool>,
+    pub(crate) default_pid_mode: Option<String>,
+    pub(crate) default_ipc_mode: Option<String>,
+    pub(crate) allow_caps: Option<Vec<String>>,
+    pub(crate) denied_host_uids: Option<String>,
+    pub(crate) denied_host_gids: Option<String>,
 }
 
 /// A duration in milliseconds.
@@ -132,6 +175,7 @@ impl Settings {
     /// Extracts the settings from the merged files.
     pub(super) fn of(top: &Block) -> Self {
         let telemetry = top.block("telemetry");
+        let plugin = |name| top.block("plugin").block(name).block("config");
         Self {
             name: top.get("name"),
             region: top.get("region"),
@@ -148,7 +192,10 @@ impl Settings {
             publish_allocation_metrics: telemetry.get("publish_allocation_metrics"),
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
-            raw_exec: RawExec::of(top.block("plugin").block("raw_exec").block("config")),
+            exec: Isolating::of(plugin("exec")),
+            java: Isolating::of(plugin("java")),
+            nvidia: Nvidia::of(plugin("nvidia")),
+            raw_exec: RawExec::of(plugin("raw_exec")),
             nats: Nats::of(top.block("nats")),
             postgres: Postgres::of(top.block("postgres")),
         }
@@ -207,8 +254,20 @@ impl Client {
             node_pool: client.get("node_pool"),
             meta: client.map("meta"),
             options: client.map("options"),
+            chroot_env: client.map("chroot_env"),
             network_interface: client.get("network_interface"),
             disable_remote_exec: client.get("disable_remote_exec"),
+            preferred_address_family: client.get("preferred_address_family"),
+            host_networks: client
+                .labelled("host_network")
+                .map(|(label, network)| (label.clone(), HostNetwork::of(network)))
+                .collect(),
+            bridge_network_name: client.get("bridge_network_name"),
+            bridge_network_subnet: client.get("bridge_network_subnet"),
+            bridge_network_subnet_ipv6: client.get("bridge_network_subnet_ipv6"),
+            bridge_network_hairpin_mode: client.get("bridge_network_hairpin_mode"),
+            cni_path: client.get("cni_path"),
+            cni_config_dir: client.get("cni_config_dir"),
             cpu_total_compute: client.get("cpu_total_compute"),
             memory_total_mb: client.get("memory_total_mb"),
             disk_free_mb: client.get("disk_free_mb"),
@@ -220,11 +279,31 @@ impl Client {
             cgroup_parent: client.get("cgroup_parent"),
             reservable_cores: client.get("reservable_cores"),
             reserved_cores: reserved.get("cores"),
+            gc_interval: client.get("gc_interval"),
+            gc_parallel_destroys: client.get("gc_parallel_destroys"),
+            max_kill_timeout: client.get("max_kill_timeout"),
+            max_concurrent_starts: client.get("max_concurrent_starts"),
             reserved_cpu: reserved.get("cpu"),
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
             reserved_ports: reserved.get("reserved_ports"),
         }
+    }
+}
+
+impl HostNetwork {
+    fn of(network: &Block) -> Self {
+        Self {
+            cidr: network.get("cidr"),
+            interface: network.get("interface"),
+            reserved_ports: network.get("reserved_ports"),
+        }
+    }
+}
+
+impl Nvidia {
+    fn of(config: &Block) -> Self {
+        Self { enabled: config.get("enabled"), ignored_gpu_ids: config.get("ignored_gpu_ids") }
     }
 }
 
@@ -236,6 +315,19 @@ impl RawExec {
             denied_host_gids: config.get("denied_host_gids"),
             denied_envvars: config.get("denied_envvars"),
             no_cgroups: config.get("no_cgroups"),
+        }
+    }
+}
+
+impl Isolating {
+    fn of(config: &Block) -> Self {
+        Self {
+            no_pivot_root: config.get("no_pivot_root"),
+            default_pid_mode: config.get("default_pid_mode"),
+            default_ipc_mode: config.get("default_ipc_mode"),
+            allow_caps: config.get("allow_caps"),
+            denied_host_uids: config.get("denied_host_uids"),
+            denied_host_gids: config.get("denied_host_gids"),
         }
     }
 }

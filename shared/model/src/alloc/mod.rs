@@ -315,7 +315,7 @@ pub struct RescheduleEvent {
 
 /// The network of an allocation with a network namespace.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkStatus {
     /// The interface inside the network namespace.
     pub interface: Text,

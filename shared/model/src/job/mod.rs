@@ -13,6 +13,7 @@
 //! rows contain them in the form of the API, which they had before.
 
 mod constraint;
+mod drivers;
 mod group;
 mod groups;
 mod identity;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use constraint::{Affinity, Constraint, Operand, Spread, SpreadTarget};
+pub use drivers::feature_of_driver;
 pub use group::TaskGroup;
 pub use groups::{TaskGroups, UnreadableGroups};
 pub use identity::{Vault, WorkloadIdentity};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::alloc::{ClientStatus, PackedTaskStates, TaskEventKind, TaskRunState, TaskState};
+use model::alloc::{ClientStatus, NetworkStatus, PackedTaskStates, TaskEventKind, TaskRunState, TaskState};
 use model::job::Task;
 use model::{Nanos, Text, Timestamp};
 
@@ -12,8 +12,9 @@ use super::class::Class;
 use super::health::{HealthWatch, Rule};
 use super::phase::Phase;
 use super::status::{Member, Tasks, client_status, next_to_end, reason_to_end};
+use crate::node::limits::KILL_TIMEOUT_MAX;
 use crate::reports::core::AllocState;
-use crate::task::commands::{KILL_TIMEOUT_MAX, Kill};
+use crate::task::commands::Kill;
 use crate::task::state::{self, TaskChange};
 use crate::work::spec::AllocSpec;
 
@@ -34,6 +35,10 @@ pub(crate) struct AllocCore {
     forced: Option<(ClientStatus, Text)>,
     health: Option<HealthWatch>,
     verdict: Option<(bool, Timestamp)>,
+    /// The allocation's own network, once it is set up.
+    network: Option<Arc<NetworkStatus>>,
+    /// The maximum kill timeout of a task on this node, for events.
+    kill_timeout_max: Nanos,
 }
 
 /// The state of an allocation that is ending.
@@ -92,10 +97,17 @@ impl AllocCore {
             forced: None,
             health: None,
             verdict: None,
+            network: None,
+            kill_timeout_max: KILL_TIMEOUT_MAX,
             spec,
         };
         core.watch_health(now);
         core
+    }
+
+    /// Sets the maximum kill timeout of a task on this node.
+    pub(crate) fn with_kill_timeout_max(self, kill_timeout_max: Nanos) -> Self {
+        Self { kill_timeout_max, ..self }
     }
 
     /// The allocation's specification.
@@ -113,6 +125,13 @@ impl AllocCore {
         self.set_up
             && self.restarting.is_empty()
             && self.tasks.get(task).is_some_and(|task| self.phase.opens(task.class))
+    }
+
+    /// Whether some task has been started, or has ended.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.tasks.values().any(|task| {
+            task.state.state != TaskRunState::Pending || task.state.started_at != Timestamp::UNSET
+        })
     }
 
     /// Whether all tasks have ended.
@@ -147,7 +166,13 @@ impl AllocCore {
             }
             verdict => verdict,
         };
-        AllocState { status, description, task_states: self.packed(), health }
+        let network = self.network.clone();
+        AllocState { status, description, task_states: self.packed(), health, network }
+    }
+
+    /// Sets the allocation's own network, as it is reported.
+    pub(crate) fn set_network(&mut self, network: Option<Arc<NetworkStatus>>) {
+        self.network = network;
     }
 
     /// Whether a deployment still waits for a health verdict.
@@ -342,7 +367,7 @@ impl AllocCore {
         for name in next.into_iter().filter(|name| ending.killed.insert(Text::clone(name))) {
             let timeout = self.spec.task(&name).map_or(Nanos::ZERO, |task| task.kill_timeout);
             let event = TaskEventKind::Killing {
-                timeout: timeout.min(KILL_TIMEOUT_MAX),
+                timeout: timeout.min(self.kill_timeout_max),
                 reason: Text::clone(&ending.reason),
             };
             if let Some(task) = self.tasks.get_mut(&name) {

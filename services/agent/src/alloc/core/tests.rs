@@ -342,3 +342,31 @@ fn group(spec: &mut AllocSpec) -> &mut TaskGroup {
     let job = Arc::make_mut(&mut spec.job);
     &mut Arc::make_mut(&mut job.spec).task_groups[0]
 }
+
+/// the event shows the time that the task gets on this node.
+#[test]
+fn a_kill_timeout_is_at_most_that_of_the_node() {
+    let patient = Task { kill_timeout: Nanos::from_mins(10), ..task("web") };
+    let shown = |core: AllocCore| {
+        let mut core = core;
+        core.set_up(NOW);
+        core.destroy(NOW);
+        let states = core.packed().unpack().unwrap();
+        states[0].events.last().unwrap().kind.display()
+    };
+    let core = AllocCore::new(Arc::new(with_tasks(vec![patient])), NOW);
+    assert_eq!(shown(core.clone()), "Sent interrupt. Waiting 30s before force killing");
+    let core = core.with_kill_timeout_max(Nanos::from_mins(2));
+    assert_eq!(shown(core), "Sent interrupt. Waiting 2m0s before force killing");
+}
+
+#[test]
+fn an_allocation_has_begun_when_a_task_has_started_or_ended() {
+    let mut scene = Scene::ready(spec());
+    assert!(!scene.core.has_begun());
+    scene.runs("web");
+    assert!(scene.core.has_begun());
+    let mut failed = Scene::of(spec());
+    failed.core.fail_setup("it is a test", NOW);
+    assert!(failed.core.has_begun());
+}

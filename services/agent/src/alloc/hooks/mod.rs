@@ -8,6 +8,7 @@ mod await_previous_allocations;
 mod cgroups;
 pub(crate) mod chain;
 mod migrate_disk;
+mod network;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use self::await_previous_allocations::AwaitPreviousAllocations;
 use self::cgroups::Cgroups;
 use self::chain::AllocHooks;
 use self::migrate_disk::MigrateDisk;
+use self::network::Network;
 use crate::context::Context;
 use crate::disk::dirs::AllocDirs;
 pub(crate) use crate::task::hooks::HookError;
@@ -45,6 +47,7 @@ pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
         Box::new(AwaitPreviousAllocations { ends }),
         Box::new(MigrateDisk { data_of }),
         Box::new(Cgroups),
+        Box::new(Network),
     ])
 }
 

@@ -129,6 +129,9 @@ impl AllocRunner {
         // The last step from a job to a running task. The span ends when the allocation runs or has failed to start. A
         // restored allocation has no such span.
         let mut starting = Some(if known.is_none() { self.start_span() } else { Span::none() });
+        if known.is_none() {
+            save_new_spec(&self.context, self.core.spec()).await;
+        }
         self.trace = starting.as_ref().and_then(traces::trace_of);
         let set_up_span = match &starting {
             Some(span) if !span.is_disabled() => tracing::info_span!(parent: span, "set up alloc"),
@@ -221,7 +224,8 @@ impl AllocRunner {
         let begun = begun_file(&self.context, alloc.spec.id());
         let work = async move {
             // From here on the hooks must clean up, whatever becomes of this agent.
-            if let Err(error) = store::save(begun, &true, Durability::Machine).await {
+            // What is saved of the allocation later takes the file to the disk, too.
+            if let Err(error) = store::save(begun, &true, Durability::Process).await {
                 cannot_save(alloc.spec.id(), &error);
             }
             hooks.prerun(&alloc).await
@@ -235,6 +239,8 @@ impl AllocRunner {
         match outcome {
             Ok(setup) => {
                 self.is_set_up = true;
+                let network = setup.network.as_ref().and_then(|network| network.status.clone());
+                self.core.set_network(network.map(Arc::new));
                 self.setup.send_replace(Some(Arc::new(setup)));
                 if std::mem::take(&mut self.changed_in_setup) {
                     self.hooks.update(&self.alloc_run()).await;
@@ -311,7 +317,12 @@ impl AllocRunner {
             return;
         }
         let id = self.core.spec().id();
-        if let Err(error) = store::save(state_file(&self.context, id), &state, Durability::Machine).await {
+        // Before its first task starts, there is nothing to lose with the machine: the servers send the allocation again.
+        let durability = match self.core.has_begun() {
+            true => Durability::Machine,
+            false => Durability::Process,
+        };
+        if let Err(error) = store::save(state_file(&self.context, id), &state, durability).await {
             cannot_save(id, &error);
         }
         // Fails only when the agent ends.
@@ -347,6 +358,14 @@ async fn prepared(preparation: &mut Option<Preparation>) -> Result<AllocSetup, H
 /// Saves an allocation's specification.
 pub(crate) async fn save_spec(context: &Context, spec: &AllocSpec) {
     if let Err(error) = store::save(spec_file(context, spec.id()), spec, Durability::Machine).await {
+        cannot_save(spec.id(), &error);
+    }
+}
+
+/// Saves the specification of a new allocation. Its start does not wait for the disk: if the machine crashes at once, the
+/// servers send the allocation again.
+pub(crate) async fn save_new_spec(context: &Context, spec: &AllocSpec) {
+    if let Err(error) = store::save_soon(spec_file(context, spec.id()), spec).await {
         cannot_save(spec.id(), &error);
     }
 }

@@ -62,7 +62,8 @@ impl IdRanges {
         Ok(Self(parts.map(range).collect::<Result<_, _>>()?))
     }
 
-    fn contains(&self, id: u32) -> bool {
+    /// Whether an id is in the set.
+    pub(crate) fn contains(&self, id: u32) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&id))
     }
 }
@@ -221,6 +222,7 @@ impl Driver for RawExec {
             oom_score_adj: config.oom_score_adj,
             logs: start.logs,
             cgroup,
+            isolation: None,
         };
         // The directory belongs to the task, too: a link in it must not redirect what is written.
         let log = start.dirs.open().and_then(|dir| dir.append(EXECUTOR_LOG, EXECUTOR_LOG_MODE));

@@ -9,17 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use model::node::{Core, Driver, LegacyCpu, NodeReserved, NodeResources, NodeSpec, Topology};
+use model::node::{
+    Core, Driver, LegacyCpu, NodeDeviceGroup, NodeReserved, NodeResources, NodeSpec, Topology,
+};
 use model::{NOMAD_VERSION, Text, Timestamp};
 use nix::sys::signal::Signal;
 use nix::sys::statvfs::statvfs;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::config::Config;
+use super::host_networks::HostNetworkArgs;
 use super::identity::Identity;
 use crate::cgroups::Cgroups;
 use crate::driver::Drivers;
-use network::HostNetwork;
+use crate::networks::detected::Detected;
+use network::HostNetworks;
 pub use network::LOOPBACK;
 
 /// The assumed speed of a core if it is unknown, in MHz.
@@ -138,17 +142,19 @@ pub(crate) fn node_spec(
     identity: &Identity,
     machine: &Machine,
     drivers: &Drivers,
+    detected: &Detected,
     cgroups: Option<&Cgroups>,
     now: Timestamp,
 ) -> NodeSpec {
-    let network = HostNetwork::detect(config.network_interface.as_deref());
+    let networks = HostNetworks::detect(config.network_interface.as_deref(), config.preferred_address_family);
     let memory_bytes = total_memory();
     let reservable = machine.reservable_cores(config, cgroups);
     let mut attributes = attributes(config, machine, memory_bytes, cgroups);
     attributes.insert("cpu.reservablecores".into(), reservable.len().to_string().into());
-    if let Some(network) = &network {
-        attributes.insert("unique.network.ip-address".into(), network.ip.to_string().into());
+    if let Some(ip) = networks.ip() {
+        attributes.insert("unique.network.ip-address".into(), ip.to_string().into());
     }
+    attributes.extend(network_attributes(detected));
     let mut infos = BTreeMap::new();
     for (name, found) in drivers.fingerprints() {
         if found.detected {
@@ -175,7 +181,7 @@ pub(crate) fn node_spec(
         http_addr: Text::clone(&config.http_addr),
         attributes,
         meta: config.meta.clone(),
-        resources: resources(config, machine, memory_bytes, network.as_ref(), reservable),
+        resources: resources(config, machine, memory_bytes, &networks, detected, reservable),
         reserved: NodeReserved {
             cpu_mhz: machine.reserved_mhz(config),
             memory_mb: config.reserved.memory_mb,
@@ -185,8 +191,16 @@ pub(crate) fn node_spec(
         },
         drivers: infos,
         cgroup_parent: cgroups.map(Cgroups::parent_name).unwrap_or_default().into(),
+        host_networks: config.host_networks.iter().map(HostNetworkArgs::to_api).collect(),
         ..NodeSpec::default()
     };
+    spec.computed_class = class::computed_class(&spec);
+    spec
+}
+
+/// A node's specification with these devices.
+pub(crate) fn with_devices(mut spec: NodeSpec, devices: Vec<NodeDeviceGroup>) -> NodeSpec {
+    spec.resources.devices = devices;
     spec.computed_class = class::computed_class(&spec);
     spec
 }
@@ -216,7 +230,8 @@ fn resources(
     config: &Config,
     machine: &Machine,
     memory_bytes: u64,
-    network: Option<&HostNetwork>,
+    networks: &HostNetworks,
+    detected: &Detected,
     reservable_cores: Vec<u16>,
 ) -> NodeResources {
     let mb = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
@@ -236,11 +251,20 @@ fn resources(
         memory_mb: if config.memory_total_mb > 0 { config.memory_total_mb } else { mb(memory_bytes) },
         disk_mb: if config.disk_free_mb > 0 { config.disk_free_mb } else { mb(machine.disk.free_bytes) },
         devices: Vec::new(),
-        node_networks: network.map(HostNetwork::node_network).into_iter().collect(),
-        networks: network.map(HostNetwork::legacy).into_iter().collect(),
+        node_networks: networks.node_networks(&config.host_networks, detected),
+        networks: networks.legacy(detected),
         dynamic_port_min: config.dynamic_ports.0,
         dynamic_port_max: config.dynamic_ports.1,
     }
+}
+
+/// The versions of CNI plugins, and the setting of the bridge.
+fn network_attributes(detected: &Detected) -> impl Iterator<Item = (Text, Text)> {
+    let versions = detected.versions.iter();
+    let versions = versions.map(|(name, version)| (format!("plugins.cni.version.{name}"), version.clone()));
+    let hairpin = detected.bridge.iter().map(|bridge| bridge.hairpin.to_string());
+    let hairpin = hairpin.map(|value| ("nomad.bridge.hairpin_mode".to_owned(), value));
+    versions.chain(hairpin).map(|(name, value)| (name.into(), value.into()))
 }
 
 fn attributes(

@@ -12,7 +12,8 @@ fn found() -> NodeSpec {
         boot: 1,
     };
     let drivers = Drivers::default().with("mock_driver", Mock);
-    node_spec(&config, &identity, &Machine::detect(Path::new("/tmp")), &drivers, None, NOW)
+    let machine = Machine::detect(Path::new("/tmp"));
+    node_spec(&config, &identity, &machine, &drivers, &Detected::default(), None, NOW)
 }
 
 #[test]

@@ -203,6 +203,7 @@ impl Followed {
             description: Text::default(),
             task_states: PackedTaskStates::pack(&states),
             health: None,
+            network: None,
         };
         let path = state_file(&self.files.context, alloc_id(1));
         store::save(path, &state, Durability::Process).await.unwrap();

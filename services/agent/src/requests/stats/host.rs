@@ -56,6 +56,7 @@ pub(super) fn stats(
         cpus: cpus(before, after, |core| machine.core_mhz(core)),
         disks: disks::mounted(),
         alloc_disk: disks::of(&context.config.allocs_dir()),
+        devices: Vec::new(),
     })
 }
 

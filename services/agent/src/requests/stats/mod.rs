@@ -26,8 +26,11 @@ use self::host::HostReading;
 use self::tasks::Readings;
 use crate::alloc::runner::spec_file;
 use crate::context::Context;
+use crate::devices::Devices;
+use crate::disk::store;
 use crate::node::fingerprint::Machine;
 use crate::node::presence::{ContactState, LastContact};
+use crate::work::spec::AllocSpec;
 
 /// The maximum number of concurrent requests; further ones wait.
 const CONCURRENT_MAX: usize = 32;
@@ -101,13 +104,13 @@ impl Stats {
         };
         wait_until(before.at + INTERVAL_MIN).await;
         let stats = Arc::clone(self);
-        blocking(move || {
+        let usage = blocking(move || {
             let after = HostReading::take()?;
             let usage = host::stats(&before, &after, &stats.machine, &stats.context)?;
             *lock(&stats.host) = Some(after);
             Ok(usage)
-        })
-        .await
+        });
+        Ok(HostStats { devices: self.context.devices.stats().await, ..usage.await? })
     }
 
     async fn alloc_stats(self: &Arc<Self>, ask: GetAllocStats) -> Result<AllocStats, Refusal> {
@@ -128,11 +131,33 @@ impl Stats {
             wait_until(newest + INTERVAL_MIN).await;
         }
         let after = tasks::read(alloc, &running).await?;
-        let usage = tasks::stats(&before, &after, self.machine.mean_mhz());
+        let mut usage = tasks::stats(&before, &after, self.machine.mean_mhz());
+        self.keep(after);
+        self.add_devices(alloc, &mut usage).await?;
+        Ok(usage)
+    }
+
+    /// Keeps readings for the next request.
+    fn keep(&self, after: Readings) {
         let mut readings = lock(&self.tasks);
         readings.retain(|_, reading| is_recent(reading.at));
         readings.extend(after);
-        Ok(usage)
+    }
+
+    /// Adds the usage of the devices that the tasks were assigned.
+    async fn add_devices(&self, alloc: AllocId, usage: &mut AllocStats) -> Result<(), Refusal> {
+        let measured = self.context.devices.stats().await;
+        if measured.is_empty() {
+            return Ok(());
+        }
+        let file = spec_file(&self.context, alloc);
+        let spec = blocking(move || Ok(store::read::<AllocSpec>(&file).ok().flatten())).await?;
+        let resources = spec.map(|spec| spec.resources()).unwrap_or_default();
+        for task in &mut usage.tasks {
+            let own = resources.tasks.iter().find(|own| own.name == task.task);
+            task.devices = own.map(|own| Devices::of_task(&measured, &own.devices)).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 

@@ -70,7 +70,14 @@ pub(super) fn stats(before: &Readings, after: &Readings, mhz: f64) -> AllocStats
         let sum = measured(&then.usage, &now.usage, sum, span_secs, mhz);
         processes.truncate(room);
         room -= processes.len();
-        Some(TaskStats { task: Text::clone(&key.1), at, sum, counted: counted(&now.usage), processes })
+        Some(TaskStats {
+            task: Text::clone(&key.1),
+            at,
+            sum,
+            counted: counted(&now.usage),
+            processes,
+            devices: Vec::new(),
+        })
     });
     AllocStats { tasks: tasks.collect() }
 }

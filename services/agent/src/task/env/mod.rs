@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::alloc::{AllocatedResources, PortMapping, TaskResources};
+use model::alloc::{AllocatedResources, NetworkStatus, PortMapping, TaskResources};
 use model::job::{NetworkResource, Task, TaskGroup};
 
 use super::interpolation::Interpolator;
@@ -22,7 +22,8 @@ const META: &str = "NOMAD_META_";
 /// The number of characters in the short form of an id.
 const SHORT_ID: usize = 8;
 
-/// Builds the complete environment. Values may refer to variables that come earlier in the order of.
+/// Builds the complete environment. Values may refer to variables that come earlier in the order of. `network` is
+/// the allocation's own network, if it has one.
 ///
 /// # Errors
 /// If the environment would be too large. The message names the variable.
@@ -33,8 +34,12 @@ pub(crate) fn build(
     node: &NodeFacts,
     dirs: &TaskDirs,
     host: &BTreeMap<String, String>,
+    network: Option<&NetworkStatus>,
 ) -> Result<Env, String> {
-    let mut env = built_in(spec, group, task, node, dirs);
+    let mut env = built_in(spec, task, node, dirs);
+    if let Some(network) = network {
+        own_network(&mut env, &spec.resources().ports, network);
+    }
     let mut interpolator = Interpolator::new(node);
     for (key, value) in meta(spec, group, task) {
         let value = interpolator.fill(&value, &env).map_err(|error| format!("meta {key} {error}"))?;
@@ -69,19 +74,35 @@ fn clean(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-fn built_in(spec: &AllocSpec, group: &TaskGroup, task: &Task, node: &NodeFacts, dirs: &TaskDirs) -> Env {
+fn built_in(spec: &AllocSpec, task: &Task, node: &NodeFacts, dirs: &TaskDirs) -> Env {
+    let mut env = of_alloc(spec, node);
+    let of_task = [
+        ("NOMAD_ALLOC_DIR", dirs.shared.display().to_string()),
+        ("NOMAD_TASK_DIR", dirs.local.display().to_string()),
+        ("NOMAD_SECRETS_DIR", dirs.secrets.display().to_string()),
+        ("NOMAD_TASK_NAME", task.name.to_string()),
+    ];
+    for (name, value) in of_task {
+        put(&mut env, name, value);
+    }
+    let resources = spec.resources();
+    if let Some(own) = resources.tasks.iter().find(|own| own.name == task.name) {
+        limits(&mut env, own);
+    }
+    ports(&mut env, &resources, task);
+    env
+}
+
+/// The variables that all tasks of an allocation have, whatever network it has.
+pub(crate) fn of_alloc(spec: &AllocSpec, node: &NodeFacts) -> Env {
     let mut env = Env::new();
     let id = spec.id().to_string();
     let job = &spec.job.spec;
     let always = [
-        ("NOMAD_ALLOC_DIR", dirs.shared.display().to_string()),
-        ("NOMAD_TASK_DIR", dirs.local.display().to_string()),
-        ("NOMAD_SECRETS_DIR", dirs.secrets.display().to_string()),
         ("NOMAD_SHORT_ALLOC_ID", id[..SHORT_ID].to_owned()),
         ("NOMAD_ALLOC_ID", id),
         ("NOMAD_ALLOC_NAME", spec.name().to_string()),
-        ("NOMAD_TASK_NAME", task.name.to_string()),
-        ("NOMAD_GROUP_NAME", group.name.to_string()),
+        ("NOMAD_GROUP_NAME", spec.common.task_group.to_string()),
         ("NOMAD_JOB_ID", job.id.to_string()),
         ("NOMAD_JOB_NAME", job.name.to_string()),
         ("NOMAD_DC", node.datacenter.to_string()),
@@ -100,11 +121,6 @@ fn built_in(spec: &AllocSpec, group: &TaskGroup, task: &Task, node: &NodeFacts, 
     if !job.parent_id.is_empty() {
         put(&mut env, "NOMAD_JOB_PARENT_ID", job.parent_id.to_string());
     }
-    let resources = spec.resources();
-    if let Some(own) = resources.tasks.iter().find(|own| own.name == task.name) {
-        limits(&mut env, own);
-    }
-    ports(&mut env, &resources, task);
     env
 }
 
@@ -182,6 +198,19 @@ fn ports(env: &mut Env, resources: &AllocatedResources, task: &Task) {
                 put(env, &format!("NOMAD_{name}_{}_{}", other.name, port.label), value);
             }
         }
+    }
+}
+
+/// Adds where each port of the group is found in the allocation's own network.
+fn own_network(env: &mut Env, ports: &[PortMapping], network: &NetworkStatus) {
+    let ip = if network.address.is_empty() { &network.address_ipv6 } else { &network.address };
+    if ip.is_empty() {
+        return;
+    }
+    for OpenPort { label, inside, .. } in ports.iter().map(OpenPort::of_group) {
+        put(env, &format!("NOMAD_ALLOC_INTERFACE_{label}"), network.interface.to_string());
+        put(env, &format!("NOMAD_ALLOC_IP_{label}"), ip.to_string());
+        put(env, &format!("NOMAD_ALLOC_ADDR_{label}"), address(ip, inside));
     }
 }
 

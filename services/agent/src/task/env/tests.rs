@@ -25,12 +25,21 @@ fn env_of(group: TaskGroup, change: impl FnOnce(&mut AllocSpec)) -> Env {
 
 /// The environment of the only task of a group.
 fn built(group: TaskGroup, change: impl FnOnce(&mut AllocSpec)) -> Result<Env, String> {
+    built_in_network(group, None, change)
+}
+
+/// The same for an allocation with a network of its own.
+fn built_in_network(
+    group: TaskGroup,
+    network: Option<&NetworkStatus>,
+    change: impl FnOnce(&mut AllocSpec),
+) -> Result<Env, String> {
     let mut spec = with_group(JobType::Service, TaskGroup { name: "app".into(), ..group });
     change(&mut spec);
     let group = spec.group().unwrap();
     let dirs = AllocDirs::new(PathBuf::from("/a")).task("web");
     let host = [("HOME".to_owned(), "/root".to_owned()), ("NOMAD_DC".to_owned(), "no".to_owned())].into();
-    build(&spec, group, &group.tasks[0], &node(), &dirs, &host)
+    build(&spec, group, &group.tasks[0], &node(), &dirs, &host, network)
 }
 
 fn group_of(task: Task) -> TaskGroup {
@@ -169,4 +178,38 @@ fn ports_are_found_by_their_labels() {
         assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
     }
     assert!(!env.contains_key("NOMAD_PORT_admin"), "the port belongs to another task");
+}
+
+#[test]
+fn ports_are_also_found_in_the_network_of_the_allocation() {
+    let mut network =
+        NetworkStatus { interface: "eth0".into(), address: "172.26.64.2".into(), ..NetworkStatus::default() };
+    let env = |network: &NetworkStatus| {
+        built_in_network(group_of(task("web")), Some(network), |spec| {
+            let port = |label: &str, value, to| PortMapping {
+                label: label.into(),
+                value,
+                to,
+                host_ip: "10.0.0.1".into(),
+                ignore_collision: false,
+            };
+            let ports = vec![port("http-in", 21_000, 80), port("admin", 21_001, 0)];
+            Arc::make_mut(&mut spec.common).resources.ports = ports;
+        })
+        .unwrap()
+    };
+    let found = env(&network);
+    for (name, value) in [
+        ("NOMAD_ALLOC_INTERFACE_http-in", "eth0"),
+        ("NOMAD_ALLOC_IP_http-in", "172.26.64.2"),
+        ("NOMAD_ALLOC_ADDR_http-in", "172.26.64.2:80"),
+        ("NOMAD_ALLOC_ADDR_admin", "172.26.64.2:21001"),
+        ("NOMAD_HOST_ADDR_admin", "10.0.0.1:21001"),
+    ] {
+        assert_eq!(found.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    (network.address, network.address_ipv6) = ("".into(), "fd00::2".into());
+    assert_eq!(env(&network)["NOMAD_ALLOC_ADDR_admin"], "[fd00::2]:21001");
+    network.address_ipv6 = "".into();
+    assert!(!env(&network).contains_key("NOMAD_ALLOC_IP_admin"), "there is only a loopback interface");
 }

@@ -6,6 +6,7 @@
 
 mod cgroups;
 pub(crate) mod chain;
+mod devices;
 mod dispatch_payload;
 mod logs;
 mod task_dir;
@@ -23,6 +24,7 @@ use model::job::{Task, TaskGroup};
 
 use self::cgroups::Cgroups;
 use self::chain::TaskHooks;
+use self::devices::Devices;
 use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
 use self::task_dir::TaskDir;
@@ -47,6 +49,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(Logs),
         Box::new(DispatchPayload),
         Box::new(Cgroups),
+        Box::new(Devices),
     ])
 }
 

@@ -21,6 +21,8 @@ impl TaskHook for Validate {
             return Err(HookError::invalid(what));
         }
         read_signal(&task.kill_signal).map_err(HookError::invalid)?;
-        Ok(())
+        let users = &run.context.config.users;
+        let user = run.context.drivers.user(&task.driver, &task.user);
+        users.check(&task.driver, user, run.account.as_ref()).map_err(HookError::invalid)
     }
 }

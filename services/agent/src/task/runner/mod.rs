@@ -6,6 +6,7 @@ mod start;
 mod supervise;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::alloc::{TaskEventKind as Event, TaskRunState, TaskState};
 use model::job::{JobType, RestartPolicy};
@@ -29,8 +30,12 @@ use super::updates::Updates;
 use crate::account::Account;
 use crate::context::Context;
 use crate::driver::{Exit, Running};
+use crate::starts::StartPermit;
 use crate::wait::{to_std, until};
 use crate::work::spec::AllocSpec;
+
+/// How long a start waits for others before an event says so.
+const QUEUED_EVENT_DELAY: Duration = Duration::from_secs(1);
 
 /// The runner of one task.
 pub(crate) struct TaskRunner {
@@ -188,13 +193,14 @@ impl TaskRunner {
     /// The task, as its hooks see it now.
     fn task_run(&self) -> TaskRun {
         let spec = Arc::clone(&self.spec.borrow());
-        let user = spec.task(&self.name).map(|task| Text::clone(&task.user));
+        let user = spec.task(&self.name).map(|task| self.context.drivers.user(&task.driver, &task.user));
+        let account = user.and_then(|user| Account::find(user).ok());
         TaskRun {
             context: Arc::clone(&self.context),
             name: Text::clone(&self.name),
             setup: self.setup.borrow().clone().unwrap_or_default(),
             dirs: self.context.dirs(spec.id()).task(&self.name),
-            account: user.and_then(|user| Account::find(&user).ok()),
+            account,
             updates: self.updates.clone(),
             spec,
         }
@@ -213,10 +219,11 @@ impl TaskRunner {
 
     async fn start(&mut self, restarts: u64) -> Result<Arc<dyn Running>, RunEnd> {
         let killed = || RunEnd::Killed { exit: None, error: String::new() };
-        self.until_open().await.map_err(|KillRequested| killed())?;
+        let permit = self.start_permit().await.map_err(|KillRequested| killed())?;
         self.spec.mark_unchanged();
         let span = self.start_span(restarts);
-        match self.try_start(restarts).instrument(span.clone()).await {
+        let start = Box::pin(self.try_start(restarts));
+        match permit.during(start).instrument(span.clone()).await {
             Ok(task) => {
                 span.in_scope(|| {
                     tracing::debug!(alloc.id = %self.spec.borrow().id(), task = &*self.name, "task started");
@@ -254,6 +261,44 @@ impl TaskRunner {
             biased;
             end = self.kill_requested() => Err(end),
             _ = opened => Ok(()),
+        }
+    }
+
+    /// Waits for the gate, and until the node may start another task.
+    async fn start_permit(&self) -> Result<StartPermit, KillRequested> {
+        loop {
+            self.until_open().await?;
+            let permit = self.free_permit().await?;
+            // The gate may have closed while other tasks started.
+            if *self.gate.borrow() {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// Waits until the node may start another task. A start that waits for long says so.
+    async fn free_permit(&self) -> Result<StartPermit, KillRequested> {
+        let starts = &self.context.starts;
+        if let Some(permit) = starts.try_permit() {
+            return Ok(permit);
+        }
+        let waiting = starts.permit();
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            end = self.kill_requested() => return Err(end),
+            permit = &mut waiting => return Ok(permit),
+            () = sleep(QUEUED_EVENT_DELAY) => {}
+        }
+        let message = format!(
+            "Waiting for other tasks of this node to start: at most {} start at the same time now",
+            starts.allowed()
+        );
+        self.updates.event(Event::TaskSetup { message: message.into() }).await;
+        tokio::select! {
+            biased;
+            end = self.kill_requested() => Err(end),
+            permit = &mut waiting => Ok(permit),
         }
     }
 

@@ -73,8 +73,9 @@ impl TaskRunner {
         self.state_dir().join("record")
     }
 
+    /// Saves the record of a start. What it describes ends with the machine, so it need not survive a crash of the machine.
     pub(super) async fn save_record(&self, record: &StartRecord) -> io::Result<()> {
-        store::save(self.record_file(), record, Durability::Machine).await
+        store::save(self.record_file(), record, Durability::Process).await
     }
 
     /// Removes what is kept of a start. The files of hooks stay.

@@ -21,6 +21,7 @@ use crate::task::env::{self, Env};
 use crate::task::hooks::chain::FailedHook;
 use crate::task::hooks::{StartDraft, TaskRun};
 use crate::task::interpolation::Interpolator;
+use crate::task::unsupported::missing_driver;
 use crate::work::spec::AllocSpec;
 
 /// The number of bytes in a MB of memory.
@@ -134,7 +135,7 @@ impl TaskRunner {
 
     fn driver_of(&self, task: &Task) -> Result<Arc<dyn Driver>, NotStarted> {
         let driver = self.context.drivers.get(&task.driver);
-        let missing = || NotStarted::invalid(format!("driver {} is not on this node", quoted(&task.driver)));
+        let missing = || NotStarted::invalid(missing_driver(&task.driver));
         driver.cloned().ok_or_else(missing)
     }
 
@@ -196,7 +197,9 @@ impl TaskRunner {
             Isolation::None => run.dirs.clone(),
             Isolation::Chroot | Isolation::Image => run.dirs.seen_by_task(),
         };
-        env::build(&run.spec, group, task, &self.context.node, &paths, &host_env).map_err(NotStarted::invalid)
+        let network = run.setup.network.as_ref().and_then(|network| network.status.as_ref());
+        env::build(&run.spec, group, task, &self.context.node, &paths, &host_env, network)
+            .map_err(NotStarted::invalid)
     }
 
     /// Does some work, and records the events that it sends meanwhile.

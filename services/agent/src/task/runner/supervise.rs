@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{KillRequested, RunEnd, TaskRunner, until_killed};
 use crate::driver::{Running, read_signal};
-use crate::task::commands::{KILL_TIMEOUT_MAX, Kill, Outcome, TaskAction};
+use crate::task::commands::{Kill, Outcome, TaskAction};
 use crate::task::restarts::RunResult;
 use crate::task::state::TaskChange;
 use crate::wait::{to_std, until};
@@ -142,7 +142,8 @@ impl TaskRunner {
         let (timeout, signal) = {
             let spec = self.spec.borrow();
             let task = spec.task(&self.name);
-            let timeout = task.map_or(Nanos::ZERO, |task| task.kill_timeout).min(KILL_TIMEOUT_MAX);
+            let timeout = task.map_or(Nanos::ZERO, |task| task.kill_timeout);
+            let timeout = timeout.min(self.context.config.limits.kill_timeout_max);
             // The signal was checked when the task started.
             let signal = task.and_then(|task| read_signal(&task.kill_signal).ok()).flatten();
             (to_std(timeout), signal)

@@ -97,16 +97,67 @@ fn unbuilt_features_are_refused_by_name() {
     let periodic = r#"{"ID": "a", "Type": "batch", "Periodic": {"Spec": "@daily"}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#;
     assert!(text(periodic).contains("periodic jobs are not built yet"));
     let nested = text(
-        r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "bridge"}], "Tasks": [
-            {"Name": "t", "Driver": "raw_exec", "Resources": {"NUMA": {"Affinity": "require"}}}]}]}"#,
+        r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [
+            {"Name": "t", "Driver": "raw_exec", "Artifacts": [{"GetterSource": "https://example.org/a"}],
+             "Resources": {"NUMA": {"Affinity": "require"}}}]}]}"#,
     );
-    for named in ["network mode \"bridge\"", "NUMA settings"] {
+    for named in ["artifacts", "NUMA settings"] {
         assert!(nested.contains(named), "{nested}");
     }
-    let alone =
-        r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "none"}], "Tasks": [TASK]}]}"#;
-    assert!(text(alone).contains("network mode \"none\" is not built yet"), "{}", text(alone));
     assert_eq!(status(periodic), 501);
+}
+
+#[test]
+fn bridge_networks_ask_for_nodes_with_their_plugins() {
+    let own = json!({ "LTarget": "${attr.plugins.cni.version.portmap}", "Operand": "version", "RTarget": ">= 1.0" });
+    let group = |name: &str, mode: &str| {
+        json!({
+            "Name": name, "Networks": [{ "Mode": mode }], "Constraints": [own],
+            "Tasks": [{ "Name": "t", "Driver": "raw_exec" }],
+        })
+    };
+    let groups = json!([group("g", "bridge"), group("h", "none"), group("i", "cni/lan")]);
+    let mut job = job(&json!({ "ID": "a", "TaskGroups": groups }).to_string());
+    fill_defaults(&mut job, &RULES);
+    let once = job.clone();
+    fill_defaults(&mut job, &RULES);
+    assert_eq!(job, once, "a job with its implied constraints stays as it is");
+    let [bridge, none, cni] = items(&job.task_groups) else { panic!("three groups") };
+    let targets = |group: &api_types::TaskGroup| -> Vec<String> {
+        let constraints = items(&group.constraints).iter();
+        constraints
+            .map(|constraint| format!("{} {}", text(&constraint.l_target), text(&constraint.r_target)))
+            .collect()
+    };
+    let attribute = |name: &str, value: &str| format!("${{attr.plugins.cni.version.{name}}} {value}");
+    let expected = [
+        attribute("portmap", ">= 1.0"),
+        attribute("bridge", ">= 0.4.0"),
+        attribute("firewall", ">= 0.4.0"),
+        attribute("host-local", ">= 0.4.0"),
+        attribute("loopback", ">= 0.4.0"),
+    ];
+    assert_eq!(targets(bridge), expected, "the job's own constraint counts");
+    assert_eq!(targets(none), expected[..1]);
+    assert_eq!(targets(cni), expected[..1]);
+}
+
+#[test]
+fn what_a_network_cannot_use_is_warned_about() {
+    let warned = |network: serde_json::Value| {
+        let groups =
+            json!([{ "Name": "g", "Networks": [network], "Tasks": [{ "Name": "t", "Driver": "raw_exec" }] }]);
+        let job = job(&json!({ "ID": "a", "TaskGroups": groups }).to_string());
+        warnings(&job, &state_of(Vec::new())).to_string()
+    };
+    let all = |mode: &str| json!({ "Mode": mode, "Hostname": "web", "DNS": { "Servers": ["1.1.1.1"] }, "CNI": { "Args": { "a": "b" } } });
+    let host = warned(all("host"));
+    for what in ["hostname", "dns", "cni"] {
+        assert!(host.contains(&format!("{what} in network has no effect in mode host")), "{host}");
+    }
+    assert_eq!(warned(all("bridge")), "");
+    assert_eq!(warned(json!({ "Mode": "none", "DNS": { "Servers": ["1.1.1.1"] } })), "");
+    assert!(warned(all("none")).contains("cni in network has no effect in mode none"));
 }
 
 #[test]

@@ -31,6 +31,7 @@ const SCHEDULER: &str = "MemoryOversubscriptionEnabled PauseEvalBroker Preemptio
 const POOLS: &str = "node_pools shared/model/src/api/cluster.rs";
 const CONFIG: &str = "operator shared/model/src/api/cluster.rs";
 const TO_NODE: &str = "stats agent services/api/src/agent_client/mod.rs";
+const GARBAGE: &str = "client services/api/src/agent_client/mod.rs";
 
 /// Requests that have a handler, in the order of the routes.
 pub(super) const ROWS: &[Row] = &[
@@ -82,6 +83,8 @@ pub(super) const ROWS: &[Row] = &[
     row("ANY /v1/client/allocation/:id/stats", "stats", "task", ""),
     row("ANY /v1/client/allocation/:id/restart", "client", "", "AllTasks TaskName"),
     row("ANY /v1/client/allocation/:id/signal", "client", "", "Signal Task"),
+    row("ANY /v1/client/allocation/:id/gc", "client", "", ""),
+    row("ANY /v1/client/gc", GARBAGE, "node_id", ""),
     row("ANY /v1/client/stats", TO_NODE, "node_id", ""),
     row("GET /v1/evaluations", "evaluations", "filter job namespace prefix status PAGE READ", ""),
     row("DELETE /v1/evaluations", "evaluations", "namespace", "EvalIDs Filter"),

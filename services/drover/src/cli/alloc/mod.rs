@@ -3,6 +3,7 @@
 pub(crate) mod exec;
 mod frames;
 pub(crate) mod fs;
+pub(crate) mod gc;
 pub(crate) mod logs;
 pub(crate) mod restart;
 mod selection;
@@ -16,7 +17,7 @@ use super::chosen::{choose_task, resolve};
 use crate::command::commands;
 
 commands! {
-    /// Shows allocations, their logs and their files, runs commands in them, and stops or restarts them.
+    /// Shows allocations, their logs and their files, runs commands in them, and stops, restarts or removes them.
     Command {
         Status(WithApi<status::Args>),
         Exec(WithApi<exec::Args>),
@@ -25,5 +26,6 @@ commands! {
         Stop(WithApi<stop::Args>),
         Restart(WithApi<restart::Args>),
         Signal(WithApi<signal::Args>),
+        Gc(WithApi<gc::Args>),
     }
 }

@@ -125,21 +125,27 @@ fn head(page: &mut Page, alloc: &Allocation, now: i64, verbose: bool) {
     page.block(&pairs);
 }
 
+/// The ports of the group, each with its address on the node and the port inside the allocation's own network.
 fn addresses(page: &mut Page, alloc: &Allocation) {
     let shared = alloc.allocated_resources.as_ref().and_then(|resources| resources.shared.as_ref());
     let networks = shared.and_then(|shared| shared.networks.as_ref());
+    let mappings = shared.and_then(|shared| shared.ports.as_ref());
     let mut rows = Vec::new();
     let mut mode = String::new();
     for network in networks.into_iter().flatten() {
-        if let Some(named) = network.mode.as_ref().filter(|mode| !mode.is_empty()) {
+        if let Some(named) = network.mode.as_ref().filter(|mode| !matches!(mode.as_str(), "" | "host")) {
             mode = format!(" (mode: \"{named}\")");
         }
-        let ip = format::text(network.ip.as_ref());
         let ports = [(&network.reserved_ports, "no"), (&network.dynamic_ports, "yes")];
         for (ports, dynamic) in ports {
             for port in ports.iter().flatten() {
-                let address = format!("{ip}:{}", port.value.unwrap_or_default());
-                rows.push([format::text(port.label.as_ref()), dynamic.to_owned(), address]);
+                let mapping = mappings.into_iter().flatten().find(|mapping| mapping.label == port.label);
+                let ip = mapping.and_then(|mapping| mapping.host_ip.as_ref()).or(network.ip.as_ref());
+                let mut address = joined(&format::text(ip), port.value.unwrap_or_default());
+                if let Some(to) = port.to.filter(|to| *to > 0) {
+                    address.push_str(&format!(" -> {to}"));
+                }
+                rows.push([format!("*{}", format::text(port.label.as_ref())), dynamic.to_owned(), address]);
             }
         }
     }
@@ -147,6 +153,10 @@ fn addresses(page: &mut Page, alloc: &Allocation) {
         page.title(format!("Allocation Addresses{mode}:"));
         page.table(&["Label", "Dynamic", "Address"], rows);
     }
+}
+
+fn joined(ip: &str, port: i64) -> String {
+    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
 fn task(page: &mut Page, alloc: &Allocation, name: &str, state: &TaskState) {
@@ -197,4 +207,40 @@ fn placement(page: &mut Page, alloc: &Allocation, verbose: bool) {
         ]
     });
     page.table(&["Node", "Scores", "Final"], rows);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ports_are_shown_with_their_addresses_on_the_node() {
+        let shared = json!({
+            "Networks": [{
+                "Mode": "bridge", "IP": "10.0.0.1",
+                "ReservedPorts": [{ "Label": "http", "Value": 80, "To": 8080 }],
+                "DynamicPorts": [{ "Label": "admin", "Value": 21000 }, { "Label": "v6", "Value": 21001, "To": -1 }],
+            }],
+            "Ports": [
+                { "Label": "http", "Value": 80, "To": 8080, "HostIP": "203.0.113.7" },
+                { "Label": "v6", "Value": 21001, "HostIP": "2001:db8::7" },
+            ],
+        });
+        let text = json!({ "AllocatedResources": { "Shared": shared } }).to_string();
+        let alloc: Allocation = api_types::decode::from_slice(text.as_bytes()).unwrap();
+        let mut page = Page::default();
+        addresses(&mut page, &alloc);
+        let shown = page.to_string();
+        for line in [
+            "Allocation Addresses (mode: \"bridge\"):",
+            "203.0.113.7:80 -> 8080",
+            "10.0.0.1:21000",
+            "[2001:db8::7]:21001",
+        ] {
+            assert!(shown.contains(line), "{shown}");
+        }
+        assert!(shown.contains("*http") && shown.contains("*admin"), "{shown}");
+    }
 }

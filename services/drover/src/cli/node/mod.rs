@@ -1,6 +1,7 @@
 //! `drover node …`: commands for nodes.
 
 mod eligibility;
+mod gc;
 pub(crate) mod status;
 
 use api_types::NodeListStub;
@@ -12,10 +13,11 @@ use super::prefix::{Kind, resolve_id};
 use crate::command::commands;
 
 commands! {
-    /// Shows nodes, and sets whether they may get new work.
+    /// Shows nodes, sets whether they may get new work, and removes what has ended on them.
     Command {
         Status(WithApi<status::Args>),
         Eligibility(WithApi<eligibility::Args>),
+        Gc(WithApi<gc::Args>),
     }
 }
 

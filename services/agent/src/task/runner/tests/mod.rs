@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::driver::process::ExecutorCommand;
+use crate::starts::Starts;
 use crate::task::commands::{Outcome, TaskAction};
 use crate::task::hooks::TaskHook;
 use crate::task::state::apply;
@@ -200,6 +201,23 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     let scene = Scene::new(Task { driver: "docker".into(), ..task("web") }, 3);
     scene.begin(None).await.unwrap();
     assert_eq!(scene.events()[0], r#"Failed Validation: driver "docker" is not on this node"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_waits_for_others_says_so() {
+    let mut scene = Scene::mock(json!({ "run_for": "1h" }), 3);
+    Arc::get_mut(&mut scene.context).unwrap().starts = Starts::new(1);
+    let other = scene.context.starts.try_permit().unwrap();
+    let runner = scene.begin(None);
+    eventually("an event says that the start waits", || !scene.events().is_empty()).await;
+    let waiting =
+        "Task Setup: Waiting for other tasks of this node to start: at most 1 start at the same time now";
+    assert_eq!(scene.events(), [waiting]);
+    drop(other);
+    scene.until_running().await;
+    assert!(scene.context.starts.try_permit().is_some(), "the start is over");
+    scene.end();
+    runner.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

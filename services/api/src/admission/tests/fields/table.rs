@@ -35,6 +35,7 @@ const CONDITION: &str = "shared/scheduling/src/feasible/condition.rs";
 const CONSTRAINTS: &str = "shared/scheduling/src/feasible/mod.rs";
 const DEMAND: &str = "shared/scheduling/src/place/demand.rs";
 const AFFINITY: &str = "shared/scheduling/src/rank/affinity.rs";
+const DEVICE: &str = "shared/scheduling/src/feasible/device.rs";
 const SPREAD: &str = "shared/scheduling/src/rank/spread.rs";
 const RESCHEDULE: &str = "shared/scheduling/src/reconcile/reschedule.rs";
 const ROLLOUT: &str = "shared/scheduling/src/reconcile/rollout.rs";
@@ -43,10 +44,12 @@ const PORTS: &str = "shared/scheduling/src/room/ports.rs";
 const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
 const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
 const CLASS: &str = "services/agent/src/alloc/class.rs";
+const DEVICES: &str = "services/agent/src/task/hooks/devices.rs";
 const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
 const ENV: &str = "services/agent/src/task/env/mod.rs";
 const RESTARTS: &str = "services/agent/src/task/restarts.rs";
 const RUNNER: &str = "services/agent/src/task/runner/mod.rs";
+const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
 /// Types with their fields, both sorted by name.
@@ -68,6 +71,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Weight", Used(AFFINITY, "weight")),
         ],
     ),
+    ("CniConfig", &[("Args", Used(NETWORK, "args"))]),
     (
         "Constraint",
         &[
@@ -83,6 +87,14 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Reconcile", Used("shared/scheduling/src/reconcile/reconnect.rs", "reconcile")),
             ("Replace", Used("shared/scheduling/src/reconcile/classify.rs", "replace")),
             ("StopOnClientAfter", Used(ALLOCS, "stop_on_client_after")),
+        ],
+    ),
+    (
+        "DnsConfig",
+        &[
+            ("Options", Used(NETWORK, "options")),
+            ("Searches", Used(NETWORK, "searches")),
+            ("Servers", Used(NETWORK, "servers")),
         ],
     ),
     (
@@ -158,14 +170,14 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         "NetworkResource",
         &[
             ("CIDR", BY_SCHEDULER),
-            ("CNI", Warned(Feature::BridgeNetworks)),
-            ("DNS", Warned(Feature::IsolatingDrivers)),
+            ("CNI", Used(NETWORK, "cni")),
+            ("DNS", Used(NETWORK, "dns")),
             ("Device", BY_SCHEDULER),
             ("DynamicPorts", Used(DEMAND, "dynamic_ports")),
-            ("Hostname", Warned(Feature::BridgeNetworks)),
+            ("Hostname", Used(NETWORK, "hostname")),
             ("IP", BY_SCHEDULER),
             ("MBits", Deprecated("mbits has been deprecated")),
-            ("Mode", Used(UNSUPPORTED, "mode")),
+            ("Mode", Used("services/agent/src/networks/attachment.rs", "mode")),
             ("ReservedPorts", Used(DEMAND, "reserved_ports")),
         ],
     ),
@@ -177,6 +189,15 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Label", Used(ENV, "label")),
             ("To", Used(ENV, "to")),
             ("Value", Used(ENV, "value")),
+        ],
+    ),
+    (
+        "RequestedDevice",
+        &[
+            ("Affinities", Used(DEVICE, "affinities")),
+            ("Constraints", Used(DEVICE, "constraints")),
+            ("Count", Used(DEVICE, "count")),
+            ("Name", Used(DEVICE, "name")),
         ],
     ),
     (
@@ -195,7 +216,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         &[
             ("CPU", Used(DEMAND, "cpu_mhz")),
             ("Cores", Used(OFFER, "cores")),
-            ("Devices", Refused(Feature::Devices)),
+            ("Devices", Used(DEVICES, "devices")),
             ("DiskMB", Invalid("Task can't ask for disk resources")),
             ("IOPS", Deprecated("IOPS has been deprecated")),
             ("MemoryMB", Used(DEMAND, "memory_mb")),
@@ -325,7 +346,6 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
 
 /// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
 pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
-    ("NetworkResource", "Mode", "bridge", Feature::BridgeNetworks),
-    ("NetworkResource", "Mode", "cni/name", Feature::BridgeNetworks),
-    ("NetworkResource", "Mode", "none", Feature::BridgeNetworks),
+    ("Task", "Driver", "podman", Feature::ExternalDrivers),
+    ("Task", "Driver", "qemu", Feature::QemuDriver),
 ];

@@ -42,9 +42,9 @@ use crate::node::{
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::stats::{
-    AgentStats, AllocStats, Counted, CpuStats, DeviceGroupStats, DeviceInstanceStats, DeviceStat, DeviceValue,
-    DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats, MemoryStats,
-    TaskStats, Usage,
+    AgentStats, AllocStats, Counted, CpuStats, DeviceGroupStats, DeviceInstanceStats, DeviceStat,
+    DeviceValue, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
+    MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
 use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};

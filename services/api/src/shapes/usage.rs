@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use api_types::Time;
 use serde::Serialize;
 use serde_json::{Value, json};
-use wire::stats::{
-    Counted, CpuStats, DeviceGroupStats, DeviceValue, DiskStats, HostStats, TaskStats, Usage,
-};
+use wire::stats::{Counted, CpuStats, DeviceGroupStats, DeviceValue, DiskStats, HostStats, TaskStats, Usage};
 
 /// Usage of a host.
 pub(crate) fn host(stats: &HostStats) -> Value {

@@ -101,8 +101,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "websocket",
-        does: "an upgrade to a WebSocket on routes that have none and on the one of commands in tasks",
-        expected: "no upgrade",
+        does: "an upgrade to a WebSocket on routes that have none, for a command in an allocation that does not exist, and by \
+               a page of another site",
+        expected: "no upgrade; a WebSocket that is closed at once; 403",
         size: Size::Full,
         run: |scene| Box::pin(websocket(scene)),
     },
@@ -328,13 +329,16 @@ async fn expect_continue(scene: &Scene) -> Outcome {
 async fn websocket(scene: &Scene) -> Outcome {
     let headers = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-    for path in
-        ["/v1/jobs", "/v1/event/stream?index=x", "/v1/client/allocation/x/exec?command=%5B%22sh%22%5D"]
-    {
+    for path in ["/v1/jobs", "/v1/event/stream?index=x"] {
         let answer = scene.ask_with("GET", path, headers, b"").await;
         ensure(answer.status != 101, || format!("{path} was upgraded"))?;
         ensure(answer.status != SILENT, || format!("{path}: {}", answer.summary()))?;
     }
+    let command = "/v1/client/allocation/x/exec?command=%5B%22sh%22%5D";
+    // The answer is there when the connection is closed.
+    expect("a command in no allocation", &scene.ask_with("GET", command, headers, b"").await, &[101])?;
+    let foreign = format!("{headers}Origin: https://evil.example\r\n");
+    expect("a page of another site", &scene.ask_with("GET", command, &foreign, b"").await, &[403])?;
     Ok(())
 }
 

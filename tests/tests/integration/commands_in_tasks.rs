@@ -124,7 +124,7 @@ fn pattern(seed: u8) -> impl Iterator<Item = u8> {
     (0_u32..).map(move |at| (at.wrapping_mul(2_654_435_761) >> 24) as u8 ^ seed)
 }
 
-/// At the time of writing a gigabyte takes some 15 seconds. `cargo test -p tests --test integration -- --ignored gigabyte`
+/// Run it with `cargo test -p tests --test integration -- --ignored gigabyte`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "moves a gigabyte in each direction"]
 async fn a_gigabyte_passes_both_ways_unchanged() {

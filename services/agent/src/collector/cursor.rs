@@ -47,6 +47,11 @@ impl Cursor {
         self.position
     }
 
+    /// Whether bytes are in the files whose entry has not come again.
+    pub(super) fn is_behind(&self) -> bool {
+        self.surplus > 0
+    }
+
     /// Expects the entries again, from the time that it returns.
     pub(super) fn resume(&mut self) -> i64 {
         let Position { nanos, entries, .. } = self.position;
@@ -63,6 +68,10 @@ impl Cursor {
             if nanos == repeated.until_nanos && repeated.entries > 0 {
                 repeated.entries -= 1;
                 return &[];
+            }
+            if repeated.entries > 0 {
+                // The engine has lost entries, and may have lost those that are in the files but not recorded.
+                self.surplus = 0;
             }
             // Only new entries follow, even if the clock is set back.
             self.repeated = None;
@@ -124,6 +133,15 @@ mod tests {
             }
             prop_assert_eq!(file, all);
         }
+    }
+
+    #[test]
+    fn new_entries_are_complete_when_the_engine_has_lost_old_ones() {
+        let mut cursor = Cursor::new(Position { nanos: 100, entries: 1, ..Position::default() }, 3);
+        cursor.resume();
+        assert!(cursor.is_behind());
+        assert_eq!(cursor.advance(200, b"later"), b"later");
+        assert!(!cursor.is_behind());
     }
 
     #[test]

@@ -136,7 +136,11 @@ impl Stream {
         Ok(Self { log, cursor: Cursor::new(position, surplus) })
     }
 
-    fn position(&self) -> Position {
+    /// The position. While entries that are in the files have not come again, it is the recorded one.
+    fn position(&self, recorded: Position) -> Position {
+        if self.cursor.is_behind() {
+            return recorded;
+        }
         Position { place: self.log.place(), ..self.cursor.position() }
     }
 }
@@ -169,12 +173,16 @@ impl Collector {
         let known = store::read::<Positions>(&dir.join(POSITION)).ok().flatten();
         let stdout = Stream::open(&collect.logs, LogStream::Stdout, known.map(|known| known.stdout))?;
         let stderr = Stream::open(&collect.logs, LogStream::Stderr, known.map(|known| known.stderr))?;
-        let saved = Positions { stdout: stdout.position(), stderr: stderr.position() };
-        if known.is_none() {
-            store::write(&dir.join(POSITION), &saved, Durability::Process)?;
-        }
+        let saved = match known {
+            Some(known) => known,
+            None => {
+                let begin = Position::default();
+                let begin = Positions { stdout: stdout.position(begin), stderr: stderr.position(begin) };
+                store::write(&dir.join(POSITION), &begin, Durability::Process)?;
+                begin
+            }
+        };
         let engine = Engine::new(collect.socket.clone());
-        let saved = known.unwrap_or(saved);
         Ok(Self {
             dir: dir.to_owned(),
             engine,
@@ -284,7 +292,8 @@ impl Collector {
     }
 
     fn positions(&self) -> Positions {
-        Positions { stdout: self.stdout.position(), stderr: self.stderr.position() }
+        let Positions { stdout, stderr } = self.saved;
+        Positions { stdout: self.stdout.position(stdout), stderr: self.stderr.position(stderr) }
     }
 
     fn has_rotated(&self) -> bool {

@@ -47,7 +47,9 @@ impl Terminal {
         unlockpt(&master)?;
         let path = ptsname(&master, Vec::new())?;
         fcntl(&master, FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK))?;
-        let terminal = Self(Arc::new(AsyncFd::new(master)?));
+        // SAFETY: the descriptor is owned and open, and nothing replaces or closes it while `AsyncFd` owns it.
+        let registered = unsafe { AsyncFd::register(master) }?;
+        let terminal = Self(Arc::new(registered));
         terminal.resize(size.unwrap_or(DEFAULT_SIZE))?;
         Ok((terminal, PathBuf::from(OsString::from_vec(path.into_bytes()))))
     }

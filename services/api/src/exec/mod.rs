@@ -205,12 +205,23 @@ async fn run(
     let started = clock::monotonic();
     let mut flow = Flow::new(started);
     let first = tokio::select! {
-        first = timeout(EXEC_START_TIMEOUT, conversation.next::<ExecOutput>()) => first,
-        () = writer.lost() => return Err(Failed::Left),
-        () = stop.cancelled() => return Err(stopping()),
+        first = timeout(EXEC_START_TIMEOUT, conversation.next::<ExecOutput>()) => {
+            let first = first.unwrap_or(Err(RequestError::TimedOut));
+            first.map_err(|error| Failed::Told(start_failure(&agent, &error)))
+        }
+        () = writer.lost() => Err(Failed::Left),
+        () = stop.cancelled() => Err(stopping()),
     };
-    let first = first.unwrap_or(Err(RequestError::TimedOut));
-    let ExecOutput { number, part } = first.map_err(|error| Failed::Told(start_failure(&agent, &error)))?;
+    let ExecOutput { number, part } = match first {
+        Ok(first) => first,
+        Err(failed) => {
+            // The agent may start the command yet. It ignores this if it has no such session.
+            let number = flow.number(clock::monotonic());
+            let end = ExecInput { session: conversation.id(), number, part: InputPart::End };
+            let _ = conversation.send(&end).await;
+            return Err(failed);
+        }
+    };
     flow.received(number, clock::monotonic())?;
     if part != OutputPart::Started {
         return Err(Failed::Told(Ending::internal("the agent did not say that the command has started")));
@@ -295,8 +306,11 @@ impl Exec {
                             let said = read(&message).map_err(|reason| Failed::Told(Ending::refused(reason)))?;
                             waiting.extend(said);
                         }
-                        Received::Ping(bytes) => pending.push_back((writer.pong(bytes), None)),
-                        Received::Pong => {}
+                        // Other frames show as well that the server is there.
+                        Received::Ping(bytes) if pending.is_empty() => {
+                            pending.push_back((writer.pong(bytes), None));
+                        }
+                        Received::Ping(_) | Received::Pong => {}
                         Received::Closed => return Ok(Finished::ByClient(Ending::normal())),
                     }
                 }

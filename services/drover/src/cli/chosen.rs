@@ -85,7 +85,7 @@ mod tests {
         Allocation {
             id: Some("0a1b2c3d-0000-4000-8000-000000000000".to_owned()),
             task_group: Some("web".to_owned()),
-            job: Some(Job { task_groups: Some(vec![group]), ..Job::default() }),
+            job: Some(Box::new(Job { task_groups: Some(vec![group]), ..Job::default() })),
             ..Allocation::default()
         }
     }

@@ -63,7 +63,8 @@ fn cores_are_reservable_only_if_other_tasks_can_be_kept_off_them() {
     assert_eq!(machine.reservable_cores(&config, Some(&cgroups)), [1]);
     assert_eq!(machine.reserved_mhz(&config), 1_100);
 
-    let resources = resources(&config, &machine, 0, None, vec![1]);
+    let networks = HostNetworks::detect(Some("lo"), config.preferred_address_family);
+    let resources = resources(&config, &machine, 0, &networks, &Detected::default(), vec![1]);
     assert_eq!(resources.cpu.reservable_cores, [1]);
     let disabled: Vec<_> = resources.processors.cores.iter().map(|core| core.disable).collect();
     assert_eq!(disabled, [true, false, true, true]);

@@ -127,6 +127,7 @@ async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Resul
         if let Some(latest) = &latest {
             latest_deployment(&mut page, latest, args.show.verbose);
         }
+        actions(&mut page, &found);
         page.title("Allocations");
         tables::allocs(&mut page, &allocs, format::now(), args.show.verbose);
     }
@@ -186,6 +187,22 @@ fn latest_deployment(page: &mut Page, latest: &Deployment, verbose: bool) {
     tables::deployment_groups(page, latest);
 }
 
+/// The commands that the job names for its tasks, if there are any.
+fn actions(page: &mut Page, job: &Job) {
+    let mut rows = Vec::new();
+    for group in job.task_groups.iter().flatten() {
+        for task in group.tasks.iter().flatten() {
+            rows.extend(task.actions.iter().flatten().map(|action| {
+                [action.name.as_ref(), group.name.as_ref(), task.name.as_ref()].map(format::text)
+            }));
+        }
+    }
+    if !rows.is_empty() {
+        page.title("Actions");
+        page.table(&["Action Name", "Task Group", "Task"], rows);
+    }
+}
+
 /// Why the newest blocked evaluation could not place everything.
 fn placement_failures(page: &mut Page, evals: &[Evaluation]) {
     let blocked = evals.iter().filter(|eval| eval.status.as_deref() == Some("blocked"));
@@ -207,7 +224,7 @@ fn placement_failures(page: &mut Page, evals: &[Evaluation]) {
 
 #[cfg(test)]
 mod tests {
-    use api_types::{AllocMetric, TaskGroupSummary};
+    use api_types::{Action, AllocMetric, Task, TaskGroup, TaskGroupSummary};
 
     use super::*;
 
@@ -267,6 +284,32 @@ mod tests {
         Task Group "web":
           * No nodes were eligible for evaluation
         "#);
+    }
+
+    #[test]
+    fn actions_are_listed_if_there_are_any() {
+        let action = Action { name: Some("greet".to_owned()), ..Action::default() };
+        let task = |actions: Vec<Action>| Task {
+            name: Some("app".to_owned()),
+            actions: Some(actions),
+            ..Task::default()
+        };
+        let job = |tasks: Vec<Task>| {
+            let name = Some("web".to_owned());
+            let group = TaskGroup { name, tasks: Some(tasks), ..TaskGroup::default() };
+            Job { task_groups: Some(vec![group]), ..Job::default() }
+        };
+        let shown = |job: &Job| {
+            let mut page = Page::default();
+            actions(&mut page, job);
+            page.to_string()
+        };
+        assert_eq!(shown(&job(vec![task(vec![])])), "");
+        let text = shown(&job(vec![task(vec![action])]));
+        assert!(
+            text.contains("Actions\nAction Name  Task Group  Task\ngreet        web         app\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -146,6 +146,7 @@ pub(crate) trait Running: Send + Sync {
     async fn exec(&self, request: ExecRequest) -> Result<ExecSession, ExecError>;
 
     /// The network that the driver itself gave the task.
+    #[cfg_attr(not(test), expect(dead_code, reason = "services, which are not built, advertise it"))]
     fn network(&self) -> Option<DriverNetwork> {
         None
     }
@@ -153,6 +154,7 @@ pub(crate) trait Running: Send + Sync {
 
 /// A network that a driver gave its task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "services, which are not built, advertise it"))]
 pub(crate) struct DriverNetwork {
     /// The task's address in it.
     pub(crate) ip: String,

@@ -107,6 +107,7 @@ pub(crate) struct Mount {
 
 /// Whether mounts below a mount are seen on the other side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "volumes, which are not built, ask for it"))]
 pub(crate) enum Propagation {
     /// They are not.
     #[default]

@@ -45,15 +45,6 @@ impl Mode {
             },
         }
     }
-
-    /// The mode as jobs name it.
-    pub(crate) fn name(&self) -> String {
-        match self {
-            Self::None => "none".to_owned(),
-            Self::Bridge => "bridge".to_owned(),
-            Self::Cni(name) => format!("{CNI}{name}"),
-        }
-    }
 }
 
 /// What an allocation asks of its network.

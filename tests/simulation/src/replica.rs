@@ -35,7 +35,8 @@ pub(crate) struct Replica {
 /// What is being read from the database.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
-    State,
+    /// The state. The replica is at this index when the read begins.
+    State(Index),
     /// The change sets after an index, at which the replica has this request.
     After(Index, Option<RequestId>),
 }
@@ -66,7 +67,7 @@ impl Replica {
     pub(crate) fn start(&mut self, ctx: &mut Ctx<'_>) {
         ctx.subscribe(Subject::Changes);
         ctx.subscribe(Subject::Head);
-        self.read(Reading::State, ctx);
+        self.load(ctx);
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -105,7 +106,7 @@ impl Replica {
     fn receive(&mut self, by: Option<Committer>, run: &Run, ctx: &mut Ctx<'_>) -> Update {
         let Some(state) = self.state.clone() else { return Update::Nothing };
         if state.history() != run.history {
-            self.read(Reading::State, ctx);
+            self.load(ctx);
             return Update::Nothing;
         }
         if self.check(by, ctx) != Continues::Yes || self.has_lost {
@@ -124,7 +125,7 @@ impl Replica {
             match self.continuity.check_next(run.history, by, index, last, run.previous) {
                 Continues::Yes => {}
                 Continues::Stale | Continues::Unknown => {
-                    self.read(Reading::State, ctx);
+                    self.load(ctx);
                     return Update::Nothing;
                 }
                 Continues::Lacks(lost) => {
@@ -153,7 +154,7 @@ impl Replica {
         self.heard = Some((head, now));
         let Some(state) = self.state.clone() else { return Update::Nothing };
         if state.history() != head.history {
-            self.read(Reading::State, ctx);
+            self.load(ctx);
             return self.ready();
         }
         match self.check(head.committer(), ctx) {
@@ -199,35 +200,41 @@ impl Replica {
         };
         self.reading = None;
         match (reading, reply) {
-            (Reading::State, DbReply::Loaded(head, state, _)) => self.loaded(head, state, ctx),
+            (Reading::State(before), DbReply::Loaded(head, state, _)) => {
+                self.loaded(head, before, state, ctx)
+            }
             (Reading::After(index, last), DbReply::Run(head, run)) => {
                 self.read_run(head, index, last, run, ctx)
             }
             (Reading::After(..), DbReply::NotReached) if self.has_lost => Update::Nothing,
             (Reading::After(..), DbReply::NotReached) => {
-                self.read(Reading::State, ctx);
+                self.load(ctx);
                 Update::Nothing
             }
-            _ => {
-                self.read(reading, ctx);
+            (Reading::State(_), _) => {
+                self.load(ctx);
+                Update::Nothing
+            }
+            (Reading::After(..), _) => {
+                self.read_on(ctx);
                 Update::Nothing
             }
         }
     }
 
-    fn loaded(&mut self, head: &Head, loaded: &Arc<State>, ctx: &mut Ctx<'_>) -> Update {
+    fn loaded(&mut self, head: &Head, before: Index, loaded: &Arc<State>, ctx: &mut Ctx<'_>) -> Update {
         let Some(state) = self.state.clone() else {
             self.state = Some(Arc::clone(loaded));
             self.continuity.read(loaded.index(), head);
             return self.ready();
         };
-        let continues = self.continuity.check_loaded(head, state.history(), state.index());
+        let continues = self.continuity.check_loaded(head, state.history(), before);
         if let Continues::Lacks(lost) = continues {
             self.report(lost, ctx);
             return Update::Nothing;
         }
         let is_another_history = loaded.history() != state.history();
-        if (self.has_lost && !is_another_history) || loaded.index() == state.index() && !is_another_history {
+        if !is_another_history && (self.has_lost || loaded.index() <= state.index()) {
             return Update::Nothing;
         }
         self.has_lost = false;
@@ -245,7 +252,12 @@ impl Replica {
         ctx: &mut Ctx<'_>,
     ) -> Update {
         if self.state.as_ref().is_some_and(|state| state.history() != run.history) {
-            self.read(Reading::State, ctx);
+            self.load(ctx);
+            return Update::Nothing;
+        }
+        if self.state.as_ref().is_some_and(|state| (state.index(), state.last_request()) != (index, last)) {
+            // The feed was faster. Only a page that begins where the replica is shows whether the log continues it.
+            self.read_on(ctx);
             return Update::Nothing;
         }
         match self.continuity.check_page(head, index, last, run.previous) {
@@ -261,7 +273,7 @@ impl Replica {
             }
             Continues::Stale | Continues::Unknown => {
                 if !self.has_lost {
-                    self.read(Reading::State, ctx);
+                    self.load(ctx);
                 }
                 Update::Nothing
             }
@@ -291,6 +303,11 @@ impl Replica {
         Update::Step(Step::new(state, new.iter().map(|(set, _)| Arc::clone(set)).collect(), after))
     }
 
+    /// Loads the state of the database.
+    fn load(&mut self, ctx: &mut Ctx<'_>) {
+        self.read(Reading::State(self.index().unwrap_or_default()), ctx);
+    }
+
     /// Reads what follows the replica's last change set.
     fn read_on(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(state) = &self.state {
@@ -301,7 +318,7 @@ impl Replica {
     fn read(&mut self, reading: Reading, ctx: &mut Ctx<'_>) {
         if self.reading.is_none() {
             let statement = match reading {
-                Reading::State => Statement::Load,
+                Reading::State(_) => Statement::Load,
                 Reading::After(index, _) => Statement::ReadAfter(index),
             };
             self.reading = Some((ctx.database(statement), reading));

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::alloc::{AllocState, ClientStatus, ReportNumber};
+use model::alloc::{AllocState, ClientStatus, DesiredStatus, ReportNumber};
 use model::change::{AllocsChanged, Change, EvalsChanged, NodesChanged};
 use model::cluster::Singleton;
 use model::eval::{EvalStatus, EvalTrigger};
@@ -254,10 +254,28 @@ fn eval_for(state: &State, alloc: AllocRef<'_>, report: &AllocReport) -> Option<
             trigger = Some(EvalTrigger::AllocFailure);
         }
     }
+    if report.status == ClientStatus::Complete && is_ended_early(alloc) {
+        trigger = Some(EvalTrigger::AllocStop);
+    }
     if was_unknown {
         trigger = Some(EvalTrigger::Reconnect);
     }
     trigger.map(|trigger| (trigger, job.spec.kind, job.spec.priority))
+}
+
+/// Whether an allocation that is complete should still run. Main tasks of services and system jobs run until they are stopped
+/// but the servers have not stopped them. So the agent has, either because it had no contact, or as
+/// told by a change set that the database has lost (`docs/architecture/log.md`).
+fn is_ended_early(alloc: AllocRef<'_>) -> bool {
+    let spec = &alloc.job().spec;
+    let runs_until_stopped = match spec.kind {
+        JobType::Service | JobType::System => true,
+        JobType::Batch | JobType::SysBatch => false,
+    };
+    let group = spec.group(alloc.group_name());
+    let has_main_task =
+        group.is_some_and(|(_, group)| group.tasks.iter().any(|task| task.lifecycle.is_none()));
+    runs_until_stopped && has_main_task && alloc.desired_status() == DesiredStatus::Run
 }
 
 /// Whether attempts are left. The scheduler computes when the next one may begin.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fail::fail_point;
 use model::change::ChangeSet;
-use model::{HistoryId, Index};
+use model::{HistoryId, Index, RequestId};
 use state::{Inconsistent, Replica};
 use telemetry::clock;
 use telemetry::metrics::catalogue::{FEED_GAPS, FEED_INDEX, FEED_LAG, FEED_LOADS, FEED_READ_FROM_LOG};
@@ -224,9 +224,7 @@ impl<L: Log> Feed<L> {
                 return None;
             }
         }
-        let snapshot = self.replica.snapshot();
-        let (index, request) = (snapshot.index(), snapshot.last_request());
-        drop(snapshot);
+        let (index, request) = self.position();
         let next = index.next();
         if next == changes.first
             && let Some(by) = by
@@ -292,9 +290,7 @@ impl<L: Log> Feed<L> {
 
     /// Whether the log, which lacked something of the replica, continues it again.
     async fn is_found_again(&mut self) -> bool {
-        let snapshot = self.replica.snapshot();
-        let (index, last) = (snapshot.index(), snapshot.last_request());
-        drop(snapshot);
+        let (index, last) = self.position();
         match self.reader.after(index).await {
             LogPage::Sets { head, previous, .. } if self.history == Some(head.history) => {
                 let continues = self.losses.continuity().check_page(&head, index, last, previous);
@@ -371,9 +367,7 @@ impl<L: Log> Feed<L> {
     /// later ones; reading a growing log to its end would never return to the feed.
     async fn catch_up(&mut self, mut target: Option<Index>) {
         loop {
-            let snapshot = self.replica.snapshot();
-            let (index, last) = (snapshot.index(), snapshot.last_request());
-            drop(snapshot);
+            let (index, last) = self.position();
             if target.is_some_and(|target| index >= target) {
                 return;
             }
@@ -383,6 +377,12 @@ impl<L: Log> Feed<L> {
                     return self.load(LoadReason::History).await;
                 }
                 LogPage::Sets { head, previous, sets } => {
+                    target = target.or(Some(head.index));
+                    if self.position() != (index, last) {
+                        // The applier in this process was faster. Only a page that begins where the replica is shows whether
+                        // the log continues it.
+                        continue;
+                    }
                     let continues = self.losses.continuity().check_page(&head, index, last, previous);
                     match continues {
                         Continues::Yes => {}
@@ -391,7 +391,6 @@ impl<L: Log> Feed<L> {
                         }
                         Continues::Lacks(lost) => return self.losses.report(lost).await,
                     }
-                    target = target.or(Some(head.index));
                     FEED_READ_FROM_LOG.add(sets.len() as u64);
                     let last = Index(index.0 + sets.len() as u64);
                     if self.apply(sets).await {
@@ -474,6 +473,12 @@ impl<L: Log> Feed<L> {
 
     fn index(&self) -> Index {
         self.replica.snapshot().index()
+    }
+
+    /// The replica's index, and the request of its last change set.
+    fn position(&self) -> (Index, Option<RequestId>) {
+        let snapshot = self.replica.snapshot();
+        (snapshot.index(), snapshot.last_request())
     }
 }
 

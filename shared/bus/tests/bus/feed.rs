@@ -10,7 +10,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
 use model::node::NodeServerSide;
 use model::{Epoch, HistoryId, Index, NodeId, ProcessId, RequestId, Text, Timestamp};
-use state::{FollowEvent, Replica, Scope, State, Table, WatchKey};
+use state::{FollowEvent, Replica, Scope, Snapshot, State, Table, WatchKey};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use wire::envelope::CHANGE_SET_BYTES_MAX;
@@ -46,6 +46,8 @@ struct LogData {
     reads: usize,
     /// Number of change sets that are still to be added, one with each read.
     growing: usize,
+    /// What a replica adopts during the next read.
+    adopted: Option<(Arc<Replica>, Vec<Arc<ChangeSet>>, Snapshot)>,
 }
 
 impl MemoryLog {
@@ -60,6 +62,7 @@ impl MemoryLog {
             loads: 0,
             reads: 0,
             growing: 0,
+            adopted: None,
         };
         Self { data: Arc::new(Mutex::new(data)), load_called: Arc::default() }
     }
@@ -107,6 +110,9 @@ impl Log for MemoryLog {
         if data.growing > 0 {
             data.growing -= 1;
             data.commit("default", 0);
+        }
+        if let Some((replica, sets, after)) = data.adopted.take() {
+            replica.adopt(sets, after, 0).unwrap();
         }
         Ok(LogPage::Sets { head, previous, sets })
     }
@@ -540,6 +546,30 @@ async fn a_message_shows_that_the_log_went_back_unseen() {
     feed.publish_from(6).await;
     assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(5));
     assert_eq!(feed.replica.snapshot().index(), Index(5));
+}
+
+#[tokio::test]
+async fn a_page_of_the_log_is_compared_with_what_the_replica_has_by_then() {
+    let feed = Feed::new().await;
+    let mut reports = feed.bus.serve(Subject::LostWrites.to_string()).await.unwrap();
+    feed.commit_many(5);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    // The applier in this process commits two more. The log loses them before the replica has them.
+    feed.commit_many(2);
+    let sets: Vec<_> = feed.log.data().sets[5..].iter().map(|set| Arc::new(decode(set))).collect();
+    let mut state = State::clone(&feed.replica.snapshot());
+    sets.iter().for_each(|set| state.apply(set).unwrap());
+    {
+        let mut data = feed.log.data();
+        data.take_over_at(5);
+        ["default", "default", "other"].into_iter().for_each(|name| data.commit(name, 0));
+        data.adopted = Some((Arc::clone(&feed.replica), sets, state.into()));
+    }
+    feed.announce().await;
+    assert_eq!(reported_loss(&feed, &mut reports).await.index, Index(7));
+    assert_eq!(feed.replica.snapshot().index(), Index(7));
+    assert!(feed.replica.snapshot().namespace("other").is_none());
 }
 
 #[tokio::test]

@@ -137,6 +137,7 @@ fn a_service_that_runs_or_died_stays() {
     force(&mut scene);
     assert_eq!(left(&scene, &job), (1, 1, true));
     scene.report(node, &[alloc], ClientStatus::Complete);
+    scene.complete_pending(&job);
     force(&mut scene);
     assert_eq!(scene.job_status(&job), JobStatus::Dead);
     assert_eq!(left(&scene, &job), (0, 0, true), "the job was not stopped");

@@ -9,9 +9,9 @@ use model::alloc::{
 use model::change::{AllocsChanged, Cause, Change};
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
-use model::job::{JobStatus, JobType, ReschedulePolicy};
+use model::job::{JobStatus, JobType, Lifecycle, LifecycleHook, ReschedulePolicy};
 use model::node::NodeStatus;
-use model::plan::{Plan, Update, Updates};
+use model::plan::{Plan, Stops, Update, Updates};
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, Map, Nanos, NodeId, Timestamp};
 use wire::RefusalKind;
 use wire::command::{Command, NodeReport};
@@ -68,6 +68,7 @@ fn a_report_and_an_expiry_may_meet_in_one_batch() {
     let mut scene = Scene::new();
     let (node, job, alloc) = running(&mut scene);
     scene.report(node, &[alloc], ClientStatus::Complete);
+    scene.complete_pending(&job);
     scene.missed(&[node]);
     assert_eq!(
         (scene.status(node), scene.alloc(alloc).client_status),
@@ -172,6 +173,42 @@ fn an_end_makes_room_and_settles_the_job() {
     let unblocked =
         model::change::Unblocked { classes: vec![class], nodes: vec![node], ..Default::default() };
     assert!(scene.last().contains(&Change::Unblocked(unblocked)));
+}
+
+#[test]
+fn a_service_that_its_agent_has_ended_is_evaluated() {
+    // After a database lost the stop of an allocation, its agent reports an end that the servers do not expect. The job gets an
+    // evaluation, which replaces the allocation (N-7.5).
+    let mut scene = Scene::new();
+    let (node, job, alloc) = running(&mut scene);
+    let done = scene.report(node, &[alloc], ClientStatus::Complete);
+    let eval = scene.eval(done.evals[0]);
+    assert_eq!((done.evals.len(), &eval.trigger, eval.priority), (1, &EvalTrigger::AllocStop, 60));
+    scene.complete_pending(&job);
+    assert_eq!(scene.report(node, &[alloc], ClientStatus::Complete).evals, [], "it was reported before");
+
+    let mut scene = Scene::new();
+    let (node, job, alloc) = running(&mut scene);
+    scene.register(service("web"));
+    let stops = Stops {
+        ids: [alloc].into_iter().collect(),
+        description: "alloc not needed due to job update".into(),
+        client_status: None,
+        followup_eval: None,
+        reschedule: None,
+    };
+    let plan = Plan { stops: vec![stops], ..scene.plan(&job) };
+    scene.submit(plan);
+    assert_eq!(scene.report(node, &[alloc], ClientStatus::Complete).evals, [], "the servers stopped it");
+
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let mut spec = service("setup");
+    let hook = Lifecycle { hook: LifecycleHook::Prestart, sidecar: false };
+    spec.task_groups[0].tasks[0].lifecycle = Some(hook);
+    let job = scene.register(spec);
+    let alloc = scene.place(&job, &[node])[0];
+    assert_eq!(scene.report(node, &[alloc], ClientStatus::Complete).evals, [], "it ends by itself");
 }
 
 #[test]

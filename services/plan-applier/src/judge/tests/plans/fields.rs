@@ -164,6 +164,7 @@ fn victims_make_room_and_their_jobs_are_looked_at() {
     placements.preempted = vec![allocs[..1].to_vec(), allocs[1..3].to_vec()];
     plan.placements = vec![placements.clone()];
     scene.report(node, &allocs[2..3], ClientStatus::Complete);
+    scene.complete_pending(&low);
     assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole);
     let by = placements.ids.0[0];
     let victim = scene.alloc(allocs[0]);

@@ -154,7 +154,6 @@ pub(crate) trait Running: Send + Sync {
 
 /// A network that a driver gave its task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "services, which are not built, advertise it"))]
 pub(crate) struct DriverNetwork {
     /// The task's address in it.
     pub(crate) ip: String,

@@ -11,8 +11,8 @@ use tracing::Instrument as _;
 
 use crate::Api;
 use crate::http::{
-    Answered, Body, CleanPath, Error, NO_REGION, Query, RequestBody, Response, accepts_gzip, clean,
-    client_trace, cors, escape, receive, record_request, record_status,
+    Answered, Body, CleanPath, Error, Query, RequestBody, Response, accepts_gzip, clean, client_trace, cors,
+    escape, receive, record_request, record_status,
 };
 use crate::routes::{self, Handler, Request};
 
@@ -83,7 +83,7 @@ async fn route(
     })?;
     let trace = client_trace(request);
     let span = api.spans.server(request, route.path, trace);
-    let parts = Request { params, query, body: RequestBody::default() };
+    let parts = Request { method: method.clone(), params, query, body: RequestBody::default() };
     let handling = handle(api, endpoint.handler, request, parts, payload);
     let answering = async {
         let response = handling.await;
@@ -116,10 +116,6 @@ async fn handle(
             "this server is busy: it has no memory for long requests; try again later",
         ));
     };
-    let region = request.query.text("region");
-    if !region.is_empty() && region != api.args.region {
-        return Err(Error::failed(NO_REGION));
-    }
     if !matches!(*http_request.method(), Method::GET | Method::HEAD) {
         request.body = receive(payload, http_request.headers(), &api.limits, &api.request_memory).await?;
     }

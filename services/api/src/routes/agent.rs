@@ -52,7 +52,7 @@ impl Api {
         }
     }
 
-    fn rpc_addr(&self) -> String {
+    pub(super) fn rpc_addr(&self) -> String {
         std::net::SocketAddr::new(self.host(), RPC_PORT).to_string()
     }
 
@@ -323,12 +323,16 @@ pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
 }
 
 /// Address of the leader: this server's address while there is an active applier, otherwise empty.
-pub(crate) fn leader(api: &Api, _: &Request) -> Result<Response, Error> {
+pub(crate) fn leader(api: &Api, request: &Request) -> Result<Response, Error> {
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
     Ok(Response::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
 }
 
 /// Addresses of the servers: this server's.
-pub(crate) fn peers(api: &Api, _: &Request) -> Result<Response, Error> {
+pub(crate) fn peers(api: &Api, request: &Request) -> Result<Response, Error> {
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
     Ok(Response::json(&[api.rpc_addr()]))
 }
 

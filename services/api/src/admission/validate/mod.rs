@@ -57,9 +57,6 @@ fn identity(job: &Job, problems: &mut Problems) {
     });
     problems.add_if(id.contains(' '), || "Job ID contains a space");
     problems.add_if(id.contains('\0'), || "Job ID contains a null character");
-    // The id occurs in paths, headers and logs.
-    let is_control = |c: char| c.is_control() && c != '\0';
-    problems.add_if(id.contains(is_control), || "Job ID contains a control character");
     problems.add_if(name.is_empty(), || "Missing job name");
     problems.add_if(name.contains('\0'), || "Job Name contains a null character");
     problems.add_if(text(&job.namespace).is_empty(), || "Job must be in a namespace");

@@ -218,19 +218,21 @@ fn a_namespace_may_forbid_drivers_and_networks() {
     assert!(text.contains("used group network mode \"host\" is not allowed"), "{text}");
 }
 
+/// http-api, appendix E: a job's own warnings, then those of its groups and their tasks, then those about memory.
 #[test]
 fn warnings_name_what_has_no_effect() {
     let state = state_of(Vec::new());
-    let quiet =
-        job(r#"{"ID": "a", "Update": {"MaxParallel": 0}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
-    assert_eq!(warnings(&quiet, &state).to_string(), "");
-    let loud = job(
-        r#"{"ID": "a", "Update": {"MaxParallel": 1}, "TaskGroups": [{"Name": "g", "MaxClientDisconnect": 1, "Tasks": [{"Name": "t", "Driver": "raw_exec",
-            "Resources": {"MemoryMB": 20, "MemoryMaxMB": 40}}]}]}"#,
+    let quiet = job(
+        r#"{"ID": "a", "Update": {"MaxParallel": 9}, "TaskGroups": [{"Name": "g", "MaxClientDisconnect": 1, "Tasks": [TASK]}]}"#,
     );
+    assert_eq!(warnings(&quiet, &state).to_string(), "");
+    let loud = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec",
+            "Resources": {"MemoryMB": 20, "MemoryMaxMB": 40, "IOPS": 1}}]}]}"#);
     assert_eq!(
         warnings(&loud, &state).to_string(),
-        "1 warning:\n\n* Group \"g\" has warnings: 2 warnings:\n\n* max_client_disconnect is deprecated and ignored; use disconnect.lost_after\n\
-         * Task \"t\" has warnings: 1 warning:\n\n* Memory oversubscription is not enabled; Task has memory_max, but it will be ignored"
+        "2 warnings:\n\n* Group \"g\" has warnings: 1 error occurred:\n\t* Task \"t\" has warnings: 1 error occurred:\n\t\
+         * IOPS has been deprecated as of Nomad 0.9.0. Please remove IOPS from resource block.\n\n\n\n\n\
+         * Memory oversubscription is not enabled; Task \"g.t\" memory_max value will be ignored. Update the \
+         Scheduler Configuration to allow oversubscription."
     );
 }

@@ -87,7 +87,10 @@ impl Checker {
                     | Kind::Bool
                     | Kind::Struct
                     | Kind::Any => {
-                        return Err(Problem::Unfit(format!("{} is neither a list nor a map", pointer(steps))));
+                        return Err(Problem::Unfit(format!(
+                            "{} is neither a list nor a map",
+                            pointer(steps)
+                        )));
                     }
                 };
                 let is_map = selector.kind == Kind::Map;

@@ -25,8 +25,16 @@ pub(super) enum Node {
     Or(Vec<Node>),
     And(Vec<Node>),
     Not(Box<Node>),
-    Match { selector: Selector, test: Test, is_negated: bool },
-    Each { all: bool, selector: Selector, body: Box<Node> },
+    Match {
+        selector: Selector,
+        test: Test,
+        is_negated: bool,
+    },
+    Each {
+        all: bool,
+        selector: Selector,
+        body: Box<Node>,
+    },
     /// A part that fits no object, for this reason.
     Unfit(String),
 }
@@ -129,7 +137,9 @@ enum Resolved<'a> {
     /// Index of a list element.
     Number(usize),
     /// The field is absent or null: the zero value of its kind.
-    Zero { is_null: bool },
+    Zero {
+        is_null: bool,
+    },
     /// A map key or list index that does not exist.
     MissingKey,
     /// A field on the path is absent or null.
@@ -381,7 +391,9 @@ impl Test {
             // A text and a time are never nil. A number or flag is if it is optional, and then it is shown as null.
             Self::IsNil => match (resolved, kind) {
                 (Resolved::Zero { .. }, Kind::List | Kind::Map | Kind::Struct | Kind::Any) => true,
-                (Resolved::Zero { is_null }, Kind::Integer | Kind::Unsigned | Kind::Float | Kind::Bool) => *is_null,
+                (Resolved::Zero { is_null }, Kind::Integer | Kind::Unsigned | Kind::Float | Kind::Bool) => {
+                    *is_null
+                }
                 (Resolved::Zero { .. }, Kind::Text) => false,
                 (Resolved::Text(_) | Resolved::Json(_) | Resolved::Number(_), _) => false,
                 // `evaluate` has handled these.

@@ -192,7 +192,10 @@ fn what_does_not_fit_is_an_error_once_an_object_is_compared() {
             r#"error finding value in datum: /Nope at part 0: couldn't find key: struct field with name "Nope""#,
         ),
         ("Meta.none.State == x", r#"error finding value in datum: /Meta/none/State at part 2"#),
-        ("TaskGroups.7.Name == g", r#"error finding value in datum: /TaskGroups/7/Name at part 1: couldn't find key "7""#),
+        (
+            "TaskGroups.7.Name == g",
+            r#"error finding value in datum: /TaskGroups/7/Name at part 1: couldn't find key "7""#,
+        ),
         (
             "Priority == abc",
             r#"error getting match value in expression: strconv.ParseInt: parsing "abc": invalid syntax"#,
@@ -200,7 +203,10 @@ fn what_does_not_fit_is_an_error_once_an_object_is_compared() {
         ("Priority == 1.5", "error getting match value in expression: strconv.ParseInt"),
         ("Version == -1", r#"error getting match value in expression: strconv.ParseUint: parsing "-1""#),
         ("Update == x", "unable to find suitable primitive comparison function for matching"),
-        ("ID matches `(`", "failed to compile regular expression \"(\": error parsing regexp: missing closing ): `(`"),
+        (
+            "ID matches `(`",
+            "failed to compile regular expression \"(\": error parsing regexp: missing closing ): `(`",
+        ),
         ("Name matches `((((a{100}){100}){100}){100})`", "failed to compile regular expression"),
     ] {
         assert!(unfit(text).starts_with(reason), "{text}: {}", unfit(text));

@@ -115,7 +115,10 @@ mod tests {
             text("0-0-0-0-0-"),
             "node lookup failed: index error: UUID should have maximum of 4 \"-\"; got 5"
         );
-        assert_eq!(prefix_range("", "abc").unwrap_err().text, "index error: Input (without hyphens) must be even length");
+        assert_eq!(
+            prefix_range("", "abc").unwrap_err().text,
+            "index error: Input (without hyphens) must be even length"
+        );
         assert!(text(&"0".repeat(36)).ends_with("too many digits"));
         assert!(text("\u{e9}\u{e9}").contains("invalid byte"));
     }

@@ -315,7 +315,10 @@ mod tests {
         assert_eq!(status(read_options("index=%2B7")), (400, "Invalid index".to_owned()));
         assert_eq!(status(read_options("wait=5")), (400, "Invalid wait time".to_owned()));
         let stale = |query| read_options(query).map(|options| options.stale);
-        assert_eq!((stale("stale=1"), stale("stale=TRUE"), stale("stale=F")), (Ok(true), Ok(true), Ok(false)));
+        assert_eq!(
+            (stale("stale=1"), stale("stale=TRUE"), stale("stale=F")),
+            (Ok(true), Ok(true), Ok(false))
+        );
         assert_eq!(
             status(read_options("stale=x")),
             (400, "Expect `true` or `false` for `stale` query string parameter".to_owned())
@@ -330,7 +333,10 @@ mod tests {
         assert_eq!(limit("per_page=-1"), Ok(Some(0)));
         assert_eq!(limit("per_page=25"), Ok(Some(25)));
         let reverse = |query| Query::parse("", query).page().map(|page| page.reverse);
-        assert_eq!((reverse("reverse=true"), reverse("reverse=1"), reverse("reverse=x")), (Ok(true), Ok(false), Ok(false)));
+        assert_eq!(
+            (reverse("reverse=true"), reverse("reverse=1"), reverse("reverse=x")),
+            (Ok(true), Ok(false), Ok(false))
+        );
         assert_eq!(status(limit("per_page=2147483648")).0, 400, "it is a number of 32 bits");
         assert_eq!(status(limit("per_page=1&stale=x")).0, 400);
         assert_eq!(
@@ -371,7 +377,10 @@ mod tests {
             )
         );
         assert!(status(query.integer("large")).1.ends_with(": value out of range"));
-        assert_eq!((unsigned("7"), unsigned("+7"), unsigned("")), (Ok(7), Err("invalid syntax"), Err("invalid syntax")));
+        assert_eq!(
+            (unsigned("7"), unsigned("+7"), unsigned("")),
+            (Ok(7), Err("invalid syntax"), Err("invalid syntax"))
+        );
     }
 
     #[test]

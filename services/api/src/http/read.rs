@@ -17,7 +17,8 @@ use wire::feed::{GetHead, Head};
 
 use super::list::{self, Effort, Render};
 use super::{
-    Body, CacheKey, Content, Error, Meta, NO_REGION, Page, PermitKind, Query, ReadOptions, Response, Work, piece,
+    Body, CacheKey, Content, Error, Meta, NO_REGION, Page, PermitKind, Query, ReadOptions, Response, Work,
+    piece,
 };
 use crate::Api;
 

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use actix_web::body::SizedStream;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use model::Index;
@@ -20,6 +23,8 @@ pub(crate) const RESPONSE_MEMORY_MAX: usize = 512 << 20;
 
 const JSON: &str = "application/json";
 const GZIP: &str = "gzip";
+/// What a browser may do with the contents of a job's files (http-api §13).
+const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 const INDEX: &str = "X-Nomad-Index";
 const LAST_CONTACT: &str = "X-Nomad-LastContact";
@@ -147,7 +152,11 @@ impl Response {
                 response.content_type(JSON).streaming(transformed(pieces, true, false))
             }
             Body::JsonStream(pieces) => response.content_type(JSON).streaming(pieces),
-            Body::OtherStream { content_type, pieces } => {
+            Body::OtherStream { content_type, is_untrusted, pieces } => {
+                if is_untrusted {
+                    response.insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
+                    response.insert_header((CONTENT_SECURITY_POLICY, SANDBOX));
+                }
                 response.insert_header((CONTENT_TYPE, content_type)).streaming(pieces)
             }
         }

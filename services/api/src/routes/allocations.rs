@@ -92,7 +92,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     };
     api.read(&request.query, Watched::new([WatchKey::Alloc(id)], index), |snapshot| {
         let alloc = snapshot.alloc(id).ok_or_else(|| Error::not_found("alloc not found"))?;
-        Ok(Body::json(&shapes::alloc(alloc)).into())
+        Ok(Body::json(&shapes::alloc_with_key(alloc, snapshot)).into())
     })
     .await
 }
@@ -122,8 +122,9 @@ pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Response, Error
         return Err(Error::not_found("allocation not found"));
     }
     let trigger = EvalTrigger::AllocStop;
-    let done =
-        api.command(&request.query, &Command::Transition(Transition { allocs: vec![id], transition, trigger })).await?;
+    let done = api
+        .command(&request.query, &Command::Transition(Transition { allocs: vec![id], transition, trigger }))
+        .await?;
     let eval_id = done.evals.first().map(ToString::to_string).unwrap_or_default();
     Ok(Response::written(&Stopped { eval_id, index: done.index }, done.index))
 }

@@ -124,7 +124,8 @@ pub(crate) async fn promote(api: &Api, request: &Request) -> Result<Response, Er
     let id = deployment_id(request)?;
     let named = || groups.unwrap_or_default().into_iter().map(Text::from).collect();
     let groups = if all.unwrap_or_default() { None } else { Some(named()) };
-    let done = api.command(&request.query, &Command::PromoteDeployment(PromoteDeployment { id, groups })).await?;
+    let done =
+        api.command(&request.query, &Command::PromoteDeployment(PromoteDeployment { id, groups })).await?;
     Ok(updated(&done))
 }
 
@@ -138,13 +139,14 @@ pub(crate) async fn set_health(api: &Api, request: &Request) -> Result<Response,
         return Err(Error::failed("must specify at least one healthy/unhealthy allocation ID"));
     }
     let id = deployment_id(request)?;
-    let parsed =
-        |ids: &[String]| ids.iter().map(|id| parse_id("", id)).collect::<Result<Vec<AllocId>, _>>();
+    let parsed = |ids: &[String]| ids.iter().map(|id| parse_id("", id)).collect::<Result<Vec<AllocId>, _>>();
     let (Ok(healthy), Ok(unhealthy)) = (parsed(&healthy), parsed(&unhealthy)) else {
         let state = api.fresh_snapshot(false).await?;
         return Err(wrong_alloc(&state, id, healthy.iter().chain(&unhealthy)));
     };
-    let done = api.command(&request.query, &Command::SetAllocHealth(SetAllocHealth { id, healthy, unhealthy })).await?;
+    let done = api
+        .command(&request.query, &Command::SetAllocHealth(SetAllocHealth { id, healthy, unhealthy }))
+        .await?;
     Ok(updated(&done))
 }
 
@@ -155,7 +157,10 @@ fn wrong_alloc<'a>(state: &State, id: DeploymentId, mut allocs: impl Iterator<It
     if deployment.status.is_terminal() {
         return Error::failed("can't set health of allocations for a terminal deployment");
     }
-    let problem = |alloc: &String| match parse_id::<AllocId>(&format!("alloc {} lookup failed: ", quoted(alloc)), alloc) {
+    let problem = |alloc: &String| match parse_id::<AllocId>(
+        &format!("alloc {} lookup failed: ", quoted(alloc)),
+        alloc,
+    ) {
         Err(malformed) => Some(malformed),
         Ok(found) if state.alloc(found).is_some_and(|found| found.deployment_id() == Some(id)) => None,
         Ok(_) => Some(Error::failed(format!("unknown alloc {}", quoted(alloc)))),

@@ -102,7 +102,8 @@ pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, E
         None => key(request),
     };
     let force_reschedule = body.eval_options.unwrap_or_default().force_reschedule.unwrap_or_default();
-    let done = api.command(&request.query, &Command::EvaluateJob(EvaluateJob { job, force_reschedule })).await?;
+    let done =
+        api.command(&request.query, &Command::EvaluateJob(EvaluateJob { job, force_reschedule })).await?;
     Ok(Response::written(&Registered::new(&done, String::new()), done.index))
 }
 

@@ -75,7 +75,8 @@ pub(crate) fn discovery(api: &Api, request: &Request) -> Result<Response, Error>
 
 /// Lists keys by id.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
-    small_objects::list(api, &request.query, "", request.query.page()?, Effort::Cheap, |_: &RootKey| Ok(true)).await
+    small_objects::list(api, &request.query, "", request.query.page()?, Effort::Cheap, |_: &RootKey| Ok(true))
+        .await
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {

@@ -86,7 +86,7 @@ static ROUTES: &[Route] = &[
     any("/v1/client/allocation/:id/stats", handler!(stats::alloc)),
     not_built("/v1/client/allocation/:id/checks", Feature::Services),
     any("/v1/client/allocation/:id/restart", handler!(client::restart)),
-    any("/v1/client/allocation/:id/signal", handler!(client::signal)),
+    put("/v1/client/allocation/:id/signal", handler!(client::signal)),
     not_built("/v1/client/allocation/:id/pause", Feature::TaskSchedules),
     not_built("/v1/client/allocation/:id/gc", Feature::NodeGarbage),
     not_built("/v1/client/allocation/:id/snapshot", Feature::DiskMigration),

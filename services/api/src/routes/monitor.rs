@@ -50,7 +50,7 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Err
         Framing::Frames => "text/plain; charset=utf-8",
     };
     let pieces = pieces((listen(level), permit), style, framing, api.stop.clone());
-    Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), pieces }))
+    Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), is_untrusted: false, pieces }))
 }
 
 fn level(name: &str) -> Result<Level, Error> {

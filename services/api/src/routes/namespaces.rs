@@ -84,7 +84,8 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error>
         capabilities,
         ..Namespace::default()
     };
-    let done = api.command(&request.query, &Command::SetNamespace(Box::new(SetNamespace { namespace }))).await?;
+    let done =
+        api.command(&request.query, &Command::SetNamespace(Box::new(SetNamespace { namespace }))).await?;
     Ok(Response::done(done.index))
 }
 

@@ -83,7 +83,7 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
     let keys: Vec<_> = id.into_iter().map(WatchKey::NodeAllocs).collect();
     let watched = Watched::new(keys, |state: &State| state.table_index(Table::Allocs));
     let find = |state: &State| ids_by_creation(id.into_iter().flat_map(|id| state.allocs_of_node(id)));
-    let shape = |state: &State, id: &AllocId| shapes::alloc(found(state, *id));
+    let shape = |state: &State, id: &AllocId| shapes::alloc_with_key(found(state, *id), state);
     api.list_found(&request.query, watched, find, shape).await
 }
 
@@ -122,7 +122,8 @@ pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Resp
         .map_err(|_| Error::failed(format!("invalid scheduling eligibility {}", quoted(&wanted))))?;
     let named = node_id.as_deref().filter(|id| !id.is_empty()).unwrap_or_else(|| request.id());
     let node: NodeId = parse_id(LOOKUP, named)?;
-    let done = api.command(&request.query, &Command::SetEligibility(SetEligibility { node, eligibility })).await?;
+    let done =
+        api.command(&request.query, &Command::SetEligibility(SetEligibility { node, eligibility })).await?;
     let updated = EligibilityUpdated {
         node_modify_index: 0,
         eval_ids: eval_ids(&done),

@@ -55,7 +55,9 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
         None => None,
         Some(text) => Some(Index(unsigned(text).map_err(|problem| {
             let text = quoted(text);
-            Error::bad_request(format!("Error parsing cas value: strconv.ParseUint: parsing {text}: {problem}"))
+            Error::bad_request(format!(
+                "Error parsing cas value: strconv.ParseUint: parsing {text}: {problem}"
+            ))
         })?)),
     };
     let unreadable =

@@ -193,8 +193,12 @@ impl Route {
             RouteKind::Any(_) => vec!["ANY"],
             RouteKind::Methods(methods) => {
                 let post_only = methods.post.filter(|_| methods.put.is_none());
-                let all =
-                    [("GET", methods.get), ("PUT", methods.put), ("POST", post_only), ("DELETE", methods.delete)];
+                let all = [
+                    ("GET", methods.get),
+                    ("PUT", methods.put),
+                    ("POST", post_only),
+                    ("DELETE", methods.delete),
+                ];
                 all.into_iter().filter_map(|(method, endpoint)| endpoint.map(|_| method)).collect()
             }
             RouteKind::NotBuilt(_) | RouteKind::Off(..) | RouteKind::Enterprise => Vec::new(),

@@ -8,6 +8,7 @@
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
 
+use actix_web::http::StatusCode;
 use model::job::Job;
 use model::{DeploymentId, Index, JobKey, cluster};
 use serde::Deserialize;
@@ -50,7 +51,13 @@ struct JobName {
 /// Lists the statuses of the named jobs.
 pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let body: StatusesRequest = decode(&request.body, &api.limits)?;
+    if request.body.is_empty() {
+        return list(api, request).await;
+    }
+    let body: StatusesRequest = decode(&request.body, &api.limits).map_err(|error| match error.status {
+        StatusCode::BAD_REQUEST => Error::bad_request(format!("error decoding request: {}", error.text)),
+        _ => error,
+    })?;
     let names = body.jobs.unwrap_or_default();
     if names.is_empty() {
         return Err(Error::bad_request("no jobs in request"));

@@ -63,7 +63,8 @@ pub(crate) async fn revert(api: &Api, request: &Request) -> Result<Response, Err
     let warnings = older(&state, &job, version).map(|older| admitted(&older, &state, &api.rules));
     let warnings = warnings.transpose()?.unwrap_or_default();
     let prior_version = body.enforce_prior_version;
-    let done = api.command(&request.query, &Command::RevertJob(RevertJob { job, version, prior_version })).await?;
+    let done =
+        api.command(&request.query, &Command::RevertJob(RevertJob { job, version, prior_version })).await?;
     Ok(Response::written(&Registered::new(&done, warnings), done.index))
 }
 
@@ -95,7 +96,9 @@ pub(crate) async fn set_stability(api: &Api, request: &Request) -> Result<Respon
     let body = decode::<StabilityRequest>(&request.body, &api.limits)?;
     let job = job_of(request, body.job_id.as_deref(), body.namespace)?;
     let (version, stable) = (body.job_version.unwrap_or_default(), body.stable.unwrap_or_default());
-    let done = api.command(&request.query, &Command::SetJobStability(SetJobStability { job, version, stable })).await?;
+    let done = api
+        .command(&request.query, &Command::SetJobStability(SetJobStability { job, version, stable }))
+        .await?;
     Ok(Response::written(&StabilitySet { index: done.index.0 }, done.index))
 }
 
@@ -155,7 +158,9 @@ pub(crate) async fn tag(api: &Api, request: &Request) -> Result<Response, Error>
 /// Removes the name of a version of a job.
 pub(crate) async fn untag(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = tag_name(request)?.into();
-    let done = api.command(&request.query, &Command::UntagJobVersion(UntagJobVersion { job: key(request), name })).await?;
+    let done = api
+        .command(&request.query, &Command::UntagJobVersion(UntagJobVersion { job: key(request), name }))
+        .await?;
     let meta = Meta { index: done.index.0, ..Meta::default() };
     Ok(Response::json(&Tagged { meta, ..Tagged::default() }))
 }

@@ -91,7 +91,10 @@ async fn a_broker_that_is_not_paused_comes_before_what_is_asked() {
     }
     let nothing = Response::new(harness.builder("DELETE", "/v1/evaluations").body("null")).await;
     assert_eq!(nothing.error(), (400, "evals must be deleted by either ID or filter"));
-    assert_eq!(delete(&harness, "?region=x", &json!({ "Filter": "bad" })).await.error(), (500, "No path to region"));
+    assert_eq!(
+        delete(&harness, "?region=x", &json!({ "Filter": "bad" })).await.error(),
+        (500, "No path to region")
+    );
 }
 
 /// http-api §9.4, §15.
@@ -101,12 +104,24 @@ async fn ids_of_evaluations_are_judged_by_their_route() {
     let unknown = "00000000-0000-4000-8000-000000000000";
     let malformed = "index error: UUID must be 36 characters";
     for (path, status, text) in [
-        ("/v1/evaluation/x".to_owned(), 500, format!("failed to lookup eval: eval lookup failed: {malformed}")),
-        ("/v1/evaluation/".to_owned(), 500, format!("failed to lookup eval: eval lookup failed: {malformed}")),
+        (
+            "/v1/evaluation/x".to_owned(),
+            500,
+            format!("failed to lookup eval: eval lookup failed: {malformed}"),
+        ),
+        (
+            "/v1/evaluation/".to_owned(),
+            500,
+            format!("failed to lookup eval: eval lookup failed: {malformed}"),
+        ),
         ("/v1/evaluation/x/allocations".to_owned(), 500, malformed.to_owned()),
         (format!("/v1/evaluation/{unknown}?related=x"), 404, "eval not found".to_owned()),
         (format!("/v1/evaluation/{unknown}?region=x"), 500, "No path to region".to_owned()),
-        ("/v1/evaluations/count?per_page=x".to_owned(), 400, "Expect a number for `per_page` query string parameter".to_owned()),
+        (
+            "/v1/evaluations/count?per_page=x".to_owned(),
+            400,
+            "Expect a number for `per_page` query string parameter".to_owned(),
+        ),
     ] {
         assert_eq!(harness.get(&path).await.error(), (status, text.as_str()), "{path}");
     }

@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ANY /v1/client/fs/:other", "client", "", ""),
     row("ANY /v1/client/allocation/:id/stats", "stats", "task", ""),
     row("ANY /v1/client/allocation/:id/restart", "client", "", "AllTasks TaskName"),
-    row("ANY /v1/client/allocation/:id/signal", "client", "", "Signal Task"),
+    row("PUT /v1/client/allocation/:id/signal", "client", "", "Signal Task"),
     row("ANY /v1/client/allocation/:other", "allocations", "", ""),
     row("ANY /v1/client/stats", TO_NODE, "node_id", ""),
     row("GET /v1/evaluations", "evaluations", "filter job namespace prefix status PAGE READ", ""),

@@ -65,7 +65,7 @@ static DEPARTURES: [Departure; 6] = [
     Departure {
         scene: "deployments/fail-promote",
         step: 7,
-        how: "a deployment that was never changed has the time at which it was made",
+        how: "a promotion that promotes nothing leaves the time of the last change",
         difference: "body/ModifyTime: want 0",
     },
     Departure {

@@ -9,7 +9,7 @@ use model::Index;
 use model::change::Change;
 use model::cluster::{Namespace, SchedulerConfig};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use state::State;
 
 use super::*;
@@ -78,6 +78,50 @@ fn registrations_are_judged_as_the_reference_judges_them() {
         compared += 1;
     }
     assert!(compared > 25, "{compared}");
+}
+
+/// Whether a job has services, whose texts have tests of their own.
+fn has_services(job: &Job) -> bool {
+    let groups = items(&job.task_groups);
+    let tasks = groups.iter().flat_map(|group| items(&group.tasks));
+    let of_groups = groups.iter().flat_map(|group| items(&group.services));
+    of_groups.chain(tasks.flat_map(|task| items(&task.services))).next().is_some()
+}
+
+/// http-api, appendix E.
+#[test]
+fn validations_read_as_those_of_the_reference() {
+    let state = state_of(Vec::new());
+    let (mut compared, mut faults) = (0, Vec::new());
+    for line in include_str!("../../../../../tests/data/scenes/jobs.jsonl").lines() {
+        let scene: Value = serde_json::from_str(line).unwrap();
+        for (step, recorded) in scene["steps"].as_array().into_iter().flatten().enumerate() {
+            let wanted = &recorded["want"]["json"];
+            let (Some(error), Some(warned)) = (wanted["Error"].as_str(), wanted["Warnings"].as_str()) else {
+                continue;
+            };
+            let body = recorded["body"]["Job"].to_string();
+            let mut job: Job = api_types::decode::from_slice(body.as_bytes()).unwrap();
+            job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
+            job.namespace.get_or_insert_with(|| Namespace::DEFAULT.to_owned());
+            let warnings = warnings(&job, &state).to_string();
+            fill_defaults(&mut job, &RULES);
+            if has_services(&job) || !not_built(&job).is_empty() {
+                continue;
+            }
+            compared += 1;
+            let problems = check(&job, &state, &RULES).err().map(|invalid| invalid.problems.to_string());
+            let got = (problems.unwrap_or_default(), warnings);
+            if (got.0.as_str(), got.1.as_str()) != (error, warned) {
+                faults.push(format!(
+                    "{}, {step}:\n  expected {error:?} {warned:?}\n  got {got:?}",
+                    scene["scene"]
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {compared}\n{}", faults.len(), faults.join("\n"));
+    assert!(compared > 60, "{compared}");
 }
 
 fn job(text: &str) -> Job {

@@ -7,7 +7,7 @@ use model::text::quoted;
 use model::{Index, cluster};
 use serde::de::DeserializeOwned;
 
-use super::{Error, page_token};
+use super::{Error, page_token, unescape};
 use crate::filter::{self, Filter};
 use crate::settings::Limits;
 
@@ -250,27 +250,6 @@ pub(crate) fn unsigned(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "value out of range")
 }
 
-/// Decodes percent escapes, and in a query also `+`. `None` if an escape is invalid, or the result is not UTF-8.
-pub(crate) fn unescape(text: &str, in_query: bool) -> Option<String> {
-    if !text.contains(['%', '+']) {
-        return Some(text.to_owned());
-    }
-    let mut bytes = text.bytes();
-    let mut plain = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        plain.push(match byte {
-            b'%' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16);
-                let (high, low) = (digit()?, digit()?);
-                u8::try_from(high * 16 + low).ok()?
-            }
-            b'+' if in_query => b' ',
-            byte => byte,
-        });
-    }
-    String::from_utf8(plain).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,8 +277,6 @@ mod tests {
         assert_eq!(query.get("b"), Some(""));
         assert_eq!(query.get("prefix"), None);
         assert_eq!(query.get("c"), Some("/"));
-        assert_eq!(unescape("a+b%2Fc", false).as_deref(), Some("a+b/c"));
-        assert_eq!(unescape("%", false), None);
     }
 
     #[test]

@@ -33,7 +33,10 @@ impl Handler<DeleteNamespace> for Work<'_> {
         }
         let is_in = |namespace: &str| *namespace == **name;
         let contents = [
-            ("non-terminal jobs", state.jobs().any(|job| is_in(&job.spec.namespace) && job.status != JobStatus::Dead)),
+            (
+                "non-terminal jobs",
+                state.jobs().any(|job| is_in(&job.spec.namespace) && job.status != JobStatus::Dead),
+            ),
             (
                 "non-terminal allocations",
                 state

@@ -24,11 +24,11 @@ use crate::http::{Body, Error, NO_LEADER, Query, Response, decode};
 /// Timeout of the request to this process's own agent, whose stats are only a part of the response.
 const OWN_AGENT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Health of one role of this process.
+/// Health of one role of this process. Members are in the order of their names, as clients see them.
 #[derive(Debug, Serialize)]
 struct Health {
-    ok: bool,
     message: String,
+    ok: bool,
 }
 
 impl Health {

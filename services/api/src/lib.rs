@@ -53,7 +53,7 @@ use wire::{Refusal, RefusalKind};
 use self::cluster_metrics::Metrics;
 use self::events::RecentChanges;
 use self::http::{
-    Background, Error, FailureLog, HeadClient, Memory, Origins, Permits, REQUEST_MEMORY_MAX,
+    Background, Error, FailureLog, HeadClient, Memory, Origins, Permits, Query, REQUEST_MEMORY_MAX,
     RESPONSE_MEMORY_MAX, ResponseCache, Spans, head_client,
 };
 pub use self::settings::Args;
@@ -316,11 +316,12 @@ struct Api {
 }
 
 impl Api {
-    /// Sends a command to the applier.
+    /// Sends a command to the applier, on behalf of a request with these parameters.
     ///
     /// # Errors
     /// With the status and text of http-api §9. This includes commands whose outcome is unknown.
-    async fn command(&self, command: &Command) -> Result<Done, Error> {
+    async fn command(&self, query: &Query, command: &Command) -> Result<Done, Error> {
+        self.check_region(query)?;
         self.bus
             .command(command, self.limits.leader_timeout)
             .await

@@ -11,8 +11,8 @@ use tracing::Instrument as _;
 
 use crate::Api;
 use crate::http::{
-    Answered, Body, CleanPath, Error, NO_REGION, Query, Response, SocketRequest, accepts_gzip, clean,
-    client_trace, cors, escape, receive, record_request, record_status,
+    Answered, Body, CleanPath, Error, Query, Response, SocketRequest, accepts_gzip, clean, client_trace, cors,
+    escape, receive, record_request, record_status,
 };
 use crate::routes::{self, Handler, Request};
 
@@ -83,7 +83,7 @@ async fn route(
     })?;
     let trace = client_trace(request);
     let span = api.spans.server(request, route.path, trace);
-    let parts = Request { params, query, ..Request::default() };
+    let parts = Request { method: method.clone(), params, query, ..Request::default() };
     let handling = handle(api, endpoint.handler, request, parts, payload);
     let answering = async {
         let response = handling.await;
@@ -116,10 +116,6 @@ async fn handle(
             "this server is busy: it has no memory for long requests; try again later",
         ));
     };
-    let region = request.query.text("region");
-    if !region.is_empty() && region != api.args.region {
-        return Err(Error::failed(NO_REGION));
-    }
     let headers = http_request.headers();
     match *http_request.method() {
         Method::GET => request.socket = SocketRequest::new(headers, http_request.peer_addr(), payload),

@@ -20,6 +20,12 @@ pub struct Args {
     /// Address of this server that it shows to clients; by default the one that it listens on.
     #[arg(long, env = "DROVER_HTTP_ADVERTISE", value_name = "HOST:PORT")]
     pub http_advertise: Option<String>,
+    /// RPC port that API responses name. Nothing listens on it: servers find each other over NATS.
+    #[arg(long, env = "DROVER_RPC_PORT", default_value_t = 4647)]
+    pub rpc_port: u16,
+    /// Serf port that API responses name. Nothing listens on it either.
+    #[arg(long, env = "DROVER_SERF_PORT", default_value_t = 4648)]
+    pub serf_port: u16,
     /// Number of threads that serve requests; by default one for each processor.
     #[arg(long, env = "DROVER_HTTP_WORKERS")]
     pub http_workers: Option<usize>,

@@ -29,11 +29,26 @@ pub struct DecodeError {
 /// Decodes a body that consists of exactly one JSON value in UTF-8. A key of a struct that appears twice is an error,
 /// also if the two differ in case.
 pub fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
+    decode(body, |json| json.end())
+}
+
+/// Like [`from_slice`], but ignores what follows the first JSON value.
+pub fn first_from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
+    decode(body, |_| Ok(()))
+}
+
+type Json<'a> = serde_json::Deserializer<serde_json::de::StrRead<'a>>;
+
+/// Decodes a value, after which `end` checks the rest.
+fn decode<T: DeserializeOwned>(
+    body: &[u8],
+    end: impl FnOnce(&mut Json<'_>) -> serde_json::Result<()>,
+) -> Result<T, DecodeError> {
     let text = str::from_utf8(body).map_err(|error| not_utf8(body, error.valid_up_to()))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let path = Path::default();
     T::deserialize(Decoder { inner: &mut json, path: &path })
-        .and_then(|value| json.end().map(|()| value))
+        .and_then(|value| end(&mut json).map(|()| value))
         .map_err(|error| not_decodable(&path, &error))
 }
 
@@ -100,7 +115,12 @@ struct Decoder<'p, D> {
 
 impl<'p, D> Decoder<'p, D> {
     fn wrap<V>(&self, visitor: V, fields: Option<&'static [&'static str]>) -> WrappedVisitor<'p, V> {
-        WrappedVisitor { visitor, fields, path: self.path }
+        WrappedVisitor { visitor, fields, null_is_empty: false, path: self.path }
+    }
+
+    /// For a text, which `null` leaves empty.
+    fn wrap_text<V>(&self, visitor: V) -> WrappedVisitor<'p, V> {
+        WrappedVisitor { null_is_empty: true, ..self.wrap(visitor, None) }
     }
 }
 
@@ -146,14 +166,24 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Decoder<'_, D> {
         self.inner.deserialize_enum(name, variants, visitor)
     }
 
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.wrap_text(visitor);
+        self.inner.deserialize_any(visitor)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.wrap_text(visitor);
+        self.inner.deserialize_any(visitor)
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         self.inner.deserialize_ignored_any(visitor)
     }
 
     // JSON is self-describing, so all other types are decoded by `deserialize_any`.
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq
-        tuple tuple_struct map identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier
     }
 }
 
@@ -162,6 +192,8 @@ struct WrappedVisitor<'p, V> {
     visitor: V,
     /// The field names, if the value is a struct.
     fields: Option<&'static [&'static str]>,
+    /// Whether the value is a text that is no optional member, which `null` leaves empty.
+    null_is_empty: bool,
     path: &'p Path,
 }
 
@@ -205,7 +237,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for WrappedVisitor<'_, V> {
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<V::Value, E> {
-        self.visitor.visit_unit()
+        if self.null_is_empty { self.visitor.visit_str("") } else { self.visitor.visit_unit() }
     }
 
     fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
@@ -369,6 +401,20 @@ mod tests {
     fn null_absent_and_unknown_members_leave_none() {
         let body = r#"{"ID": null, "Payload": null, "Nonsense": {"ID": [1, {}]}}"#;
         assert_eq!(from_slice::<Job>(body.as_bytes()), Ok(Job::default()));
+    }
+
+    #[test]
+    fn null_in_lists_and_maps_is_an_empty_text() {
+        let job: Job = from_slice(br#"{"Meta": {"a": null}, "Datacenters": [null, "dc1"]}"#).unwrap();
+        assert_eq!(job.meta.unwrap()["a"], "");
+        assert_eq!(job.datacenters.unwrap(), ["", "dc1"]);
+    }
+
+    #[test]
+    fn what_follows_the_first_value_may_be_ignored() {
+        let body = br#"{"ID": "a"} {"ID": "b"}"#;
+        assert_eq!(first_from_slice::<Job>(body).unwrap().id.as_deref(), Some("a"));
+        assert!(from_slice::<Job>(body).is_err());
     }
 
     #[test]

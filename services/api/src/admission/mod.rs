@@ -112,7 +112,10 @@ fn pool_of(job: &Job) -> &str {
 /// # Errors
 /// All problems of the job.
 pub(crate) fn check(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSpec>, Invalid> {
-    let mut problems = cluster_problems(job, state);
+    if let Some(problems) = missing(job, state) {
+        return Err(Invalid { problems, depends_on_cluster: true });
+    }
+    let mut problems = forbidden(job, state);
     let depends_on_cluster = !problems.is_empty();
     problems.append(validate::job(job, rules));
     if !problems.is_empty() {
@@ -144,21 +147,24 @@ pub(crate) fn not_built(job: &Job) -> Problems {
     unsupported::features(job)
 }
 
-/// Checks that namespace and node pool exist, and that the namespace allows the job's drivers and network modes (N-17.7,
-/// N-17.17).
-fn cluster_problems(job: &Job, state: &State) -> Problems {
+/// What a job refers to and does not exist: its namespace, or else its node pool (N-17.17). It is the only problem of the
+/// job then.
+fn missing(job: &Job, state: &State) -> Option<Problems> {
+    let key = JobKey::new(text(&job.namespace), text(&job.id));
+    let missing = state.missing_references(&key, text(&job.node_pool)).next()?;
     let mut problems = Problems::default();
-    let namespace = text(&job.namespace);
-    if let Some(capabilities) = state.namespace(namespace).and_then(|found| found.capabilities.as_ref()) {
-        problems.append(allowed(job, capabilities));
-    }
-    let key = JobKey::new(namespace, text(&job.id));
-    for missing in state.missing_references(&key, text(&job.node_pool)) {
-        problems.add(missing.to_string());
-    }
-    problems
+    problems.add(missing.to_string());
+    Some(problems)
 }
 
+/// The drivers and network modes of a job that its namespace does not allow (N-17.7).
+fn forbidden(job: &Job, state: &State) -> Problems {
+    let namespace = state.namespace(text(&job.namespace));
+    let capabilities = namespace.and_then(|namespace| namespace.capabilities.as_ref());
+    capabilities.map_or_else(Problems::default, |capabilities| allowed(job, capabilities))
+}
+
+/// Compares the drivers and network modes of a job with those that its namespace allows.
 fn allowed(job: &Job, capabilities: &NamespaceCapabilities) -> Problems {
     let mut problems = Problems::default();
     for group in items(&job.task_groups) {

@@ -81,15 +81,15 @@ impl Warnings {
         self.0.push(warning.into());
     }
 
-    /// Adds the warnings of a part as one warning that names the part.
-    pub(crate) fn nest(&mut self, part: impl Display, warnings: &Self) {
-        if !warnings.0.is_empty() {
+    /// Adds the warnings of a part as one warning that names the part. The reference lists them like problems.
+    pub(crate) fn nest(&mut self, part: impl Display, warnings: &Problems) {
+        if !warnings.is_empty() {
             self.add(format!("{part} has warnings: {warnings}"));
         }
     }
 }
 
-/// Empty if there are no warnings.
+/// Empty if there are no warnings. There are no newlines at the end.
 impl Display for Warnings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.len() {
@@ -97,7 +97,8 @@ impl Display for Warnings {
             1 => writeln!(f, "1 warning:")?,
             many => writeln!(f, "{many} warnings:")?,
         }
-        self.0.iter().try_for_each(|warning| write!(f, "\n* {warning}"))
+        let listed: String = self.0.iter().map(|warning| format!("\n* {warning}")).collect();
+        f.write_str(listed.trim_end_matches('\n'))
     }
 }
 
@@ -142,9 +143,14 @@ mod tests {
         assert_eq!(warnings.to_string(), "");
         warnings.add("a");
         assert_eq!(warnings.to_string(), "1 warning:\n\n* a");
-        let mut group = Warnings::default();
-        group.add("b");
+        let (mut group, mut task) = (Problems::default(), Problems::default());
+        task.add("b");
+        group.nest("Task \"t\" has warnings: ", &task);
         warnings.nest("Group \"g\"", &group);
-        assert_eq!(warnings.to_string(), "2 warnings:\n\n* a\n* Group \"g\" has warnings: 1 warning:\n\n* b");
+        warnings.nest("never said", &Problems::default());
+        assert_eq!(
+            warnings.to_string(),
+            "2 warnings:\n\n* a\n* Group \"g\" has warnings: 1 error occurred:\n\t* Task \"t\" has warnings: 1 error occurred:\n\t* b"
+        );
     }
 }

@@ -49,7 +49,7 @@ impl AllocAgent {
         if alloc.is_empty() {
             return Err(Error::bad_request("must provide a valid alloc id"));
         }
-        let id: AllocId = parse_id("alloc", alloc)?;
+        let id: AllocId = parse_id("alloc lookup failed: ", alloc)?;
         let node_of = |state: &State| state.alloc(id).map(|alloc| alloc.node_id());
         // An allocation never changes its node, so a known node is right. An allocation that the replica does not know may
         // be new.
@@ -137,7 +137,7 @@ impl Api {
                 let missing = || Error::bad_request("No local Node and node_id not provided");
                 return self.colocated.node.ok_or_else(missing);
             }
-            id => parse_id("node", id)?,
+            id => parse_id("node lookup failed: ", id)?,
         };
         let is_there = |state: &State| state.node(id).is_some();
         if is_there(&self.replica.snapshot()) || is_there(&*self.fresh_snapshot(false).await?) {

@@ -60,7 +60,8 @@ pub(crate) struct StreamReader {
 }
 
 impl StreamReader {
-    /// Starts a stream. The first piece is read before this returns, so that an error becomes an error response.
+    /// Starts a stream. The first piece is read before this returns, so that an error becomes an error response. `None` if
+    /// there is nothing to read, and nothing is awaited.
     ///
     /// # Errors
     /// If the agent refuses or does not answer, or there are too many streams.
@@ -70,7 +71,7 @@ impl StreamReader {
         source: Source,
         follow: bool,
         framing: Framing,
-    ) -> Result<BodyStream, Error> {
+    ) -> Result<Option<BodyStream>, Error> {
         let mut reader = Self {
             agent,
             source,
@@ -83,28 +84,33 @@ impl StreamReader {
             _permit: api.permits.take(PermitKind::FileStream)?,
         };
         let first = reader.request(Duration::ZERO).await.map_err(|error| reader.agent.agent_error(&error))?;
-        let first = Some(reader.accept(first)).filter(|_| !reader.is_finished);
-        Ok(Box::pin(stream::unfold((reader, first), |(mut reader, first)| async move {
-            let mut item = first.map(Ok);
-            loop {
-                let next = match item.take() {
-                    Some(item) => item,
-                    None if reader.is_finished => return None,
-                    None => reader.next().await?,
-                };
-                match next {
-                    Ok(next) => {
-                        if let Some(bytes) = reader.framing.frame(&next) {
-                            return Some((Ok(bytes), (reader, None)));
+        let first = reader.accept(first);
+        if reader.is_finished {
+            return Ok(None);
+        }
+        let pieces: BodyStream =
+            Box::pin(stream::unfold((reader, Some(first)), |(mut reader, first)| async move {
+                let mut item = first.map(Ok);
+                loop {
+                    let next = match item.take() {
+                        Some(item) => item,
+                        None if reader.is_finished => return None,
+                        None => reader.next().await?,
+                    };
+                    match next {
+                        Ok(next) => {
+                            if let Some(bytes) = reader.framing.frame(&next) {
+                                return Some((Ok(bytes), (reader, None)));
+                            }
+                        }
+                        Err(error) => {
+                            reader.is_finished = true;
+                            return Some((Err(error), (reader, None)));
                         }
                     }
-                    Err(error) => {
-                        reader.is_finished = true;
-                        return Some((Err(error), (reader, None)));
-                    }
                 }
-            }
-        })))
+            }));
+        Ok(Some(pieces))
     }
 
     /// The next item; `None` at the end of the stream.

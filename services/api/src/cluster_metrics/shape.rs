@@ -12,16 +12,16 @@ use super::cluster::{INTERVAL, Line};
 /// Prefix of all metric names. Metrics of our own get it here, because clients expect it.
 const PREFIX: &str = "nomad.";
 
-/// Metrics of the last interval.
+/// Metrics of the last interval. Members are in the order of their names, as clients see them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Summary {
-    timestamp: String,
-    gauges: Vec<Gauge>,
-    precision_gauges: [(); 0],
-    points: [(); 0],
     counters: Vec<Sample>,
+    gauges: Vec<Gauge>,
+    points: [(); 0],
+    precision_gauges: [(); 0],
     samples: Vec<Sample>,
+    timestamp: String,
 }
 
 #[derive(Debug, Serialize)]

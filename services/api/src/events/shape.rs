@@ -256,7 +256,8 @@ pub(super) fn event(step: &SingleSet, topics: &Topics, changed: &ChangedObject) 
             let alloc = after.alloc(*id)?;
             let filter_keys = filter_keys_of(alloc.job_key(), alloc.deployment_id());
             let payload = || {
-                let allocation = api_types::Allocation { job: None, ..shapes::alloc(alloc) };
+                let whole = shapes::alloc_with_key(alloc, after);
+                let allocation = api_types::Allocation { job: None, ..whole };
                 Payload::Allocation { allocation: allocation.into(), timeout: false, timeout_reason: "" }
             };
             builder.event(id.to_string(), &alloc.job_key().namespace, Some(filter_keys), payload)

@@ -23,7 +23,9 @@ impl Topics {
     /// # Errors
     /// If a topic has more than one key, or there are too many topics.
     pub(crate) fn read(query: &Query) -> Result<Self, Error> {
-        let invalid = |problem: String| Error::bad_request(format!("Invalid topic query: {problem}"));
+        let invalid = |problem: String| {
+            Error::bad_request(format!("Invalid topic query: error parsing topics: {problem}"))
+        };
         let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (position, text) in query.all("topic").enumerate() {
             if position == TOPICS_MAX {
@@ -54,7 +56,8 @@ impl Topics {
         let mut wanted_keys = [topic, ANY].into_iter().filter_map(|topic| self.wanted.get(topic));
         wanted_keys.any(|keys| {
             let has = |key: &str| keys.contains(key);
-            has(ANY) || has(key) || filter_keys.iter().any(|key| has(key))
+            // An empty key matches nothing: it stands for a deployment that an event does not have.
+            has(ANY) || has(key) || filter_keys.iter().any(|key| !key.is_empty() && has(key))
         })
     }
 }

@@ -1,12 +1,13 @@
 //! Type-checks a parsed filter expression: resolves selectors and bound names, checks that values fit the type of their
-//! selector, and compiles regular expressions. After that, evaluation can fail at its limits only.
+//! selector, and compiles regular expressions. What does not fit becomes a part of the filter that fails for every object.
 
+use model::text::quoted;
 use serde::de::DeserializeOwned;
 
 use super::eval::{Literal, Node, Pattern, Root, Selector, Test};
 use super::parse::{Bind, Expr, Operator};
 use super::shape::{Kind, Step, kind_of};
-use super::{Problem, REGEX_BYTES_MAX, REGEXES_MAX};
+use super::{REGEX_BYTES_MAX, REGEXES_MAX, SyntaxError, pointer};
 use crate::regexp;
 
 /// Upper bounds of the sizes that are distinguished below the maximum, in bytes.
@@ -15,10 +16,24 @@ const REGEX_SIZES: [usize; 2] = [16 << 10, 64 << 10];
 /// Makes a filter for objects that the API shows as `T`, and returns its root.
 ///
 /// # Errors
-/// If a selector does not exist in `T`, or an operator or value does not fit the selector's type.
-pub(super) fn check<T: DeserializeOwned>(expr: &Expr) -> Result<Node, Problem> {
+/// If the expression has too many regular expressions.
+pub(super) fn check<T: DeserializeOwned>(expr: &Expr) -> Result<Node, SyntaxError> {
     let mut checker = Checker { kind_of: kind_of::<T>, scope: Vec::new(), regexes: 0 };
     checker.node(expr)
+}
+
+/// Why a part of an expression becomes none of a filter.
+enum Problem {
+    /// The expression is refused.
+    Refused(SyntaxError),
+    /// The part does not fit the objects, for this reason.
+    Unfit(String),
+}
+
+impl From<SyntaxError> for Problem {
+    fn from(error: SyntaxError) -> Self {
+        Self::Refused(error)
+    }
 }
 
 type KindOf = fn(&[Step]) -> Result<(Kind, Vec<bool>), super::shape::InvalidStep>;
@@ -41,7 +56,15 @@ enum Bound {
 }
 
 impl Checker {
-    fn node(&mut self, expr: &Expr) -> Result<Node, Problem> {
+    fn node(&mut self, expr: &Expr) -> Result<Node, SyntaxError> {
+        match self.fitting(expr) {
+            Ok(node) => Ok(node),
+            Err(Problem::Unfit(reason)) => Ok(Node::Unfit(reason)),
+            Err(Problem::Refused(error)) => Err(error),
+        }
+    }
+
+    fn fitting(&mut self, expr: &Expr) -> Result<Node, Problem> {
         Ok(match expr {
             Expr::Or(alternatives) => Node::Or(self.nodes(alternatives)?),
             Expr::And(parts) => Node::And(self.nodes(parts)?),
@@ -57,8 +80,14 @@ impl Checker {
                 let key = match selector.kind {
                     Kind::List => Bound::Number,
                     Kind::Map => Bound::Key,
-                    Kind::Text | Kind::Number | Kind::Bool | Kind::Struct | Kind::Any => {
-                        return Err(Problem::Selector(format!(
+                    Kind::Text
+                    | Kind::Integer
+                    | Kind::Unsigned
+                    | Kind::Float
+                    | Kind::Bool
+                    | Kind::Struct
+                    | Kind::Any => {
+                        return Err(Problem::Unfit(format!(
                             "{} is neither a list nor a map",
                             pointer(steps)
                         )));
@@ -80,7 +109,7 @@ impl Checker {
         })
     }
 
-    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, Problem> {
+    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, SyntaxError> {
         exprs.iter().map(|expr| self.node(expr)).collect()
     }
 
@@ -95,7 +124,7 @@ impl Checker {
                 if steps.len() > 1 {
                     return Err(invalid_selector(steps, 1));
                 }
-                let kind = if matches!(bound, Bound::Key) { Kind::Text } else { Kind::Number };
+                let kind = if matches!(bound, Bound::Key) { Kind::Text } else { Kind::Integer };
                 return Ok((Selector { root: Root::Scope(position), steps: Vec::new(), kind }, Vec::new()));
             }
         };
@@ -108,56 +137,58 @@ impl Checker {
     }
 
     fn test(&mut self, operator: &Operator, selector: &Selector) -> Result<Test, Problem> {
-        let wrong = |what: &str| Err(Problem::Selector(format!("unable to {what} a value of that type")));
+        let wrong = |what: &str| Err(Problem::Unfit(format!("unable to {what} a value of that type")));
         Ok(match (operator, selector.kind) {
             (Operator::Equals(_), Kind::List | Kind::Map | Kind::Struct) => {
-                return wrong("compare for equality with");
+                return Err(Problem::Unfit(
+                    "unable to find suitable primitive comparison function for matching".to_owned(),
+                ));
             }
             (Operator::Equals(text), kind) => {
                 let literal = Literal::new(text);
-                let fits = match kind {
-                    Kind::Number => literal.is_number(),
-                    Kind::Bool => literal.is_bool(),
-                    Kind::Text | Kind::List | Kind::Map | Kind::Struct | Kind::Any => true,
-                };
-                if !fits {
-                    let what = if kind == Kind::Bool { "boolean" } else { "number" };
-                    return Err(Problem::Selector(format!("the value {text:?} is not a {what}")));
+                if let Some(function) = literal.unreadable_by(kind) {
+                    return Err(Problem::Unfit(format!(
+                        "error getting match value in expression: strconv.{function}: parsing {}: invalid syntax",
+                        quoted(text)
+                    )));
                 }
                 Test::Equals(literal)
             }
-            (Operator::Contains(_), Kind::Number | Kind::Bool | Kind::Struct) => return wrong("look into"),
+            (
+                Operator::Contains(_),
+                Kind::Integer | Kind::Unsigned | Kind::Float | Kind::Bool | Kind::Struct,
+            ) => return wrong("look into"),
             (Operator::Contains(text), _) => Test::Contains(Literal::new(text)),
             (Operator::Matches(text), Kind::Text | Kind::Any) => Test::Matches(self.pattern(text)?),
             (Operator::Matches(_), _) => return wrong("match a regular expression with"),
-            (Operator::IsEmpty, Kind::Number | Kind::Bool) => return wrong("tell the emptiness of"),
+            (Operator::IsEmpty, Kind::Integer | Kind::Unsigned | Kind::Float | Kind::Bool) => {
+                return wrong("tell the emptiness of");
+            }
             (Operator::IsEmpty, _) => Test::IsEmpty,
             (Operator::IsNil, _) => Test::IsNil,
         })
     }
 
     fn pattern(&mut self, text: &str) -> Result<Pattern, Problem> {
-        let problem = |what: String| Problem::Syntax { offset: 0, what };
         self.regexes += 1;
         if self.regexes > REGEXES_MAX {
-            return Err(problem(format!("more than {REGEXES_MAX} regular expressions")));
+            let what = format!("more than {REGEXES_MAX} regular expressions");
+            return Err(Problem::Refused(SyntaxError { offset: 0, what }));
         }
-        let regex = regexp::compile(text, REGEX_BYTES_MAX)
-            .map_err(|error| problem(format!("failed to compile regular expression {text:?}: {error}")))?;
+        let regex = regexp::compile(text, REGEX_BYTES_MAX).map_err(|error| {
+            Problem::Unfit(format!("failed to compile regular expression {}: {error}", quoted(text)))
+        })?;
         let fits = |bytes: &usize| regexp::compile(text, *bytes).is_ok();
         let bytes = REGEX_SIZES.into_iter().find(fits).unwrap_or(REGEX_BYTES_MAX);
         Ok(Pattern { regex, bytes })
     }
 }
 
-fn pointer(steps: &[String]) -> String {
-    steps.iter().map(|step| format!("/{step}")).collect()
-}
-
 fn invalid_selector(steps: &[String], at: usize) -> Problem {
     let name = steps.get(at).map_or("", String::as_str);
-    Problem::Selector(format!(
-        "error finding value in datum: {} at part {at}: couldn't find key: struct field with name {name:?}",
-        pointer(steps)
+    Problem::Unfit(format!(
+        "error finding value in datum: {} at part {at}: couldn't find key: struct field with name {}",
+        pointer(steps),
+        quoted(name)
     ))
 }

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::time::Instant;
 
+use model::text::quoted;
 use regex::Regex;
 use serde_json::Value;
 
 use super::shape::Kind;
-use super::steps::{Budget, LimitExceeded, Steps, check_text};
-use super::{FilterLimits, Object};
+use super::steps::{Budget, Steps, check_text};
+use super::{FilterError, FilterLimits, Object, pointer};
 
 /// A filter that was checked against the type of its objects. It belongs to one request, for which its steps are counted.
 #[derive(Debug)]
@@ -24,8 +25,18 @@ pub(super) enum Node {
     Or(Vec<Node>),
     And(Vec<Node>),
     Not(Box<Node>),
-    Match { selector: Selector, test: Test, is_negated: bool },
-    Each { all: bool, selector: Selector, body: Box<Node> },
+    Match {
+        selector: Selector,
+        test: Test,
+        is_negated: bool,
+    },
+    Each {
+        all: bool,
+        selector: Selector,
+        body: Box<Node>,
+    },
+    /// A part that fits no object, for this reason.
+    Unfit(String),
 }
 
 /// Location of a value.
@@ -75,12 +86,16 @@ impl Literal {
         Self { text: text.to_owned(), integer: text.parse().ok(), float: text.parse().ok() }
     }
 
-    pub(super) fn is_number(&self) -> bool {
-        self.float.is_some()
-    }
-
-    pub(super) fn is_bool(&self) -> bool {
-        matches!(self.text.as_str(), "true" | "false")
+    /// Go's function for values of a kind, if it cannot read the literal.
+    pub(super) fn unreadable_by(&self, kind: Kind) -> Option<&'static str> {
+        let (is_readable, function) = match kind {
+            Kind::Integer => (self.text.parse::<i64>().is_ok(), "ParseInt"),
+            Kind::Unsigned => (self.text.parse::<u64>().is_ok(), "ParseUint"),
+            Kind::Float => (self.float.is_some(), "ParseFloat"),
+            Kind::Bool => (matches!(self.text.as_str(), "true" | "false"), "ParseBool"),
+            Kind::Text | Kind::List | Kind::Map | Kind::Struct | Kind::Any => return None,
+        };
+        (!is_readable).then_some(function)
     }
 
     fn is(&self, value: &Value) -> bool {
@@ -102,7 +117,7 @@ impl Literal {
     fn is_zero(&self, kind: Kind) -> bool {
         match kind {
             Kind::Text => self.text.is_empty(),
-            Kind::Number => self.float == Some(0.0),
+            Kind::Integer | Kind::Unsigned | Kind::Float => self.float == Some(0.0),
             Kind::Bool => self.text == "false",
             Kind::List | Kind::Map | Kind::Struct | Kind::Any => false,
         }
@@ -122,7 +137,9 @@ enum Resolved<'a> {
     /// Index of a list element.
     Number(usize),
     /// The field is absent or null: the zero value of its kind.
-    Zero,
+    Zero {
+        is_null: bool,
+    },
     /// A map key or list index that does not exist.
     MissingKey,
     /// A field on the path is absent or null.
@@ -139,7 +156,7 @@ impl Resolved<'_> {
         match self {
             Self::Text(text) => Some(text),
             Self::Json(value) => value.as_str(),
-            Self::Zero => Some(""),
+            Self::Zero { .. } => Some(""),
             Self::Number(_) | Self::MissingKey | Self::Unreachable => None,
         }
     }
@@ -154,9 +171,9 @@ impl Filter {
     /// Whether an object matches the filter.
     ///
     /// # Errors
-    /// If the filter has taken too many steps on this object and those before it, or a text is too long for a regular
-    /// expression.
-    pub(crate) fn matches(&self, object: &dyn Object) -> Result<bool, LimitExceeded> {
+    /// If the filter has taken too many steps on this object and those before it, a text is too long for a regular
+    /// expression, or a selector, operator or value does not fit the object.
+    pub(crate) fn matches(&self, object: &dyn Object) -> Result<bool, FilterError> {
         let (lazy, steps) = (LazyObject { object, whole: OnceCell::new() }, self.budget.take());
         let evaluation = Evaluation { lazy: &lazy, steps: &steps, now: self.now };
         let result = evaluation.evaluate(&self.root, &mut Vec::new());
@@ -193,7 +210,7 @@ struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    fn evaluate(self, node: &Node, scope: &mut Vec<Scoped<'a>>) -> Result<bool, LimitExceeded> {
+    fn evaluate(self, node: &Node, scope: &mut Vec<Scoped<'a>>) -> Result<bool, FilterError> {
         self.steps.take(1)?;
         match node {
             Node::Or(alternatives) => {
@@ -217,14 +234,16 @@ impl<'a> Evaluation<'a> {
                 Resolved::Unreachable => Ok(matches!((test, is_negated), (Test::IsNil, false))),
                 // A missing value is empty, and not equal to anything.
                 Resolved::MissingKey => Ok(matches!(test, Test::IsEmpty | Test::IsNil) != *is_negated),
-                resolved @ (Resolved::Text(_) | Resolved::Json(_) | Resolved::Number(_) | Resolved::Zero) => {
-                    Ok(self.test(test, &resolved, selector.kind)? != *is_negated)
-                }
+                resolved @ (Resolved::Text(_)
+                | Resolved::Json(_)
+                | Resolved::Number(_)
+                | Resolved::Zero { .. }) => Ok(self.test(test, &resolved, selector.kind)? != *is_negated),
             },
             Node::Each { all, selector, body } => {
                 let Resolved::Json(value) = self.resolve(selector, scope)? else { return Ok(*all) };
                 self.each(value, *all, body, scope)
             }
+            Node::Unfit(reason) => Err(FilterError::Unfit(reason.clone())),
         }
     }
 
@@ -235,7 +254,7 @@ impl<'a> Evaluation<'a> {
         all: bool,
         body: &Node,
         scope: &mut Vec<Scoped<'a>>,
-    ) -> Result<bool, LimitExceeded> {
+    ) -> Result<bool, FilterError> {
         match value {
             Value::Array(items) => {
                 for (at, item) in items.iter().enumerate() {
@@ -262,19 +281,19 @@ impl<'a> Evaluation<'a> {
         bound: [Scoped<'a>; 2],
         body: &Node,
         scope: &mut Vec<Scoped<'a>>,
-    ) -> Result<bool, LimitExceeded> {
+    ) -> Result<bool, FilterError> {
         scope.extend(bound);
         let result = self.evaluate(body, scope);
         scope.truncate(scope.len() - 2);
         result
     }
 
-    fn resolve(self, selector: &Selector, scope: &[Scoped<'a>]) -> Result<Resolved<'a>, LimitExceeded> {
+    fn resolve(self, selector: &Selector, scope: &[Scoped<'a>]) -> Result<Resolved<'a>, FilterError> {
         self.steps.take(selector.steps.len())?;
-        Ok(resolve(selector, self.lazy, scope))
+        resolve(selector, self.lazy, scope)
     }
 
-    fn test(self, test: &Test, resolved: &Resolved<'_>, kind: Kind) -> Result<bool, LimitExceeded> {
+    fn test(self, test: &Test, resolved: &Resolved<'_>, kind: Kind) -> Result<bool, FilterError> {
         let text = resolved.text().unwrap_or_default();
         match test {
             Test::Contains(_) => match resolved.json() {
@@ -294,19 +313,27 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-fn resolve<'a>(selector: &Selector, lazy: &'a LazyObject<'a>, scope: &[Scoped<'a>]) -> Resolved<'a> {
+/// The value of a selector.
+///
+/// # Errors
+/// If a map or list on the path lacks the next key or index. At the end of a path that is no error (http-api §7.2).
+fn resolve<'a>(
+    selector: &Selector,
+    lazy: &'a LazyObject<'a>,
+    scope: &[Scoped<'a>],
+) -> Result<Resolved<'a>, FilterError> {
     let mut value = match selector.root {
         Root::Object => {
             if let [(field, _)] = &selector.steps[..]
                 && let Some(text) = lazy.object.stored_field(field)
             {
-                return Resolved::Text(text);
+                return Ok(Resolved::Text(text));
             }
             lazy.whole.get_or_init(|| lazy.object.to_json())
         }
         Root::Scope(position) => match scope[position] {
-            Scoped::Key(key) => return Resolved::Text(Cow::Borrowed(key)),
-            Scoped::Number(number) => return Resolved::Number(number),
+            Scoped::Key(key) => return Ok(Resolved::Text(Cow::Borrowed(key))),
+            Scoped::Number(number) => return Ok(Resolved::Number(number)),
             Scoped::Value(value) => value,
         },
     };
@@ -318,14 +345,25 @@ fn resolve<'a>(selector: &Selector, lazy: &'a LazyObject<'a>, scope: &[Scoped<'a
         };
         let is_last = position + 1 == selector.steps.len();
         value = match next {
-            Some(Value::Null) | None if !is_last && !is_key => return Resolved::Unreachable,
-            Some(Value::Null) if is_last => return Resolved::Zero,
-            None if is_last && !is_key => return Resolved::Zero,
-            Some(Value::Null) | None => return Resolved::MissingKey,
+            Some(Value::Null) if is_last => return Ok(Resolved::Zero { is_null: true }),
+            Some(Value::Null) => return Ok(Resolved::Unreachable),
+            None if is_last && *is_key => return Ok(Resolved::MissingKey),
+            None if is_last => return Ok(Resolved::Zero { is_null: false }),
+            None if *is_key => return Err(missing_key(selector, position)),
+            None => return Ok(Resolved::Unreachable),
             Some(next) => next,
         };
     }
-    Resolved::Json(value)
+    Ok(Resolved::Json(value))
+}
+
+fn missing_key(selector: &Selector, position: usize) -> FilterError {
+    let (path, key) = (selector.steps.iter().map(|(name, _)| name), &selector.steps[position].0);
+    FilterError::Unfit(format!(
+        "error finding value in datum: {} at part {position}: couldn't find key {}",
+        pointer(path),
+        quoted(key)
+    ))
 }
 
 impl Test {
@@ -335,7 +373,7 @@ impl Test {
                 Resolved::Text(text) => literal.text == *text,
                 Resolved::Json(value) => literal.is(value),
                 Resolved::Number(number) => literal.integer == i128::try_from(*number).ok(),
-                Resolved::Zero => literal.is_zero(kind),
+                Resolved::Zero { .. } => literal.is_zero(kind),
                 // `evaluate` has handled these.
                 Resolved::MissingKey | Resolved::Unreachable => false,
             },
@@ -350,7 +388,17 @@ impl Test {
                 Some(Value::Object(entries)) => entries.is_empty(),
                 _ => resolved.text().is_some_and(str::is_empty),
             },
-            Self::IsNil => matches!(resolved, Resolved::Zero),
+            // A text and a time are never nil. A number or flag is if it is optional, and then it is shown as null.
+            Self::IsNil => match (resolved, kind) {
+                (Resolved::Zero { .. }, Kind::List | Kind::Map | Kind::Struct | Kind::Any) => true,
+                (Resolved::Zero { is_null }, Kind::Integer | Kind::Unsigned | Kind::Float | Kind::Bool) => {
+                    *is_null
+                }
+                (Resolved::Zero { .. }, Kind::Text) => false,
+                (Resolved::Text(_) | Resolved::Json(_) | Resolved::Number(_), _) => false,
+                // `evaluate` has handled these.
+                (Resolved::MissingKey | Resolved::Unreachable, _) => false,
+            },
         }
     }
 }

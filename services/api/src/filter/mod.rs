@@ -1,9 +1,10 @@
 //! Filter expressions for lists (http-api §7). Pure: an expression is text, and the result is a decision for each object.
 //!
-//! `parse` reads the text into a tree. `shape` finds the type of a selector, so that a wrong selector is reported before
-//! any object is evaluated. `check` combines the two into a filter, and `eval` evaluates it, within the limits of `steps`. A
-//! filter first requests a field from the object directly. Only if the object does not provide the field is it serialized
-//! as JSON. `objects` lists the types that can be filtered.
+//! `parse` reads the text into a tree. `shape` finds the type of a selector. `check` combines the two into a filter, and
+//! `eval` evaluates it, within the limits of `steps`. A comparison that does not fit the type, for example because of an
+//! unknown field, is an error only when an object is compared, as in the reference: with an empty list it is none. A filter
+//! first requests a field from the object directly. Only if the object does not provide the field is it serialized as
+//! JSON. `objects` lists the types that can be filtered.
 
 mod check;
 mod eval;
@@ -24,7 +25,9 @@ use crate::http::Error;
 
 pub(crate) use eval::Filter;
 pub(crate) use objects::matches_filter;
-pub(crate) use steps::{FILTER_STEPS_MAX, LimitExceeded};
+pub(crate) use steps::FILTER_STEPS_MAX;
+#[cfg(test)]
+pub(crate) use steps::LimitExceeded;
 
 /// Maximum length of an expression, in bytes.
 const BYTES_MAX: usize = 16 << 10;
@@ -34,20 +37,25 @@ const DEPTH_MAX: usize = 32;
 const REGEXES_MAX: usize = 32;
 const REGEX_BYTES_MAX: usize = 256 << 10;
 
-/// Error of an expression.
+/// Error of an expression: the text is not a valid one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Problem {
-    /// The text is not a valid expression.
-    #[error("1:{column} ({offset}): {what}", column = offset + 1)]
-    Syntax {
-        /// Byte offset of the error.
-        offset: usize,
-        /// Description of the error.
-        what: String,
-    },
-    /// A selector does not exist, or an operator or value does not fit its type.
+#[error("1:{column} ({offset}): {what}", column = offset + 1)]
+pub(crate) struct SyntaxError {
+    /// Byte offset of the error.
+    offset: usize,
+    /// Description of the error.
+    what: String,
+}
+
+/// Why a filter cannot decide about an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FilterError {
+    /// It has reached a limit.
+    #[error(transparent)]
+    Limit(#[from] steps::LimitExceeded),
+    /// A selector does not exist in the object, or an operator or value does not fit its type.
     #[error("{0}")]
-    Selector(String),
+    Unfit(String),
 }
 
 /// How much the evaluation of a filter may cost.
@@ -62,8 +70,11 @@ pub(crate) struct FilterLimits {
 /// Parses and checks an expression for objects that the API shows as `T`; `None` if it is empty.
 ///
 /// # Errors
-/// If the expression is malformed or does not fit `T`.
-pub(crate) fn read<T: DeserializeOwned>(text: &str, limits: FilterLimits) -> Result<Option<Filter>, Problem> {
+/// If the expression is malformed.
+pub(crate) fn read<T: DeserializeOwned>(
+    text: &str,
+    limits: FilterLimits,
+) -> Result<Option<Filter>, SyntaxError> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -71,21 +82,22 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str, limits: FilterLimits) -> Res
     Ok(Some(Filter::new(root, limits)))
 }
 
-const RESULT_PAGE: &str = "failed to read result page";
+/// How a selector is shown in errors.
+fn pointer<'a>(steps: impl IntoIterator<Item = &'a String>) -> String {
+    steps.into_iter().map(|step| format!("/{step}")).collect()
+}
 
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Self {
-        let step = match problem {
-            Problem::Syntax { .. } => "failed to create result paginator: failed to read filter expression",
-            Problem::Selector(_) => RESULT_PAGE,
-        };
-        Self::bad_request(format!("{step}: {problem}"))
+impl From<SyntaxError> for Error {
+    fn from(error: SyntaxError) -> Self {
+        Self::bad_request(format!(
+            "failed to create result paginator: failed to read filter expression: {error}"
+        ))
     }
 }
 
-impl From<LimitExceeded> for Error {
-    fn from(limit: LimitExceeded) -> Self {
-        Self::bad_request(format!("{RESULT_PAGE}: {limit}"))
+impl From<FilterError> for Error {
+    fn from(error: FilterError) -> Self {
+        Self::bad_request(format!("failed to read result page: {error}"))
     }
 }
 

@@ -13,14 +13,14 @@ use serde::Serialize;
 use serde_json::Value;
 use state::AllocRef;
 
-use super::{Filter, LimitExceeded, Object};
+use super::{Filter, FilterError, Object};
 use crate::shapes;
 
 /// Whether an object matches a filter. Without a filter every object does.
 ///
 /// # Errors
 /// If the filter exceeds its limits.
-pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> Result<bool, LimitExceeded> {
+pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> Result<bool, FilterError> {
     filter.map_or(Ok(true), |filter| filter.matches(object))
 }
 

@@ -1,6 +1,6 @@
 //! Parser of filter expressions: from text to a tree. Names are not resolved here.
 
-use super::{BYTES_MAX, DEPTH_MAX, Problem};
+use super::{BYTES_MAX, DEPTH_MAX, SyntaxError};
 
 /// Maximum number of parts of a selector. The paths of nested quantifiers add up.
 const STEPS_MAX: usize = 20;
@@ -50,7 +50,7 @@ pub(super) enum Bind {
 ///
 /// # Errors
 /// If the text is not a valid expression.
-pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
+pub(super) fn parse(text: &str) -> Result<Expr, SyntaxError> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     if text.len() > BYTES_MAX {
         return Err(parser.error(format!("the expression is longer than {BYTES_MAX} bytes")));
@@ -74,8 +74,8 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    fn error(&self, what: impl Into<String>) -> Problem {
-        Problem::Syntax { offset: self.at, what: what.into() }
+    fn error(&self, what: impl Into<String>) -> SyntaxError {
+        SyntaxError { offset: self.at, what: what.into() }
     }
 
     fn skip_space(&mut self) {
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
         true
     }
 
-    fn or(&mut self) -> Result<Expr, Problem> {
+    fn or(&mut self) -> Result<Expr, SyntaxError> {
         let mut alternatives = vec![self.and()?];
         while self.words(&["or"]) {
             alternatives.push(self.and()?);
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         Ok(if alternatives.len() == 1 { alternatives.remove(0) } else { Expr::Or(alternatives) })
     }
 
-    fn and(&mut self) -> Result<Expr, Problem> {
+    fn and(&mut self) -> Result<Expr, SyntaxError> {
         let mut parts = vec![self.not()?];
         while self.words(&["and"]) {
             parts.push(self.not()?);
@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
         Ok(if parts.len() == 1 { parts.remove(0) } else { Expr::And(parts) })
     }
 
-    fn not(&mut self) -> Result<Expr, Problem> {
+    fn not(&mut self) -> Result<Expr, SyntaxError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(self.error(format!("the expression nests deeper than {DEPTH_MAX}")));
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         Ok(expr)
     }
 
-    fn primary(&mut self) -> Result<Expr, Problem> {
+    fn primary(&mut self) -> Result<Expr, SyntaxError> {
         if self.symbol("(") {
             let inner = self.or()?;
             return if self.symbol(")") {
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
         self.comparison()
     }
 
-    fn each(&mut self, all: bool) -> Result<Option<Expr>, Problem> {
+    fn each(&mut self, all: bool) -> Result<Option<Expr>, SyntaxError> {
         self.skip_space();
         let Ok((Some(selector), _)) = self.operand() else { return Ok(None) };
         if !self.words(&["as"]) {
@@ -181,7 +181,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A name to bind; `None` for `_`.
-    fn binding(&mut self) -> Result<Option<String>, Problem> {
+    fn binding(&mut self) -> Result<Option<String>, SyntaxError> {
         self.skip_space();
         if self.rest().starts_with('_') {
             self.at += 1;
@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn comparison(&mut self) -> Result<Expr, Problem> {
+    fn comparison(&mut self) -> Result<Expr, SyntaxError> {
         self.skip_space();
         let (selector, value) = self.operand()?;
         for (words, is_negated) in [(&["in"][..], false), (&["not", "in"][..], true)] {
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok(Expr::Match { selector, operator, is_negated })
     }
 
-    fn operator(&mut self) -> Result<(Operator, bool), Problem> {
+    fn operator(&mut self) -> Result<(Operator, bool), SyntaxError> {
         if self.symbol("==") {
             return Ok((Operator::Equals(self.value()?), false));
         }
@@ -244,14 +244,14 @@ impl<'a> Parser<'a> {
         ))
     }
 
-    fn value(&mut self) -> Result<String, Problem> {
+    fn value(&mut self) -> Result<String, SyntaxError> {
         self.skip_space();
         self.operand().map(|(_, value)| value)
     }
 
     /// Parses an operand, which may be a selector or a value. The context decides which of them it is: every selector is
     /// also a valid value, but not every value is a selector.
-    fn operand(&mut self) -> Result<(Option<Vec<String>>, String), Problem> {
+    fn operand(&mut self) -> Result<(Option<Vec<String>>, String), SyntaxError> {
         let begin = self.at;
         if let Some(text) = self.quoted()? {
             let is_pointer = |pointer: &&str| pointer.split('/').nth(STEPS_MAX).is_none();
@@ -315,7 +315,7 @@ impl<'a> Parser<'a> {
         Some(&rest[..end])
     }
 
-    fn quoted(&mut self) -> Result<Option<String>, Problem> {
+    fn quoted(&mut self) -> Result<Option<String>, SyntaxError> {
         let rest = self.rest();
         let Some(quote) = rest.chars().next().filter(|first| matches!(first, '"' | '`')) else {
             return Ok(None);

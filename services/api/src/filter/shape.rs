@@ -12,7 +12,10 @@ use serde::de::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
-    Number,
+    Integer,
+    /// An integer without a sign.
+    Unsigned,
+    Float,
     Bool,
     List,
     Map,
@@ -99,8 +102,9 @@ impl<'de> Deserializer<'de> for Probe<'_> {
 
     leaves! {
         Bool: deserialize_bool;
-        Number: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128 deserialize_u8
-            deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64;
+        Integer: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128;
+        Unsigned: deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128;
+        Float: deserialize_f32 deserialize_f64;
         Text: deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
             deserialize_identifier;
         Any: deserialize_any deserialize_unit deserialize_ignored_any;

@@ -137,11 +137,11 @@ fn out_of_memory() -> Error {
     ))
 }
 
-/// Decodes a JSON request body.
+/// Decodes a JSON request body: the first value in it, of which `null` stands for an object without members.
 ///
 /// # Errors
 /// If the body is empty, holds too much, or does not have the form of `T`.
-pub(crate) fn decode<T: DeserializeOwned>(body: &RequestBody, limits: &Limits) -> Result<T, Error> {
+pub(crate) fn decode<T: DeserializeOwned + Default>(body: &RequestBody, limits: &Limits) -> Result<T, Error> {
     if body.is_empty() {
         return Err(Error::bad_request("Request body is empty"));
     }
@@ -155,7 +155,8 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &RequestBody, limits: &Limits) -
             return Err(Error::too_large(format!("request body holds more than {max} {kind}")));
         }
     }
-    api_types::decode::from_slice(body).map_err(|error| Error::bad_request(error.to_string()))
+    let decoded = api_types::decode::first_from_slice::<Option<T>>(body);
+    decoded.map(Option::unwrap_or_default).map_err(|error| Error::bad_request(error.to_string()))
 }
 
 #[cfg(test)]
@@ -194,6 +195,16 @@ mod tests {
         assert_eq!(status, 400);
         assert!(text.starts_with("Job.TaskGroups[0].Count: invalid type"), "{text}");
         assert_eq!(refusal("{").0, 400);
+    }
+
+    #[test]
+    fn null_is_an_empty_object_and_the_first_value_counts() {
+        let decoded = |text: &str| decode::<JobRegisterRequest>(&body(text), &Limits::default());
+        assert_eq!(decoded("null"), Ok(JobRegisterRequest::default()));
+        assert_eq!(decoded(r#"{"EvalPriority": 7} x"#).map(|request| request.eval_priority), Ok(Some(7)));
+        for text in ["[]", "5", "\"x\"", "{"] {
+            assert_eq!(refusal(text).0, 400, "{text}");
+        }
     }
 
     #[test]

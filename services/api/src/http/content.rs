@@ -61,6 +61,8 @@ pub(crate) enum Body {
     OtherStream {
         /// MIME type.
         content_type: String,
+        /// Whether a job has written it, so that a browser must not show more of it than text.
+        is_untrusted: bool,
         /// Body.
         pieces: BodyStream,
     },

@@ -9,34 +9,40 @@ use super::Error;
 
 /// Number of characters of a UUID, four of which are hyphens.
 const UUID_CHARS: usize = 36;
+/// Number of hyphens of a UUID.
+const UUID_HYPHENS: usize = 4;
 /// Number of bytes of a UUID.
 const UUID_BYTES: usize = 16;
 
-/// Parses an id. `kind` names the kind of object in error texts.
+/// Parses an id. `lookup` is how the error begins, which depends on the route.
 ///
 /// # Errors
 /// A 500 if the id is malformed, not a 404 (http-api §9.4).
-pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(kind: &str, id: &str) -> Result<T, Error> {
+pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(lookup: &str, id: &str) -> Result<T, Error> {
     id.parse().map_err(|error| {
         let problem = match error {
             InvalidId::Length { .. } => "UUID must be 36 characters".to_owned(),
             InvalidId::Form { .. } => format!("Invalid UUID: {id:?}"),
         };
-        lookup_failed(kind, &problem)
+        index_error(lookup, &problem)
     })
 }
 
-/// Range of the ids that begin with `prefix`. `kind` names the kind of object in error texts.
+/// Range of the ids that begin with `prefix`. `lookup` is how the error begins, which depends on the route.
 ///
 /// # Errors
 /// If no id can begin with `prefix`.
-pub(crate) fn prefix_range(kind: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
-    let failed = |problem: &str| Err(lookup_failed(kind, problem));
+pub(crate) fn prefix_range(lookup: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
+    let failed = |problem: &str| Err(index_error(lookup, problem));
     if prefix.len() > UUID_CHARS {
         return failed(&format!(
             "Invalid UUID length. UUID have {UUID_CHARS} characters; got {}",
             prefix.len()
         ));
+    }
+    let hyphens = prefix.matches('-').count();
+    if hyphens > UUID_HYPHENS {
+        return failed(&format!("UUID should have maximum of {UUID_HYPHENS} \"-\"; got {hyphens}"));
     }
     let digits: Vec<char> = prefix.chars().filter(|char| *char != '-').collect();
     if !digits.len().is_multiple_of(2) {
@@ -60,8 +66,8 @@ pub(crate) fn prefix_range(kind: &str, prefix: &str) -> Result<RangeInclusive<[u
     Ok(first..=last)
 }
 
-fn lookup_failed(kind: &str, problem: &str) -> Error {
-    Error::failed(format!("{kind} lookup failed: index error: {problem}"))
+fn index_error(lookup: &str, problem: &str) -> Error {
+    Error::failed(format!("{lookup}index error: {problem}"))
 }
 
 #[cfg(test)]
@@ -72,27 +78,27 @@ mod tests {
 
     #[test]
     fn invalid_ids_are_errors_and_not_missing_objects() {
-        let error = parse_id::<AllocId>("alloc", "abc").unwrap_err();
+        let error = parse_id::<AllocId>("alloc lookup failed: ", "abc").unwrap_err();
         assert_eq!(error.status.as_u16(), 500);
         assert_eq!(error.text, "alloc lookup failed: index error: UUID must be 36 characters");
-        assert!(parse_id::<AllocId>("alloc", &"z".repeat(36)).is_err());
-        assert!(parse_id::<AllocId>("alloc", "00000000-0000-4000-8000-000000000000").is_ok());
+        assert!(parse_id::<AllocId>("alloc lookup failed: ", &"z".repeat(36)).is_err());
+        assert!(parse_id::<AllocId>("alloc lookup failed: ", "00000000-0000-4000-8000-000000000000").is_ok());
     }
 
     #[test]
     fn a_beginning_stands_for_a_range() {
-        let range = prefix_range("alloc", "0a0B-c1").unwrap();
+        let range = prefix_range("alloc lookup failed: ", "0a0B-c1").unwrap();
         assert_eq!(range.start()[..4], [0x0a, 0x0b, 0xc1, 0]);
         assert_eq!(range.end()[..4], [0x0a, 0x0b, 0xc1, 0xff]);
-        assert_eq!(prefix_range("alloc", "").unwrap(), [0; 16]..=[255; 16]);
+        assert_eq!(prefix_range("alloc lookup failed: ", "").unwrap(), [0; 16]..=[255; 16]);
         let whole = "00000000-0000-4000-8000-000000000000";
-        let range = prefix_range("alloc", whole).unwrap();
+        let range = prefix_range("alloc lookup failed: ", whole).unwrap();
         assert_eq!(range.start(), range.end());
     }
 
     #[test]
     fn no_id_begins_so() {
-        let text = |prefix: &str| prefix_range("node", prefix).unwrap_err().text;
+        let text = |prefix: &str| prefix_range("node lookup failed: ", prefix).unwrap_err().text;
         assert_eq!(
             text("abc"),
             "node lookup failed: index error: Input (without hyphens) must be even length"
@@ -104,6 +110,14 @@ mod tests {
         assert_eq!(
             text("00000000-0000-4000-8000-000000000000ff"),
             "node lookup failed: index error: Invalid UUID length. UUID have 36 characters; got 38"
+        );
+        assert_eq!(
+            text("0-0-0-0-0-"),
+            "node lookup failed: index error: UUID should have maximum of 4 \"-\"; got 5"
+        );
+        assert_eq!(
+            prefix_range("", "abc").unwrap_err().text,
+            "index error: Input (without hyphens) must be even length"
         );
         assert!(text(&"0".repeat(36)).ends_with("too many digits"));
         assert!(text("\u{e9}\u{e9}").contains("invalid byte"));

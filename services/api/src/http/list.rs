@@ -17,7 +17,7 @@ use state::{Snapshot, State};
 use super::background::{Background, Work};
 use super::permits::{Permit, PermitKind, Permits};
 use super::{Body, BodyStream, Content, Error, Page};
-use crate::filter::LimitExceeded;
+use crate::filter::FilterError;
 
 /// Maximum number of items in one piece of a streamed list.
 const PIECE_ITEMS_MAX: usize = 256;
@@ -79,11 +79,11 @@ impl Piece {
 
 /// Renders at most the given number of items of a state, beginning at a token.
 pub(crate) trait Render:
-    Fn(&State, Option<&str>, usize) -> Result<Piece, LimitExceeded> + Send + 'static
+    Fn(&State, Option<&str>, usize) -> Result<Piece, FilterError> + Send + 'static
 {
 }
 
-impl<F: Fn(&State, Option<&str>, usize) -> Result<Piece, LimitExceeded> + Send + 'static> Render for F {}
+impl<F: Fn(&State, Option<&str>, usize) -> Result<Piece, FilterError> + Send + 'static> Render for F {}
 
 /// How much work a list is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,10 +109,10 @@ impl Effort {
 pub(crate) fn piece<I, T: Serialize>(
     sorted: impl Iterator<Item = I>,
     limit: usize,
-    is_wanted: impl Fn(&I) -> Result<bool, LimitExceeded>,
+    is_wanted: impl Fn(&I) -> Result<bool, FilterError>,
     token: impl Fn(&I) -> String,
     shape: impl Fn(I) -> T,
-) -> Result<Piece, LimitExceeded> {
+) -> Result<Piece, FilterError> {
     let mut piece = Piece::empty();
     for (scanned, item) in sorted.enumerate() {
         if scanned == SCANNED_MAX || piece.text.len() >= PIECE_BYTES_MAX {
@@ -252,18 +252,18 @@ struct List<F> {
 }
 
 impl<F: Render> List<F> {
-    fn piece(&self, from: Option<&str>, limit: usize) -> Result<Piece, LimitExceeded> {
+    fn piece(&self, from: Option<&str>, limit: usize) -> Result<Piece, FilterError> {
         let state: &State = &self.snapshot;
         (self.render)(state, from, limit)
     }
 
     /// Renders up to `limit` items in one turn of a background thread.
-    fn turn(self, from: Option<String>, limit: usize) -> (Self, Result<Piece, LimitExceeded>) {
+    fn turn(self, from: Option<String>, limit: usize) -> (Self, Result<Piece, FilterError>) {
         let turn = self.pieces(from.as_deref(), limit);
         (self, turn)
     }
 
-    fn pieces(&self, from: Option<&str>, limit: usize) -> Result<Piece, LimitExceeded> {
+    fn pieces(&self, from: Option<&str>, limit: usize) -> Result<Piece, FilterError> {
         let mut all = self.piece(from, limit)?;
         for _ in 1..TURN_PIECES_MAX {
             let Next::Continue(from) = &all.next else { break };
@@ -320,6 +320,7 @@ fn streamed<F: Render>(first: &[u8], rest: Rest<F>) -> BodyStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::LimitExceeded;
 
     /// The numbers below `count` that are wanted. The token of a number is the number itself.
     fn numbers(count: u64, is_wanted: impl Fn(u64) -> bool + Copy + Send + 'static) -> impl Render {
@@ -422,13 +423,16 @@ mod tests {
         let exceeded = LimitExceeded::Steps { max: 7 };
         let failing = move |_: &State, from: Option<&str>, limit: usize| {
             let from = from.map_or(0, |token| token.parse().unwrap());
-            let wanted = |number: &u64| if *number < 20_000 { Ok(number % 2 == 0) } else { Err(exceeded) };
+            let wanted = |number: &u64| match *number {
+                ..20_000 => Ok(number % 2 == 0),
+                _ => Err(FilterError::from(exceeded)),
+            };
             piece(from..100_000_u64, limit, wanted, u64::to_string, |number| number)
         };
         for limit in [None, Some(10_000)] {
             let page = Page { limit, from: None, reverse: false };
             let error = content(page, Effort::Expensive, failing).await.err();
-            assert_eq!(error, Some(Error::from(exceeded)));
+            assert_eq!(error, Some(Error::from(FilterError::from(exceeded))));
         }
     }
 

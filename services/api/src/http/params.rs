@@ -7,12 +7,15 @@ use model::text::quoted;
 use model::{Index, cluster};
 use serde::de::DeserializeOwned;
 
-use super::Error;
+use super::{Error, page_token, unescape};
 use crate::filter::{self, Filter};
 use crate::settings::Limits;
 
 /// The parameter value that selects all namespaces.
 const ANY_NAMESPACE: &str = "*";
+
+/// The parameter with the token of a page.
+const NEXT_TOKEN: &str = "next_token";
 
 /// Parameters that affect when and how a response is sent, but not its content.
 const NON_KEY_PARAMS: [&str; 5] = ["index", "wait", "stale", "consistent", "pretty"];
@@ -25,11 +28,15 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Parses the query string of a path. Pairs with invalid percent escapes are ignored.
+    /// Parses the query string of a path. Pairs with invalid percent escapes, or with a semicolon that is not escaped, are
+    /// ignored.
     pub(crate) fn parse(path: &str, query: &str) -> Self {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
+        let is_pair = |pair: &&str| !pair.is_empty() && !pair.contains(';');
+        let pairs = query.split('&').filter(is_pair).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((unescape(name, true)?, unescape(value, true)?))
+            let (name, value) = (unescape(name, true)?, unescape(value, true)?);
+            let is_token = name == NEXT_TOKEN;
+            Some((name, if is_token { page_token::from_parameter(&value) } else { value }))
         });
         Self { path: path.to_owned(), pairs: pairs.collect() }
     }
@@ -76,6 +83,22 @@ impl Query {
         }
     }
 
+    /// Value of an integer parameter; `None` if it is absent or empty.
+    ///
+    /// # Errors
+    /// A 500 if the value is not an integer, as in the reference.
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
+        match self.text(name) {
+            "" => Ok(None),
+            value => integer(value).map(Some).map_err(|problem| {
+                let (name, quoted) = (quoted(name), quoted(value));
+                Error::failed(format!(
+                    "Failed to parse value of {name} ({value}) as a int: strconv.Atoi: parsing {quoted}: {problem}"
+                ))
+            }),
+        }
+    }
+
     /// Whether the response is to be indented (http-api §1.7).
     pub(crate) fn pretty(&self) -> bool {
         self.get("pretty").is_some_and(|value| value != "0")
@@ -92,17 +115,14 @@ impl Query {
     /// Consistency and blocking options of a read.
     ///
     /// # Errors
-    /// If a parameter is malformed.
+    /// If a parameter is malformed. All reads check the size of pages, also those without pages.
     pub(crate) fn read_options(&self) -> Result<ReadOptions, Error> {
         let stale = match self.get("stale") {
             None => false,
-            Some("" | "true") => true,
-            Some("false") => false,
-            Some(_) => {
-                return Err(Error::bad_request(
-                    "Expect `true` or `false` for `stale` query string parameter",
-                ));
-            }
+            Some("") => true,
+            Some(value) => flag(value).ok_or_else(|| {
+                Error::bad_request("Expect `true` or `false` for `stale` query string parameter")
+            })?,
         };
         let wait = match self.text("wait") {
             "" => None,
@@ -110,36 +130,41 @@ impl Query {
         };
         let index = match self.text("index") {
             "" => Index::ZERO,
-            value => Index(value.parse().map_err(|_| Error::bad_request("Invalid index"))?),
+            value => Index(unsigned(value).map_err(|_| Error::bad_request("Invalid index"))?),
         };
+        self.per_page()?;
         let wait = wait.and_then(|nanos| u64::try_from(nanos).ok()).map(Duration::from_nanos);
         Ok(ReadOptions { stale, after: index, wait })
+    }
+
+    fn per_page(&self) -> Result<Option<i32>, Error> {
+        let malformed = |_| Error::bad_request("Expect a number for `per_page` query string parameter");
+        match self.text("per_page") {
+            "" => Ok(None),
+            value => value.parse().map(Some).map_err(malformed),
+        }
     }
 
     /// The requested page of a list.
     ///
     /// # Errors
-    /// If a parameter is malformed.
+    /// If a parameter that all reads have, or one of the page, is malformed.
     pub(crate) fn page(&self) -> Result<Page<'_>, Error> {
-        let limit =
-            match self.text("per_page") {
-                "" => None,
-                value => Some(value.parse::<i64>().map_err(|_| {
-                    Error::bad_request("Expect a number for `per_page` query string parameter")
-                })?),
-            };
+        self.read_options()?;
+        // A negative page size requests an empty page.
+        let limit = self.per_page()?.filter(|limit| *limit != 0);
         Ok(Page {
-            // A negative page size requests an empty page.
-            limit: limit.filter(|limit| *limit != 0).map(|limit| usize::try_from(limit).unwrap_or(0)),
-            from: self.get("next_token").filter(|token| !token.is_empty()),
-            reverse: self.flag("reverse", false)?,
+            limit: limit.map(|limit| usize::try_from(limit).unwrap_or(0)),
+            from: self.get(NEXT_TOKEN).filter(|token| !token.is_empty()),
+            // No other spelling counts.
+            reverse: self.text("reverse") == "true",
         })
     }
 
     /// The filter of a list whose objects the API shows as `T` (http-api §7); `None` if there is none.
     ///
     /// # Errors
-    /// If the expression is malformed or does not fit `T`.
+    /// If the expression is malformed. One that does not fit `T` fails when an object is compared with it.
     pub(crate) fn filter<T: DeserializeOwned>(&self, limits: &Limits) -> Result<Option<Filter>, Error> {
         Ok(filter::read::<T>(self.text("filter"), limits.filter)?)
     }
@@ -208,25 +233,21 @@ fn flag(value: &str) -> Option<bool> {
     }
 }
 
-/// Decodes percent escapes, and in a query also `+`. `None` if an escape is invalid, or the result is not UTF-8.
-pub(crate) fn unescape(text: &str, in_query: bool) -> Option<String> {
-    if !text.contains(['%', '+']) {
-        return Some(text.to_owned());
+/// Parses an integer like Go's `strconv.Atoi`. The error is what that function says.
+pub(crate) fn integer(text: &str) -> Result<i64, &'static str> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("invalid syntax");
     }
-    let mut bytes = text.bytes();
-    let mut plain = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        plain.push(match byte {
-            b'%' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16);
-                let (high, low) = (digit()?, digit()?);
-                u8::try_from(high * 16 + low).ok()?
-            }
-            b'+' if in_query => b' ',
-            byte => byte,
-        });
+    text.parse().map_err(|_| "value out of range")
+}
+
+/// Parses an integer without a sign like Go's `strconv.ParseUint`. The error is what that function says.
+pub(crate) fn unsigned(text: &str) -> Result<u64, &'static str> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("invalid syntax");
     }
-    String::from_utf8(plain).ok()
+    text.parse().map_err(|_| "value out of range")
 }
 
 #[cfg(test)]
@@ -250,13 +271,12 @@ mod tests {
 
     #[test]
     fn pairs_are_unescaped_and_broken_ones_left_out() {
-        let query = Query::parse("", "a=x%20y+z&b&prefix=%zz&%ff=1&a=2&&c=%2F");
+        let query = Query::parse("", "a=x%20y+z&b&prefix=%zz&%ff=1&a=2&&c=%2F&d=1;e=2&f=%3B");
+        assert_eq!((query.get("d"), query.get("f")), (None, Some(";")));
         assert_eq!(query.get("a"), Some("x y z"));
         assert_eq!(query.get("b"), Some(""));
         assert_eq!(query.get("prefix"), None);
         assert_eq!(query.get("c"), Some("/"));
-        assert_eq!(unescape("a+b%2Fc", false).as_deref(), Some("a+b/c"));
-        assert_eq!(unescape("%", false), None);
     }
 
     #[test]
@@ -269,9 +289,15 @@ mod tests {
         assert_eq!(read_options("stale=false&index=7&wait=1m30s"), Ok(blocking));
         assert_eq!(status(read_options("index=-1")), (400, "Invalid index".to_owned()));
         assert_eq!(status(read_options("index=99999999999999999999999")), (400, "Invalid index".to_owned()));
+        assert_eq!(status(read_options("index=%2B7")), (400, "Invalid index".to_owned()));
         assert_eq!(status(read_options("wait=5")), (400, "Invalid wait time".to_owned()));
+        let stale = |query| read_options(query).map(|options| options.stale);
         assert_eq!(
-            status(read_options("stale=1")),
+            (stale("stale=1"), stale("stale=TRUE"), stale("stale=F")),
+            (Ok(true), Ok(true), Ok(false))
+        );
+        assert_eq!(
+            status(read_options("stale=x")),
             (400, "Expect `true` or `false` for `stale` query string parameter".to_owned())
         );
     }
@@ -283,6 +309,13 @@ mod tests {
         assert_eq!(limit("per_page=0"), Ok(None));
         assert_eq!(limit("per_page=-1"), Ok(Some(0)));
         assert_eq!(limit("per_page=25"), Ok(Some(25)));
+        let reverse = |query| Query::parse("", query).page().map(|page| page.reverse);
+        assert_eq!(
+            (reverse("reverse=true"), reverse("reverse=1"), reverse("reverse=x")),
+            (Ok(true), Ok(false), Ok(false))
+        );
+        assert_eq!(status(limit("per_page=2147483648")).0, 400, "it is a number of 32 bits");
+        assert_eq!(status(limit("per_page=1&stale=x")).0, 400);
         assert_eq!(
             status(limit("per_page=x")),
             (400, "Expect a number for `per_page` query string parameter".to_owned())
@@ -303,6 +336,27 @@ mod tests {
                 r#"Failed to parse value of "bad" (maybe) as a bool: strconv.ParseBool: parsing "maybe": invalid syntax"#
                     .to_owned()
             )
+        );
+    }
+
+    #[test]
+    fn integers_are_those_of_go() {
+        let query = Query::parse("", "one=-1&plus=%2B7&empty=&bad=x&large=99999999999999999999");
+        assert_eq!(query.integer("one"), Ok(Some(-1)));
+        assert_eq!(query.integer("plus"), Ok(Some(7)));
+        assert_eq!((query.integer("empty"), query.integer("absent")), (Ok(None), Ok(None)));
+        assert_eq!(
+            status(query.integer("bad")),
+            (
+                500,
+                r#"Failed to parse value of "bad" (x) as a int: strconv.Atoi: parsing "x": invalid syntax"#
+                    .to_owned()
+            )
+        );
+        assert!(status(query.integer("large")).1.ends_with(": value out of range"));
+        assert_eq!(
+            (unsigned("7"), unsigned("+7"), unsigned("")),
+            (Ok(7), Err("invalid syntax"), Err("invalid syntax"))
         );
     }
 

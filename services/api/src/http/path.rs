@@ -1,6 +1,4 @@
-//! Request paths: decoding of escapes, and redirects to the normalized path (http-api §1.2, §1.3).
-
-use super::unescape;
+//! Request paths: decoding of escapes, also of those in queries, and redirects to the normalized path (http-api §1.2, §1.3).
 
 /// Result of cleaning a request path.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,10 +22,7 @@ pub(crate) fn clean(raw: &str) -> CleanPath {
     if needs_normalizing {
         return CleanPath::Redirect(escape_forbidden(&normalize(raw)));
     }
-    match unescape(raw, false) {
-        Some(path) if !path.contains('\0') => CleanPath::Path(path),
-        Some(_) | None => CleanPath::Invalid,
-    }
+    unescape(raw, false).map_or(CleanPath::Invalid, CleanPath::Path)
 }
 
 /// Resolves `.` and `..`, and removes empty segments except the last.
@@ -73,9 +68,37 @@ fn escape_except(path: &str, is_allowed: impl Fn(u8) -> bool) -> String {
     escaped
 }
 
+/// Decodes percent escapes, and in a query also `+`. `None` if an escape is invalid, or the result is not UTF-8.
+pub(crate) fn unescape(text: &str, in_query: bool) -> Option<String> {
+    if !text.contains(['%', '+']) {
+        return Some(text.to_owned());
+    }
+    let mut bytes = text.bytes();
+    let mut plain = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                let (high, low) = (digit()?, digit()?);
+                u8::try_from(high * 16 + low).ok()?
+            }
+            b'+' if in_query => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(plain).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escapes_are_decoded() {
+        assert_eq!(unescape("a+b%2Fc", false).as_deref(), Some("a+b/c"));
+        assert_eq!(unescape("a+b", true).as_deref(), Some("a b"));
+        assert_eq!(unescape("%", false), None);
+    }
 
     #[test]
     fn escapes_are_undone() {
@@ -83,7 +106,7 @@ mod tests {
         assert_eq!(clean("/v1/job/a%2Fb%20c/summary"), path("/v1/job/a/b c/summary"));
         assert_eq!(clean("/v1/job/a+b"), path("/v1/job/a+b"));
         assert_eq!(clean("/v1/job/%ff"), CleanPath::Invalid);
-        assert_eq!(clean("/v1/job/%00"), CleanPath::Invalid);
+        assert_eq!(clean("/v1/job/a%00b"), path("/v1/job/a\0b"), "nothing has such an id");
         assert_eq!(clean("/v1/job/%zz"), CleanPath::Invalid);
         assert_eq!(clean(""), CleanPath::Invalid, "CONNECT");
         assert_eq!(clean("*"), CleanPath::Invalid, "OPTIONS *");

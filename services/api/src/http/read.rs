@@ -17,7 +17,8 @@ use wire::feed::{GetHead, Head};
 
 use super::list::{self, Effort, Render};
 use super::{
-    Body, CacheKey, Content, Error, Meta, Page, PermitKind, Query, ReadOptions, Response, Work, piece,
+    Body, CacheKey, Content, Error, Meta, NO_REGION, Page, PermitKind, Query, ReadOptions, Response, Work,
+    piece,
 };
 use crate::Api;
 
@@ -130,6 +131,19 @@ pub(crate) trait Selection {
 }
 
 impl Api {
+    /// Checks that a request is for this cluster. The reference compares regions where it would forward a request, so what
+    /// it checks before that comes first: methods, parameters and bodies, but neither ids nor the objects themselves.
+    ///
+    /// # Errors
+    /// If it is for another region (http-api §3).
+    pub(crate) fn check_region(&self, query: &Query) -> Result<(), Error> {
+        match query.text("region") {
+            "" => Ok(()),
+            region if region == self.args.region => Ok(()),
+            _ => Err(Error::failed(NO_REGION)),
+        }
+    }
+
     /// A snapshot that is as fresh as requested.
     ///
     /// # Errors
@@ -298,6 +312,7 @@ impl Api {
     /// The snapshot to answer a query from, with the response headers. It is fresh enough, and changed if the query blocks.
     async fn snapshot_for(&self, query: &Query, watched: &Watched<'_>) -> Result<(Snapshot, Meta), Error> {
         let options = query.read_options()?;
+        self.check_region(query)?;
         let mut snapshot = self.fresh_snapshot(options.stale).await?;
         let is_blocking = options.after.is_set() && watched.index_in(&snapshot) <= options.after;
         if is_blocking {
@@ -319,6 +334,7 @@ impl Api {
         evaluate: impl AsyncFn(Snapshot) -> Result<S, Error>,
     ) -> Result<(Snapshot, S, Meta), Error> {
         let options = query.read_options()?;
+        self.check_region(query)?;
         let snapshot = self.fresh_snapshot(options.stale).await?;
         let selection = evaluate(Arc::clone(&snapshot)).await?;
         if !options.after.is_set() || selection.index() > options.after {

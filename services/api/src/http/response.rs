@@ -5,7 +5,8 @@ use std::time::Duration;
 use actix_web::body::SizedStream;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT,
+    VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web::Bytes;
@@ -16,13 +17,15 @@ use serde::Serialize;
 use super::content::{COMPRESSED_INLINE_BYTES_MAX, TEXT};
 use super::indent::Indenter;
 use super::transfer::{SLICE_BYTES_MAX, slices, transformed};
-use super::{Body, Content, Error, Memory, gzip};
+use super::{Body, Content, Error, Memory, gzip, page_token};
 
 /// Maximum memory of all responses that are in memory as a whole, those of the cache included, in bytes.
 pub(crate) const RESPONSE_MEMORY_MAX: usize = 512 << 20;
 
 const JSON: &str = "application/json";
 const GZIP: &str = "gzip";
+/// What a browser may do with the contents of a job's files (http-api §13).
+const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 const INDEX: &str = "X-Nomad-Index";
 const LAST_CONTACT: &str = "X-Nomad-LastContact";
@@ -34,6 +37,8 @@ pub(crate) struct Response {
     status: StatusCode,
     body: Body,
     meta: Meta,
+    /// Whether clients must not keep the response.
+    is_uncached: bool,
 }
 
 /// Values of the response headers. A header whose value is `None` is omitted.
@@ -50,7 +55,7 @@ pub(crate) struct Meta {
 impl Response {
     /// A 200 without Nomad's headers.
     pub(crate) fn ok(body: Body) -> Self {
-        Self { status: StatusCode::OK, body, meta: Meta::default() }
+        Self { status: StatusCode::OK, body, meta: Meta::default(), is_uncached: false }
     }
 
     /// A 200 with a value as JSON.
@@ -78,6 +83,11 @@ impl Response {
         Self { status, ..self }
     }
 
+    /// Tells clients not to keep the response.
+    pub(crate) fn uncached(self) -> Self {
+        Self { is_uncached: true, ..self }
+    }
+
     /// Sets the headers.
     pub(crate) fn with(self, meta: Meta) -> Self {
         Self { meta, ..self }
@@ -85,7 +95,7 @@ impl Response {
 
     /// Response for an error.
     pub(crate) fn error(error: Error) -> Self {
-        Self { status: error.status, body: Body::text(error.text), meta: Meta::default() }
+        Self::ok(Body::text(error.text)).status(error.status)
     }
 
     /// Builds the HTTP response, indented if `pretty`, and compressed if `compress` and the body is large enough. A body that
@@ -93,6 +103,9 @@ impl Response {
     pub(crate) fn into_http(self, pretty: bool, compress: bool, memory: &Memory) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         response.insert_header((VARY, "Accept-Encoding"));
+        if self.is_uncached {
+            response.insert_header((CACHE_CONTROL, "no-cache"));
+        }
         let Meta { index, contact, next_token } = self.meta;
         if let Some(index) = index {
             response.insert_header((INDEX, index.to_string()));
@@ -101,8 +114,9 @@ impl Response {
             response.insert_header((LAST_CONTACT, ago.as_millis().to_string()));
             response.insert_header((KNOWN_LEADER, if is_known { "true" } else { "false" }));
         }
-        // Ids in a token may contain any UTF-8 characters, which are sent as they are.
-        if let Some(token) = next_token.and_then(|token| HeaderValue::from_bytes(token.as_bytes()).ok()) {
+        // Other characters of ids are sent as they are.
+        let token = next_token.map(|token| page_token::to_header(&token));
+        if let Some(token) = token.and_then(|token| HeaderValue::from_bytes(token.as_bytes()).ok()) {
             response.insert_header((NEXT_TOKEN, token));
         }
         match self.body {
@@ -145,7 +159,11 @@ impl Response {
             Body::Socket { accept, pieces } => {
                 response.upgrade("websocket").insert_header((SEC_WEBSOCKET_ACCEPT, accept)).streaming(pieces)
             }
-            Body::OtherStream { content_type, pieces } => {
+            Body::OtherStream { content_type, is_untrusted, pieces } => {
+                if is_untrusted {
+                    response.insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
+                    response.insert_header((CONTENT_SECURITY_POLICY, SANDBOX));
+                }
                 response.insert_header((CONTENT_TYPE, content_type)).streaming(pieces)
             }
         }

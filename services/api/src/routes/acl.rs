@@ -22,6 +22,7 @@ pub(crate) fn own_policy(_: &Api, _: &Request) -> Result<Response, Error> {
 /// The anonymous token.
 pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Response, Error> {
     let stale = request.query.read_options()?.stale;
+    api.check_region(&request.query)?;
     let index = api.fresh_snapshot(stale).await?.index().max(Index(1));
     let token = json!({
         "AccessorID": "acls-disabled",

@@ -2,7 +2,8 @@
 //! (§34).
 //!
 //! Drover has no Raft peers and no gossip. Clients request them nevertheless, for display or to see whether a server is
-//! alive. The responses contain this server only, with the default ports of Nomad's RPC and Serf.
+//! alive. The responses contain this server only, with the ports that the configuration names for RPC and Serf. Nothing
+//! listens on them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,9 +12,8 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use model::NOMAD_VERSION;
 use model::features::Feature;
-use model::text::quoted;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use wire::stats::{AgentStats, GetAgentStats};
 
 use super::Request;
@@ -21,18 +21,14 @@ use crate::Api;
 use crate::agent_client::request_stats;
 use crate::http::{Body, Error, NO_LEADER, Query, Response, decode};
 
-/// Nomad's default RPC port. Nothing listens on it.
-const RPC_PORT: u16 = 4647;
-/// Nomad's default Serf port. Nothing listens on it.
-const SERF_PORT: u16 = 4648;
 /// Timeout of the request to this process's own agent, whose stats are only a part of the response.
 const OWN_AGENT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Health of one role of this process.
+/// Health of one role of this process. Members are in the order of their names, as clients see them.
 #[derive(Debug, Serialize)]
 struct Health {
-    ok: bool,
     message: String,
+    ok: bool,
 }
 
 impl Health {
@@ -52,8 +48,8 @@ impl Api {
         }
     }
 
-    fn rpc_addr(&self) -> String {
-        std::net::SocketAddr::new(self.host(), RPC_PORT).to_string()
+    pub(super) fn rpc_addr(&self) -> String {
+        std::net::SocketAddr::new(self.host(), self.args.rpc_port).to_string()
     }
 
     /// Whether a message of an active applier was received recently.
@@ -66,30 +62,19 @@ impl Api {
         format!("{}.{}", self.args.server_name, self.args.region)
     }
 
-    /// Checks that a requested server is this one. Requests are not forwarded to other servers.
-    ///
-    /// # Errors
-    /// If it is another server, or a node is requested as well.
-    pub(super) fn check_server(&self, query: &Query) -> Result<(), Error> {
+    /// What is wrong with a request for another server: there is no such server. Requests are not forwarded.
+    pub(super) fn wrong_server(&self, query: &Query) -> Option<String> {
         let server = query.text("server_id");
-        if server.is_empty() {
-            return Ok(());
-        }
-        if !query.text("node_id").is_empty() {
-            return Err(Error::bad_request("Cannot target node and server simultaneously"));
-        }
         let names = [self.member_name(), self.args.server_name.clone(), self.process.to_string()];
-        if server == "leader" || names.iter().any(|name| name == server) {
-            return Ok(());
-        }
-        Err(Error::not_found(format!("unknown Nomad server {}", quoted(server))))
+        let is_this = matches!(server, "" | "leader") || names.iter().any(|name| name == server);
+        (!is_this).then(|| format!("unknown Nomad server {server}"))
     }
 
     fn member(&self) -> Value {
         json!({
             "Name": self.member_name(),
             "Addr": self.host().to_string(),
-            "Port": SERF_PORT,
+            "Port": self.args.serf_port,
             "Tags": {
                 "role": "nomad",
                 "region": self.args.region,
@@ -100,7 +85,7 @@ impl Api {
                 "raft_vsn": "3",
                 "id": self.process.to_string(),
                 "rpc_addr": self.host().to_string(),
-                "port": RPC_PORT.to_string(),
+                "port": self.args.rpc_port.to_string(),
                 "bootstrap": "1",
             },
             "Status": "alive",
@@ -139,12 +124,12 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         },
         "Server": { "Enabled": true },
         "Client": { "Enabled": api.colocated.node.is_some() },
-        "Ports": { "HTTP": api.addr.port(), "RPC": RPC_PORT, "Serf": SERF_PORT },
+        "Ports": { "HTTP": api.addr.port(), "RPC": args.rpc_port, "Serf": args.serf_port },
         "BindAddr": api.addr.ip().to_string(),
         "AdvertiseAddrs": {
             "HTTP": http,
             "RPC": api.rpc_addr(),
-            "Serf": std::net::SocketAddr::new(api.host(), SERF_PORT).to_string(),
+            "Serf": std::net::SocketAddr::new(api.host(), args.serf_port).to_string(),
         },
         "Telemetry": {},
         "TLSConfig": { "EnableHTTP": false },
@@ -288,14 +273,17 @@ pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Resp
     ))
 }
 
-/// Rejects keyring operations: there are no gossip keys, because NATS secures the connections.
-pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Response, Error> {
+/// Rejects keyring operations as a server without gossip encryption does: there are no gossip keys, because NATS secures
+/// the connections.
+pub(crate) fn keyring(api: &Api, request: &Request) -> Result<Response, Error> {
     match request.id() {
-        "list" | "install" | "use" | "remove" => Err(Error::bad_request(
-            "there are no gossip keys: servers communicate by NATS, which has its own credentials",
-        )),
-        _ => Err(Error::not_found("resource not found")),
+        "list" => {}
+        "install" | "use" | "remove" => {
+            decode::<Map<String, Value>>(&request.body, &api.limits)?;
+        }
+        _ => return Err(Error::not_found("resource not found")),
     }
+    Err(Error::failed("1/1 nodes reported failure"))
 }
 
 /// Health of this process. The server role is healthy while there is an active applier, the client role while its node is
@@ -323,12 +311,16 @@ pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
 }
 
 /// Address of the leader: this server's address while there is an active applier, otherwise empty.
-pub(crate) fn leader(api: &Api, _: &Request) -> Result<Response, Error> {
+pub(crate) fn leader(api: &Api, request: &Request) -> Result<Response, Error> {
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
     Ok(Response::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
 }
 
 /// Addresses of the servers: this server's.
-pub(crate) fn peers(api: &Api, _: &Request) -> Result<Response, Error> {
+pub(crate) fn peers(api: &Api, request: &Request) -> Result<Response, Error> {
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
     Ok(Response::json(&[api.rpc_addr()]))
 }
 

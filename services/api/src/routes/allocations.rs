@@ -16,24 +16,26 @@ use crate::http::{
 };
 use crate::shapes::{self, AllocParts, alloc_stub};
 
-const KIND: &str = "alloc";
+/// How errors of the lookup of an allocation begin.
+pub(crate) const LOOKUP: &str = "alloc lookup failed: ";
 
 /// Lists allocations by creation, or by id if an id prefix is given.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let filter = query.filter::<api_types::Allocation>(&api.limits)?;
-    let effort = Effort::of(filter.as_ref());
     let page = query.page()?;
     let parts = AllocParts {
         resources: query.flag("resources", false)?,
         task_states: query.flag("task_states", true)?,
     };
-    let (namespace, reverse) = (query.namespace(), page.reverse);
+    api.check_region(query)?;
+    let (prefix, namespace, reverse) = (query.text("prefix"), query.namespace(), page.reverse);
+    let (first, last) = prefix_range(LOOKUP, prefix)?.into_inner();
+    let filter = query.filter::<api_types::Allocation>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let wanted = move |alloc: &AllocRef<'_>| {
         let is_selected = namespace.holds(&alloc.job_key().namespace);
         if is_selected { matches_filter(filter.as_ref(), alloc) } else { Ok(false) }
     };
-    let prefix = query.text("prefix");
     let watched = Watched::prefix(Table::Allocs, prefix);
     let stub = move |alloc: AllocRef<'_>| alloc_stub(alloc, parts);
     if prefix.is_empty() {
@@ -45,7 +47,6 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
         };
         return api.list(query, watched, page, effort, make).await;
     }
-    let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (AllocId::from_bytes(first), AllocId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Ok(Piece::empty()) };
@@ -72,19 +73,26 @@ pub(super) fn found(state: &State, id: AllocId) -> AllocRef<'_> {
     state.alloc(id).expect("the allocation was found in this state")
 }
 
+/// There is nothing else about an allocation, whatever the method (http-api §12, §18).
+pub(crate) fn unknown(_: &Api, _: &Request) -> Result<Response, Error> {
+    Err(Error::not_found("resource not found"))
+}
+
 /// Reads an allocation with its job.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     if request.id().contains('/') {
-        return Err(Error::not_found("resource not found"));
+        return unknown(api, request);
     }
-    let id: AllocId = parse_id(KIND, request.id())?;
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
+    let id: AllocId = parse_id(LOOKUP, request.id())?;
     let index = |state: &State| match state.alloc(id) {
         Some(alloc) => alloc.modify_index(),
         None => state.table_index(Table::Allocs),
     };
     api.read(&request.query, Watched::new([WatchKey::Alloc(id)], index), |snapshot| {
         let alloc = snapshot.alloc(id).ok_or_else(|| Error::not_found("alloc not found"))?;
-        Ok(Body::json(&shapes::alloc(alloc)).into())
+        Ok(Body::json(&shapes::alloc_with_key(alloc, snapshot)).into())
     })
     .await
 }
@@ -107,14 +115,16 @@ pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Response, Error
         no_shutdown_delay: query.flag("no_shutdown_delay", false)?.then_some(true),
         ..DesiredTransition::default()
     };
-    let id: AllocId = parse_id(KIND, request.id())?;
+    api.check_region(query)?;
+    let id: AllocId = parse_id(LOOKUP, request.id())?;
     // The newest state is needed only if the replica does not contain the allocation.
     if api.replica.snapshot().alloc(id).is_none() && api.fresh_snapshot(false).await?.alloc(id).is_none() {
         return Err(Error::not_found("allocation not found"));
     }
     let trigger = EvalTrigger::AllocStop;
-    let done =
-        api.command(&Command::Transition(Transition { allocs: vec![id], transition, trigger })).await?;
+    let done = api
+        .command(&request.query, &Command::Transition(Transition { allocs: vec![id], transition, trigger }))
+        .await?;
     let eval_id = done.evals.first().map(ToString::to_string).unwrap_or_default();
     Ok(Response::written(&Stopped { eval_id, index: done.index }, done.index))
 }

@@ -13,7 +13,7 @@ use wire::tasks::{RemoveEnded, RestartTasks, SignalTasks};
 use super::Request;
 use crate::Api;
 use crate::agent_client::{AllocAgent, Source, StreamReader, check_path, send_task_command};
-use crate::http::{Body, BodyStream, Error, Framing, PermitKind, Query, Response, decode};
+use crate::http::{Body, BodyStream, Error, Framing, PermitKind, Query, Response, decode, integer};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Content type of files whose type is unknown.
@@ -47,9 +47,8 @@ impl<'a> AllocFileInfo<'a> {
 
 /// Lists a directory.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
-    let agent = AllocAgent::find(api, request.id()).await?;
     let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
-    check_path(path)?;
+    let agent = agent_for(api, request, path).await?;
     let listing = agent.list(path, &api.response_memory).await?;
     let entries: Vec<_> = listing.entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
     Ok(Response::json(&entries))
@@ -57,28 +56,44 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
 
 /// Describes a file.
 pub(crate) async fn stat(api: &Api, request: &Request) -> Result<Response, Error> {
-    let agent = AllocAgent::find(api, request.id()).await?;
-    let info = stat_file(&agent, file(&request.query)?).await?;
+    let path = file(request)?;
+    let agent = agent_for(api, request, path).await?;
+    let info = stat_file(&agent, path).await?;
     let content_type = info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE);
     Ok(Response::json(&AllocFileInfo::new(&info, content_type)))
+}
+
+/// Checks that a request names an allocation. It is looked up only after the parameters have been checked.
+fn check_alloc(request: &Request) -> Result<(), Error> {
+    match request.id() {
+        "" => Err(Error::bad_request("must provide a valid alloc id")),
+        _ => Ok(()),
+    }
+}
+
+/// The file path of a request.
+fn file(request: &Request) -> Result<&str, Error> {
+    check_alloc(request)?;
+    match request.query.text("path") {
+        "" => Err(Error::bad_request("must provide a file name")),
+        path => Ok(path),
+    }
+}
+
+/// The agent of the requested allocation, for a path within the allocation's directory.
+async fn agent_for(api: &Api, request: &Request, path: &str) -> Result<AllocAgent, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
+    check_path(path).map(|()| agent)
 }
 
 async fn stat_file(agent: &AllocAgent, path: &str) -> Result<FileInfo, Error> {
     agent.request(&StatFile { alloc: agent.alloc(), path: path.into() }).await
 }
 
-/// The file path of a request.
-fn file(query: &Query) -> Result<&str, Error> {
-    match query.text("path") {
-        "" => Err(Error::bad_request("must provide a file name")),
-        path => check_path(path).map(|()| path),
-    }
-}
-
 /// Reads a whole file.
 pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Response, Error> {
-    let agent = AllocAgent::find(api, request.id()).await?;
-    let path = file(&request.query)?;
+    let path = file(request)?;
+    let agent = agent_for(api, request, path).await?;
     let info = stat_file(&agent, path).await?;
     if info.is_dir {
         return Err(is_directory(path));
@@ -86,105 +101,144 @@ pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Response, Error>
     let content_type = safe_content_type(info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE)).to_owned();
     let source = Source::File { path: path.into(), from: Origin::Start(0) };
     let pieces = StreamReader::start(api, agent, source, false, Framing::Plain).await?;
-    Ok(Response::ok(Body::OtherStream { content_type, pieces }))
+    Ok(contents(content_type, pieces))
 }
 
 fn is_directory(path: &str) -> Error {
     Error::bad_request(format!("file {} is a directory", quoted(path)))
 }
 
-/// Replaces content types that browsers execute or render by plain text.
+/// Response with the contents of a file.
+fn contents(content_type: String, pieces: Option<BodyStream>) -> Response {
+    Response::ok(match pieces {
+        Some(pieces) => Body::OtherStream { content_type, is_untrusted: true, pieces },
+        None => Body::text(""),
+    })
+}
+
+/// Replaces content types that browsers execute or render by plain text. JSON is text here: it is known by the name of the
+/// file only.
 fn safe_content_type(content_type: &str) -> &str {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_active =
         ["html", "javascript", "ecmascript", "xml", "svg", "wasm"].iter().any(|part| kind.contains(part));
-    if is_active { "text/plain" } else { content_type }
+    match kind.as_str() {
+        _ if is_active => "text/plain",
+        "application/json" => TEXT,
+        _ => content_type,
+    }
 }
 
 /// Reads a part of a file.
 pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let agent = AllocAgent::find(api, request.id()).await?;
-    let path = file(query)?;
-    let offset = offset(query.text("offset")).map_err(Error::bad_request)?;
-    let mut remaining = match query.text("limit") {
-        "" => u64::MAX,
+    let path = file(request)?;
+    let offset = number("offset", query.text("offset")).map_err(Error::bad_request)?;
+    let limit = match query.text("limit") {
+        "" => 0,
         text => number("limit", text).map_err(Error::bad_request)?,
     };
+    // 0 is no limit.
+    let bytes_max = if limit == 0 { u64::MAX } else { u64::try_from(limit).unwrap_or_default() };
+    let agent = agent_for(api, request, path).await?;
     if stat_file(&agent, path).await?.is_dir {
         return Err(is_directory(path));
     }
-    // The stream is cut at the client's limit. Data is read only as the client takes it.
-    let source = Source::File { path: path.into(), from: Origin::Start(offset) };
+    let from = u64::try_from(offset).map_err(|_| Error::bad_request(cannot_seek(&agent, path, offset)))?;
+    let source = Source::File { path: path.into(), from: Origin::Start(from) };
     let pieces = StreamReader::start(api, agent, source, false, Framing::Plain).await?;
-    let limited = pieces
-        .map_ok(move |piece: Bytes| {
-            let taken = piece.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
-            remaining -= taken as u64;
-            piece.slice(..taken)
-        })
-        .try_take_while(|piece| std::future::ready(Ok(!piece.is_empty())));
-    Ok(Response::ok(Body::OtherStream { content_type: TEXT.to_owned(), pieces: limited.boxed_local() }))
+    Ok(contents(TEXT.to_owned(), pieces.map(|pieces| limited(pieces, bytes_max))))
 }
 
-fn offset(text: &str) -> Result<u64, String> {
-    number("offset", text)
+/// Cuts a stream at the client's limit. Data is read only as the client takes it.
+fn limited(pieces: BodyStream, mut remaining: u64) -> BodyStream {
+    let limited = pieces.map_ok(move |piece: Bytes| {
+        let taken = piece.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
+        remaining -= taken as u64;
+        piece.slice(..taken)
+    });
+    limited.try_take_while(|piece| std::future::ready(Ok(!piece.is_empty()))).boxed_local()
 }
 
-/// Parses a number. The error text names the parameter.
-fn number(name: &str, text: &str) -> Result<u64, String> {
-    let number = text.parse::<i64>().map_err(|_| {
-        format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quoted(text))
-    })?;
-    u64::try_from(number).map_err(|_| format!("can't seek to {name} {number}: invalid argument"))
+/// Parses a number like Go. The error text names the parameter.
+fn number(name: &str, text: &str) -> Result<i64, String> {
+    integer(text).map_err(|problem| {
+        format!("error parsing {name}: strconv.ParseInt: parsing {}: {problem}", quoted(text))
+    })
+}
+
+/// Error text for a file offset before the beginning.
+fn cannot_seek(agent: &AllocAgent, path: &str, offset: i64) -> String {
+    let path = path.trim_start_matches('/');
+    format!("can't seek to offset {offset}: seek {}/{path}: invalid argument", agent.alloc())
 }
 
 /// Streams a file in frames. It is followed beyond its end by default.
 pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
+    let path = file(request)?;
+    let offset = offset(query).map_err(Error::failed)?;
+    let is_from_end = is_from_end(query)?;
+    let follow = boolean(query, "follow", true).map_err(Error::failed)?;
     let agent = AllocAgent::find(api, request.id()).await?;
-    let path = file(query)?;
-    let follow = follow(query, true)?;
-    let from = origin(query)?;
-    // Here a missing file is a 400.
+    // Here a missing file is a 400, and so is a path that leads out of the directory.
     let as_bad_request = |error: Error| match error.status {
         StatusCode::NOT_FOUND => Error { status: StatusCode::BAD_REQUEST, ..error },
         _ => error,
     };
+    check_path(path).map_err(|error| Error::bad_request(error.text))?;
     if stat_file(&agent, path).await.map_err(as_bad_request)?.is_dir {
         return Err(is_directory(path));
     }
+    let from = match (is_from_end, u64::try_from(offset)) {
+        (true, distance) => Origin::End(distance.unwrap_or_default()),
+        (false, Ok(offset)) => Origin::Start(offset),
+        (false, Err(_)) => return Err(Error::failed(cannot_seek(&agent, path, offset))),
+    };
     let source = Source::File { path: path.into(), from };
-    framed(StreamReader::start(api, agent, source, follow, Framing::Frames).await?)
+    let pieces = StreamReader::start(api, agent, source, follow, Framing::Frames).await?;
+    Ok(Response::ok(pieces.map_or(Body::Empty, |pieces| streamed(TEXT, pieces))))
 }
 
-fn framed(pieces: BodyStream) -> Result<Response, Error> {
-    Ok(Response::ok(Body::OtherStream { content_type: TEXT.to_owned(), pieces }))
+fn streamed(content_type: &str, pieces: BodyStream) -> Body {
+    Body::OtherStream { content_type: content_type.to_owned(), is_untrusted: false, pieces }
 }
 
-fn follow(query: &Query, default: bool) -> Result<bool, Error> {
-    query.flag("follow", default).map_err(|error| {
-        let problem = error.text.split_once("strconv.").map_or("", |(_, problem)| problem);
-        Error::failed(format!("failed to parse follow field to boolean: strconv.{problem}"))
+fn boolean(query: &Query, name: &str, default: bool) -> Result<bool, String> {
+    query.flag(name, default).map_err(|_| {
+        let value = quoted(query.text(name));
+        format!("failed to parse {name} field to boolean: strconv.ParseBool: parsing {value}: invalid syntax")
     })
 }
 
-fn origin(query: &Query) -> Result<Origin, Error> {
-    let offset = match query.text("offset") {
-        "" => 0,
-        text => offset(text).map_err(Error::failed)?,
-    };
+fn offset(query: &Query) -> Result<i64, String> {
+    match query.text("offset") {
+        "" => Ok(0),
+        text => number("offset", text),
+    }
+}
+
+fn is_from_end(query: &Query) -> Result<bool, Error> {
     match query.text("origin") {
-        "" | "start" => Ok(Origin::Start(offset)),
-        "end" => Ok(Origin::End(offset)),
+        "" | "start" => Ok(false),
+        "end" => Ok(true),
         _ => Err(Error::bad_request("origin must be start or end")),
+    }
+}
+
+/// Where to read a task's output. A negative offset from the start counts from the end.
+fn log_origin(offset: i64, is_from_end: bool) -> Origin {
+    match (is_from_end, u64::try_from(offset)) {
+        (true, distance) => Origin::End(distance.unwrap_or_default()),
+        (false, Ok(offset)) => Origin::Start(offset),
+        (false, Err(_)) => Origin::End(offset.unsigned_abs()),
     }
 }
 
 /// Reads or follows the output of a task.
 pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let agent = AllocAgent::find(api, request.id()).await?;
+    check_alloc(request)?;
     let task = match query.text("task") {
         "" => return Err(Error::bad_request("must provide task name")),
         task => Text::from(task),
@@ -194,13 +248,17 @@ pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Response, Error
         "stderr" => LogStream::Stderr,
         _ => return Err(Error::bad_request("must provide log type (stdout/stderr)")),
     };
-    let (follow, plain) = (follow(query, false)?, query.flag("plain", false)?);
-    let source = Source::Logs { task, stream, from: LogPosition::Origin(origin(query)?) };
-    if plain {
-        let pieces = StreamReader::start(api, agent, source, follow, Framing::Plain).await?;
-        return Ok(Response::ok(Body::OtherStream { content_type: "text/plain".to_owned(), pieces }));
-    }
-    framed(StreamReader::start(api, agent, source, follow, Framing::Frames).await?)
+    let follow = boolean(query, "follow", false).map_err(Error::bad_request)?;
+    let plain = boolean(query, "plain", false).map_err(Error::bad_request)?;
+    let offset = offset(query).map_err(Error::bad_request)?;
+    let from = LogPosition::Origin(log_origin(offset, is_from_end(query)?));
+    let agent = AllocAgent::find(api, request.id()).await?;
+    let (framing, content_type) =
+        if plain { (Framing::Plain, "text/plain") } else { (Framing::Frames, "application/json") };
+    let source = Source::Logs { task, stream, from };
+    let pieces = StreamReader::start(api, agent, source, follow, framing).await?;
+    let pieces = pieces.unwrap_or_else(|| Box::pin(futures::stream::empty()));
+    Ok(Response::ok(streamed(content_type, pieces)))
 }
 
 /// Body of a restart.
@@ -297,24 +355,28 @@ mod tests {
             ("image/svg+xml", "text/plain"),
             ("text/plain; charset=utf-8", "text/plain; charset=utf-8"),
             ("image/png", "image/png"),
+            ("application/json", "text/plain; charset=utf-8"),
         ] {
             assert_eq!(safe_content_type(given), shown);
         }
     }
 
+    /// http-api §13.
     #[test]
     fn numbers_and_words_of_files() {
         let query = |text| Query::parse("", text);
-        assert_eq!(origin(&query("offset=4&origin=end")), Ok(Origin::End(4)));
-        assert_eq!(origin(&query("")), Ok(Origin::Start(0)));
-        assert_eq!(origin(&query("origin=middle")).unwrap_err().text, "origin must be start or end");
-        let error = origin(&query("offset=x")).unwrap_err();
-        assert_eq!(error.text, r#"error parsing offset: strconv.ParseInt: parsing "x": invalid syntax"#);
-        assert_eq!(error.status.as_u16(), 500);
-        assert_eq!(offset("-1").unwrap_err(), "can't seek to offset -1: invalid argument");
+        assert_eq!((offset(&query("offset=-4")), offset(&query(""))), (Ok(-4), Ok(0)));
+        assert_eq!((is_from_end(&query("origin=end")), is_from_end(&query(""))), (Ok(true), Ok(false)));
+        assert_eq!(is_from_end(&query("origin=middle")).unwrap_err().text, "origin must be start or end");
         assert_eq!(
-            follow(&query("follow=x"), true).unwrap_err().text,
+            offset(&query("offset=x")).unwrap_err(),
+            r#"error parsing offset: strconv.ParseInt: parsing "x": invalid syntax"#
+        );
+        assert_eq!(
+            boolean(&query("follow=x"), "follow", true).unwrap_err(),
             r#"failed to parse follow field to boolean: strconv.ParseBool: parsing "x": invalid syntax"#
         );
+        assert_eq!((log_origin(-5, false), log_origin(5, true)), (Origin::End(5), Origin::End(5)));
+        assert_eq!(log_origin(5, false), Origin::Start(5));
     }
 }

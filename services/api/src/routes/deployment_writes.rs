@@ -20,14 +20,16 @@ trait NamesDeployment: DeserializeOwned + Default {
     fn deployment_id(&self) -> Option<&str>;
 }
 
-/// Decodes the body of a request. JSON `null` is a body without members.
+/// Decodes the body of a request.
 fn body<T: NamesDeployment>(api: &Api, request: &Request) -> Result<T, Error> {
-    let body = decode::<Option<T>>(&request.body, &api.limits)?.unwrap_or_default();
+    let body = decode::<T>(&request.body, &api.limits)?;
     match body.deployment_id().unwrap_or_default() {
-        "" => Err(Error::bad_request("DeploymentID must be specified")),
-        id if id != request.id() => Err(Error::bad_request("Deployment ID does not match")),
-        _ => Ok(body),
+        "" => return Err(Error::bad_request("DeploymentID must be specified")),
+        id if id != request.id() => return Err(Error::bad_request("Deployment ID does not match")),
+        _ => {}
     }
+    api.check_region(&request.query)?;
+    Ok(body)
 }
 
 /// Declares the body of a request, which names its deployment.
@@ -101,8 +103,9 @@ fn updated(done: &Done) -> Response {
 
 /// Fails a deployment. The body is not read.
 pub(crate) async fn fail(api: &Api, request: &Request) -> Result<Response, Error> {
+    api.check_region(&request.query)?;
     let id = deployment_id(request)?;
-    let done = api.command(&Command::FailDeployment(FailDeployment { id })).await?;
+    let done = api.command(&request.query, &Command::FailDeployment(FailDeployment { id })).await?;
     Ok(updated(&done))
 }
 
@@ -111,7 +114,7 @@ pub(crate) async fn pause(api: &Api, request: &Request) -> Result<Response, Erro
     let PauseRequest { pause, deployment_id: _ } = body(api, request)?;
     let id = deployment_id(request)?;
     let pause = pause.unwrap_or_default();
-    let done = api.command(&Command::PauseDeployment(PauseDeployment { id, pause })).await?;
+    let done = api.command(&request.query, &Command::PauseDeployment(PauseDeployment { id, pause })).await?;
     Ok(updated(&done))
 }
 
@@ -121,7 +124,8 @@ pub(crate) async fn promote(api: &Api, request: &Request) -> Result<Response, Er
     let id = deployment_id(request)?;
     let named = || groups.unwrap_or_default().into_iter().map(Text::from).collect();
     let groups = if all.unwrap_or_default() { None } else { Some(named()) };
-    let done = api.command(&Command::PromoteDeployment(PromoteDeployment { id, groups })).await?;
+    let done =
+        api.command(&request.query, &Command::PromoteDeployment(PromoteDeployment { id, groups })).await?;
     Ok(updated(&done))
 }
 
@@ -135,13 +139,14 @@ pub(crate) async fn set_health(api: &Api, request: &Request) -> Result<Response,
         return Err(Error::failed("must specify at least one healthy/unhealthy allocation ID"));
     }
     let id = deployment_id(request)?;
-    let parsed =
-        |ids: &[String]| ids.iter().map(|id| parse_id("alloc", id)).collect::<Result<Vec<AllocId>, _>>();
+    let parsed = |ids: &[String]| ids.iter().map(|id| parse_id("", id)).collect::<Result<Vec<AllocId>, _>>();
     let (Ok(healthy), Ok(unhealthy)) = (parsed(&healthy), parsed(&unhealthy)) else {
         let state = api.fresh_snapshot(false).await?;
         return Err(wrong_alloc(&state, id, healthy.iter().chain(&unhealthy)));
     };
-    let done = api.command(&Command::SetAllocHealth(SetAllocHealth { id, healthy, unhealthy })).await?;
+    let done = api
+        .command(&request.query, &Command::SetAllocHealth(SetAllocHealth { id, healthy, unhealthy }))
+        .await?;
     Ok(updated(&done))
 }
 
@@ -152,7 +157,10 @@ fn wrong_alloc<'a>(state: &State, id: DeploymentId, mut allocs: impl Iterator<It
     if deployment.status.is_terminal() {
         return Error::failed("can't set health of allocations for a terminal deployment");
     }
-    let problem = |alloc: &String| match parse_id::<AllocId>(&format!("alloc {}", quoted(alloc)), alloc) {
+    let problem = |alloc: &String| match parse_id::<AllocId>(
+        &format!("alloc {} lookup failed: ", quoted(alloc)),
+        alloc,
+    ) {
         Err(malformed) => Some(malformed),
         Ok(found) if state.alloc(found).is_some_and(|found| found.deployment_id() == Some(id)) => None,
         Ok(_) => Some(Error::failed(format!("unknown alloc {}", quoted(alloc)))),

@@ -12,14 +12,18 @@ use wire::command::{Command, DeleteEvals, EVALS_DELETED_MAX};
 use super::Request;
 use super::allocations::{found_stub, ids_by_creation};
 use crate::Api;
-use crate::filter::{Filter, LimitExceeded, matches_filter};
+use crate::filter::{Filter, FilterError, matches_filter};
 use crate::http::{
     Body, Effort, Error, Namespace, Piece, Response, Watched, Work, creation_token, decode, list, ordered,
     parse_id, piece, prefix_range,
 };
 use crate::shapes::{self, eval_stub};
 
-const KIND: &str = "eval";
+/// How errors of the lookup of an evaluation begin in lists, and of one by its id.
+const LIST_LOOKUP: &str = "eval lookup failed: ";
+const LOOKUP: &str = "failed to lookup eval: eval lookup failed: ";
+
+const NOT_FOUND: &str = "eval not found";
 
 /// Maximum number of related evaluations in a response.
 const RELATED_MAX: usize = 1_000;
@@ -32,17 +36,18 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     if is_narrowed && !query.text("filter").is_empty() {
         return Err(Error::bad_request("Filter expression cannot be used with other filter parameters"));
     }
+    let page = query.page()?;
+    api.check_region(query)?;
+    let (prefix, namespace, reverse) = (query.text("prefix"), query.namespace(), page.reverse);
+    let (first, last) = prefix_range(LIST_LOOKUP, prefix)?.into_inner();
     let filter = query.filter::<api_types::Evaluation>(&api.limits)?;
     let effort = Effort::of(filter.as_ref());
-    let page = query.page()?;
-    let (namespace, reverse) = (query.namespace(), page.reverse);
     let wanted = move |eval: &&Arc<Evaluation>| {
         let is_selected = namespace.holds(&eval.job.namespace)
             && (job.is_empty() || *eval.job.id == *job)
             && (status.is_empty() || eval.status.as_str() == status);
         if is_selected { matches_filter(filter.as_ref(), &***eval) } else { Ok(false) }
     };
-    let prefix = query.text("prefix");
     let watched = Watched::prefix(Table::Evals, prefix);
     if prefix.is_empty() {
         let make = move |state: &State, from: Option<&str>, limit: usize| {
@@ -53,7 +58,6 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
         };
         return api.list(query, watched, page, effort, make).await;
     }
-    let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (EvalId::from_bytes(first), EvalId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Ok(Piece::empty()) };
@@ -95,29 +99,42 @@ pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Err
             format!("{} evaluation IDs in one request; at most {EVALS_DELETED_MAX} are allowed", ids.len());
         return Err(Error::bad_request(text));
     }
-    let ids = ids.iter().map(|id| parse_id(KIND, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;
-    let filter = crate::filter::read::<api_types::Evaluation>(&filter, api.limits.filter)?;
+    api.check_region(&request.query)?;
     let snapshot = api.fresh_snapshot(false).await?;
     let is_paused = snapshot.scheduler_config().is_some_and(|config| config.pause_eval_broker);
     if !is_paused {
         return Err(Error::failed("eval broker is enabled; eval broker must be paused to delete evals"));
     }
+    let ids = ids.iter().map(|id| parse_id(LIST_LOOKUP, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;
+    let filter = crate::filter::read::<api_types::Evaluation>(&filter, api.limits.filter);
+    let filter = filter.map_err(|error| Error::failed(error.to_string()))?;
     let mut index = snapshot.index();
     let found = match filter {
-        None => ids.into_iter().filter(|id| snapshot.eval(*id).is_some()).collect(),
+        None if ids.iter().any(|id| snapshot.eval(*id).is_none()) => return Err(Error::failed(NOT_FOUND)),
+        None => ids.into_iter().collect(),
         Some(filter) => {
             let namespace = request.query.namespace();
-            api.background.run(Work::List, move || matching_ids(&snapshot, &namespace, &filter)).await??
+            let find = move || matching_ids(&snapshot, &namespace, &filter);
+            api.background.run(Work::List, find).await?.map_err(filter_failed)?
         }
     };
     for ids in found.chunks(EVALS_DELETED_MAX) {
-        index = api.command(&Command::DeleteEvals(DeleteEvals { ids: ids.to_vec() })).await?.index;
+        let command = Command::DeleteEvals(DeleteEvals { ids: ids.to_vec() });
+        index = api.command(&request.query, &command).await?.index;
     }
     Ok(Response::written(&Deleted { count: found.len(), index: index.0 }, index))
 }
 
+/// A filter that does not fit is a 500 where evaluations are counted and deleted, without an introduction (http-api §7.4).
+fn filter_failed(error: FilterError) -> Error {
+    match error {
+        FilterError::Unfit(reason) => Error::failed(reason),
+        limit @ FilterError::Limit(_) => Error::from(limit),
+    }
+}
+
 /// Ids of the evaluations in a namespace that match a filter.
-fn matching_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Result<Vec<EvalId>, LimitExceeded> {
+fn matching_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Result<Vec<EvalId>, FilterError> {
     let mut ids = Vec::new();
     for eval in state.evals() {
         if namespace.holds(&eval.job.namespace) && filter.matches(&**eval)? {
@@ -139,15 +156,18 @@ struct Counted {
 /// Counts the evaluations in a namespace that match a filter.
 pub(crate) async fn count(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let filter = crate::filter::read::<api_types::Evaluation>(query.text("filter"), api.limits.filter);
-    let filter = filter.map_err(|problem| Error::failed(problem.to_string()))?;
-    let (first, last) = prefix_range(KIND, query.text("prefix"))?.into_inner();
+    // The page has no effect on the number, but must be one.
+    query.page()?;
+    api.check_region(query)?;
+    let (first, last) = prefix_range(LIST_LOOKUP, query.text("prefix"))?.into_inner();
     let ids = EvalId::from_bytes(first)..=EvalId::from_bytes(last);
+    let filter = crate::filter::read::<api_types::Evaluation>(query.text("filter"), api.limits.filter);
+    let filter = filter.map_err(|error| Error::failed(error.to_string()))?;
     let namespace = query.namespace();
     let stale = query.read_options()?.stale;
     let snapshot = api.fresh_snapshot(stale).await?;
     let meta = api.meta(snapshot.table_index(Table::Evals).max(Index(1)), stale);
-    let counting = move || -> Result<usize, LimitExceeded> {
+    let counting = move || -> Result<usize, FilterError> {
         let mut count = 0;
         for eval in snapshot.evals_in(ids) {
             let is_counted =
@@ -156,22 +176,24 @@ pub(crate) async fn count(api: &Api, request: &Request) -> Result<Response, Erro
         }
         Ok(count)
     };
-    let count = api.background.run(Work::List, counting).await??;
+    let count = api.background.run(Work::List, counting).await?.map_err(filter_failed)?;
     let counted = Counted { count, meta: shapes::Meta::from(&meta) };
     Ok(Response::json(&counted).with(meta))
 }
 
 /// Reads an evaluation, with its related evaluations if requested.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
-    let id: EvalId = parse_id(KIND, request.id())
-        .map_err(|error| Error::failed(format!("failed to lookup eval: {}", error.text)))?;
-    let related = request.query.flag("related", false)?;
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
+    let id: EvalId = parse_id(LOOKUP, request.id())?;
+    // An invalid boolean counts as absent here.
+    let related = request.query.flag("related", false).unwrap_or(false);
     let index = |state: &State| match state.eval(id) {
         Some(eval) => eval.modify_index,
         None => state.table_index(Table::Evals),
     };
     api.read(&request.query, Watched::new([WatchKey::Eval(id)], index), |snapshot| {
-        let eval = snapshot.eval(id).ok_or_else(|| Error::not_found("eval not found"))?;
+        let eval = snapshot.eval(id).ok_or_else(|| Error::not_found(NOT_FOUND))?;
         let mut shown = eval.to_api();
         if related {
             let chain = chain(snapshot, eval);
@@ -203,11 +225,13 @@ fn chain<'a>(state: &'a State, start: &Evaluation) -> Vec<&'a Arc<Evaluation>> {
 
 /// Lists the allocations that an evaluation placed or last updated.
 pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
-    let id = request.id().parse::<EvalId>().ok();
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
+    let id: EvalId = parse_id("", request.id())?;
     let find = |state: &State| {
-        let job = id.and_then(|id| state.eval(id)).map(|eval| &eval.job);
+        let job = state.eval(id).map(|eval| &eval.job);
         let allocs = job.into_iter().flat_map(|job| state.allocs_of_job(job));
-        ids_by_creation(allocs.filter(|alloc| Some(alloc.eval_id()) == id))
+        ids_by_creation(allocs.filter(|alloc| alloc.eval_id() == id))
     };
     api.list_found(&request.query, Watched::table(Table::Allocs), find, found_stub).await
 }

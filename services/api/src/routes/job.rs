@@ -15,7 +15,7 @@ use super::Request;
 use super::allocations::{found_stub, ids_by_creation};
 use super::jobs::{eval_priority, register_job};
 use crate::Api;
-use crate::http::{Body, Error, Meta, Query, Response, Watched, Work, decode};
+use crate::http::{Body, Error, Meta, Query, Response, Watched, Work, decode, unsigned};
 use crate::shapes::{self, Deregistered, Registered, summary as shape_summary};
 
 const NOT_FOUND: &str = "job not found";
@@ -49,23 +49,23 @@ pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, E
 /// Stops a job, or purges it. A job that does not exist is not an error (N-21.2).
 pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
+    let purge = query.flag("purge", false)?;
+    // There are no other regions, but the parameter must be readable.
+    query.flag("global", false)?;
+    // A priority of 0 and below counts as absent here.
+    let priority = query.integer("eval_priority")?.filter(|priority| *priority > 0);
+    let eval_priority = priority.map(eval_priority).transpose()?.flatten();
+    let no_shutdown_delay = query.flag("no_shutdown_delay", false).map_err(|error| {
+        // The reference has a slip of the pen in this text, which clients may compare.
+        Error { text: error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"q", 1), ..error }
+    })?;
+    let command =
+        Command::DeregisterJob(DeregisterJob { job: key(request), purge, eval_priority, no_shutdown_delay });
+    api.check_region(query)?;
     if request.id().is_empty() {
         return Err(Error::failed("missing job ID for deregistering"));
     }
-    let priority = match query.text("eval_priority") {
-        "" => None,
-        text => {
-            let bad = |_| Error::bad_request("Eval priority must be between 1 and 100 inclusively");
-            eval_priority(text.parse::<i64>().map_err(bad)?)?
-        }
-    };
-    let command = Command::DeregisterJob(DeregisterJob {
-        job: key(request),
-        purge: query.flag("purge", false)?,
-        eval_priority: priority,
-        no_shutdown_delay: query.flag("no_shutdown_delay", false)?,
-    });
-    let done = api.command(&command).await?;
+    let done = api.command(query, &command).await?;
     Ok(Response::written(&Deregistered::new(&done), done.index))
 }
 
@@ -103,7 +103,8 @@ pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, E
         None => key(request),
     };
     let force_reschedule = body.eval_options.unwrap_or_default().force_reschedule.unwrap_or_default();
-    let done = api.command(&Command::EvaluateJob(EvaluateJob { job, force_reschedule })).await?;
+    let done =
+        api.command(&request.query, &Command::EvaluateJob(EvaluateJob { job, force_reschedule })).await?;
     Ok(Response::written(&Registered::new(&done, String::new()), done.index))
 }
 
@@ -201,11 +202,11 @@ impl DiffBase {
             ("", "") => Self::Previous,
             ("", tag) => Self::Tag(tag.to_owned()),
             (version, _) => {
-                let version = version.parse().map_err(|_| {
+                let version = unsigned(version).map_err(|problem| {
                     let quoted = model::text::quoted(version);
                     Error::failed(format!(
                         "Failed to parse value of \"diff_version\" ({version}) as a uint64: \
-                         strconv.ParseUint: parsing {quoted}: invalid syntax"
+                         strconv.ParseUint: parsing {quoted}: {problem}"
                     ))
                 })?;
                 Self::Version(version)
@@ -252,7 +253,7 @@ struct ActionStub {
 pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     api.read(&request.query, Watched::of_job(Table::Jobs, &key), |snapshot| {
-        let unknown = || Error::failed(format!("Unknown job {}", quoted(request.id())));
+        let unknown = || Error::failed(format!("Unknown job {}", model::text::quoted(&key.id)));
         let job = snapshot.job(&key).ok_or_else(unknown)?.to_api();
         let mut stubs = Vec::new();
         for group in job.task_groups.iter().flatten() {

@@ -26,11 +26,13 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
 
 /// Lists jobs, or the jobs of a node pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
+    let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
+    api.check_region(query)?;
     let filter = query.filter::<Job>(&api.limits)?;
     let effort = Effort::of(filter.as_ref());
-    let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
     let (namespace, prefix) = (query.namespace(), query.text("prefix").to_owned());
-    let reverse = page.reverse;
+    // A prefix in all namespaces has one order only (http-api §6.2).
+    let reverse = page.reverse && (namespace != Namespace::Any || prefix.is_empty());
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let from = from.map(key_of_token);
         let jobs = jobs(state, &namespace, &prefix, from, reverse);
@@ -88,8 +90,8 @@ fn token(job: &JobKey) -> String {
     format!("{}.{}", job.namespace, job.id)
 }
 
-/// Parses a token. A namespace cannot contain a dot, so a token without one is a namespace: the list continues with the
-/// first job of that namespace or of the next one.
+/// Parses a token. A namespace cannot contain a dot, so a token without one is taken for a namespace: the list continues
+/// with the first job of that namespace or of the next one.
 fn key_of_token(token: &str) -> JobKey {
     let (namespace, id) = token.split_once('.').unwrap_or((token, ""));
     JobKey::new(namespace, id)
@@ -121,11 +123,16 @@ pub(crate) async fn register_job(
         namespace,
         secret_id: _,
     } = body;
-    let mut job = requested_job(api, query, job, region, namespace)?;
-    if named.is_some_and(|named| job.id.as_deref() != Some(named)) {
+    let job = job.ok_or_else(|| Error::bad_request("Job must be specified"))?;
+    if job.id.is_none() {
+        return Err(Error::bad_request("Job ID hasn't been provided"));
+    }
+    if named.is_some_and(|named| !named.is_empty() && job.id.as_deref() != Some(named)) {
         return Err(Error::bad_request("Job ID does not match name"));
     }
+    check_before_forwarding(&job)?;
     let eval_priority = eval_priority(priority.unwrap_or_default())?;
+    let mut job = requested_job(api, query, job, region, namespace)?;
     let mut warnings = admission::warnings(&job, &api.replica.snapshot());
     let source = admission::source(submission, &api.rules, &mut warnings);
     admission::fill_defaults(&mut job, &api.rules);
@@ -139,26 +146,31 @@ pub(crate) async fn register_job(
         preserve_counts: preserve_counts.unwrap_or_default(),
         preserve_resources: preserve_resources.unwrap_or_default(),
     }));
-    let done = api.command(&command).await?;
+    let done = api.command(query, &command).await?;
     Ok(Response::written(&Registered::new(&done, warnings.to_string()), done.index))
 }
 
+/// What the reference checks of a job before it compares regions, and answers with a 400: weights while it decodes the body,
+/// and scaling blocks.
+pub(super) fn check_before_forwarding(job: &Job) -> Result<(), Error> {
+    admission::weights_fit(job).map_err(Error::bad_request)?;
+    if admission::scales_a_system_job(job) {
+        return Err(Error::bad_request("Task groups with job type system do not support scaling blocks"));
+    }
+    Ok(())
+}
+
 /// The job of a request, with the region and namespace that the request selects (http-api §3).
+///
+/// # Errors
+/// If it is for another region.
 pub(super) fn requested_job(
     api: &Api,
     query: &Query,
-    job: Option<Job>,
+    mut job: Job,
     region: Option<String>,
     namespace: Option<String>,
 ) -> Result<Job, Error> {
-    let mut job = job.ok_or_else(|| Error::bad_request("Job must be specified"))?;
-    if job.id.is_none() {
-        return Err(Error::bad_request("Job ID hasn't been provided"));
-    }
-    if admission::scales_a_system_job(&job) {
-        return Err(Error::bad_request("Task groups with job type system do not support scaling blocks"));
-    }
-    admission::weights_fit(&job).map_err(Error::bad_request)?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let region = given(region)
         .or_else(|| given(Some(query.text("region").to_owned())))
@@ -212,19 +224,26 @@ struct Validated {
     warnings: String,
 }
 
-/// Body of a validation.
+/// Body of a validation. The region and namespace of the request have no effect.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct ValidateRequest {
     job: Option<Job>,
-    region: Option<String>,
-    namespace: Option<String>,
 }
 
 /// Validates a job.
 pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: ValidateRequest = decode(&request.body, &api.limits)?;
-    let mut job = requested_job(api, &request.query, body.job, body.region, body.namespace)?;
+    let job = body.job.ok_or_else(|| Error::bad_request("Job must be specified"))?;
+    admission::weights_fit(&job).map_err(Error::bad_request)?;
+    api.check_region(&request.query)?;
+    if job.namespace.as_deref() == Some("") {
+        return Err(Error::failed("mismatched request namespace in request: \"default\", \"\""));
+    }
+    // Unlike a registration, a validation looks at the namespace of the job only.
+    let region = job.region.clone().unwrap_or_else(|| api.args.region.clone());
+    let namespace = job.namespace.clone().unwrap_or_else(|| cluster::Namespace::DEFAULT.to_owned());
+    let mut job = Job { region: Some(region), namespace: Some(namespace), ..job };
     let snapshot = api.fresh_snapshot(false).await?;
     let warnings = admission::warnings(&job, &snapshot).to_string();
     admission::fill_defaults(&mut job, &api.rules);

@@ -29,19 +29,21 @@ struct WebKey<'a> {
     e: &'a str,
 }
 
-/// OpenID Connect Discovery document.
+/// OpenID Connect Discovery document. Members are in the order of their names, as clients see them.
 #[derive(Debug, Serialize)]
 struct Discovery {
+    id_token_signing_alg_values_supported: [&'static str; 2],
     issuer: String,
     jwks_uri: String,
     response_types_supported: [&'static str; 1],
     subject_types_supported: [&'static str; 1],
-    id_token_signing_alg_values_supported: [&'static str; 2],
 }
 
 /// The public keys of all signing keys. A new cluster gets its first key after its first plan applier has become active;
 /// until then the answer waits. An empty set would tell a client that nothing can be verified, and the client may keep it.
 pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Response, Error> {
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
     let mut watch = api.replica.watch([WatchKey::Table(Table::RootKeys)]);
     let first_key = async {
         while api.replica.snapshot().root_keys().next().is_none() {
@@ -57,7 +59,8 @@ pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Response, E
 }
 
 /// OpenID Connect Discovery, which leads clients to the keys.
-pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Response, Error> {
+pub(crate) fn discovery(api: &Api, request: &Request) -> Result<Response, Error> {
+    api.check_region(&request.query)?;
     let Some(issuer) = api.args.oidc_issuer.as_deref().filter(|issuer| !issuer.is_empty()) else {
         return Err(Error::not_found("OIDC Discovery endpoint disabled"));
     };
@@ -72,7 +75,8 @@ pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Response, Error> {
 
 /// Lists keys by id.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
-    small_objects::list(api, &request.query, "", Effort::Cheap, |_: &RootKey| Ok(true)).await
+    small_objects::list(api, &request.query, "", request.query.page()?, Effort::Cheap, |_: &RootKey| Ok(true))
+        .await
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {

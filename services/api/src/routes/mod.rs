@@ -33,7 +33,7 @@ mod version_writes;
 use model::features::Feature;
 
 use self::route::{
-    Endpoint, Route, any, enterprise, get, handler, not_built, off, put, put_only, sync_handler,
+    Endpoint, Route, any, enterprise, get, handler, not_built, off, post_only, put, put_only, sync_handler,
 };
 pub(crate) use self::route::{Handler, Request};
 use crate::http::unescape;
@@ -72,6 +72,7 @@ static ROUTES: &[Route] = &[
     get("/v1/allocations", handler!(allocations::list, ALLOC_LIST)),
     put("/v1/allocation/:id/stop", handler!(allocations::stop, ALLOC_STOP)),
     not_built("/v1/allocation/:id/services", Feature::Services),
+    any("/v1/allocation/:id/:other", sync_handler!(allocations::unknown)),
     get("/v1/allocation/:id", handler!(allocations::read, ALLOC_GET_ALLOC)),
     // Files and logs of allocations (§13).
     any("/v1/client/fs/ls/:alloc", handler!(client::list)),
@@ -86,10 +87,11 @@ static ROUTES: &[Route] = &[
     any("/v1/client/allocation/:id/stats", handler!(stats::alloc)),
     not_built("/v1/client/allocation/:id/checks", Feature::Services),
     any("/v1/client/allocation/:id/restart", handler!(client::restart)),
-    any("/v1/client/allocation/:id/signal", handler!(client::signal)),
+    put("/v1/client/allocation/:id/signal", handler!(client::signal)),
     not_built("/v1/client/allocation/:id/pause", Feature::TaskSchedules),
     any("/v1/client/allocation/:id/gc", handler!(client::collect_alloc)),
     not_built("/v1/client/allocation/:id/snapshot", Feature::DiskMigration),
+    any("/v1/client/allocation/:other", sync_handler!(allocations::unknown)),
     any("/v1/client/gc", handler!(client::collect_node)),
     any("/v1/client/stats", handler!(stats::host)),
     not_built("/v1/client/metadata", Feature::NodeMetadata),
@@ -208,10 +210,13 @@ static ROUTES: &[Route] = &[
     get("/v1/operator/keyring/keys", handler!(keyring::list)),
     not_built("/v1/operator/keyring/rotate", Feature::KeyRotation),
     not_built("/v1/operator/keyring/key/:id", Feature::KeyRotation),
+    any("/v1/operator/raft/:other", sync_handler!(operator::unknown_raft)),
+    any("/v1/operator/keyring/:other", sync_handler!(operator::wrong_method)),
     not_built("/v1/operator/upgrade-check/vault-workload-identity", Feature::Vault),
+    get("/v1/operator/upgrade-check/:check", sync_handler!(operator::unknown_check)),
     get("/v1/operator/license", sync_handler!(operator::license))
-        .and_put(sync_handler!(operator::set_license)),
-    enterprise("/v1/operator/utilization"),
+        .and_put(sync_handler!(operator::enterprise_only)),
+    post_only("/v1/operator/utilization", sync_handler!(operator::enterprise_only)),
     // Metrics and keys (§30, §31).
     get("/v1/metrics", handler!(metrics::read)),
     get("/.well-known/jwks.json", handler!(keyring::web_keys)),

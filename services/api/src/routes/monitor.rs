@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix_web::web::Bytes;
 use futures::stream;
 use model::features::Feature;
+use model::text::quoted;
 use serde_json::{Map, Value};
 use telemetry::monitor::{Line, Listener, Received, listen};
 use tokio_util::sync::CancellationToken;
@@ -38,11 +39,16 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Err
     let query = &request.query;
     let level = level(query.text("log_level"))?;
     let style = Style {
-        json: query.flag("log_json", false)?,
-        with_location: query.flag("log_include_location", false)?,
+        json: option(query, "log_json", "log json")?,
+        with_location: option(query, "log_include_location", "log include location")?,
     };
-    let framing = if query.flag("plain", false)? { Framing::Plain } else { Framing::Frames };
-    api.check_server(query)?;
+    let framing = if option(query, "plain", "plain")? { Framing::Plain } else { Framing::Frames };
+    if !query.text("server_id").is_empty() && !query.text("node_id").is_empty() {
+        return Err(Error::bad_request("Cannot target node and server simultaneously"));
+    }
+    if let Some(problem) = api.wrong_server(query) {
+        return Err(Error::bad_request(problem));
+    }
     check_node(api, query).await?;
     let permit = api.permits.take(PermitKind::Monitor)?;
     let content_type = match framing {
@@ -50,7 +56,17 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Err
         Framing::Frames => "text/plain; charset=utf-8",
     };
     let pieces = pieces((listen(level), permit), style, framing, api.stop.clone());
-    Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), pieces }))
+    Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), is_untrusted: false, pieces }))
+}
+
+/// A boolean, which errors call by another name.
+fn option(query: &Query, name: &str, shown: &str) -> Result<bool, Error> {
+    query.flag(name, false).map_err(|_| {
+        let value = quoted(query.text(name));
+        Error::bad_request(format!(
+            "Unknown option for {shown}: strconv.ParseBool: parsing {value}: invalid syntax"
+        ))
+    })
 }
 
 fn level(name: &str) -> Result<Level, Error> {
@@ -66,8 +82,8 @@ async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
         return Ok(());
     }
     let node = api.node_of(query).await.map_err(|error| match error.is_not_found() {
-        true => Error::failed(format!("RPC Error:: 404,Unknown node {}", model::text::quoted(named))),
-        false => error,
+        true => Error::failed(format!("RPC Error:: 404,Unknown node {}", quoted(named))),
+        false => Error { text: format!("RPC Error:: {},{}", error.status.as_u16(), error.text), ..error },
     })?;
     if api.colocated.node == Some(node) {
         return Ok(());
@@ -134,7 +150,7 @@ fn human_line(line: &Line, with_location: bool) -> String {
     for (position, (name, value)) in fields.iter().enumerate() {
         let before = if position == 0 { ":" } else { "" };
         let is_plain = !value.is_empty() && !value.contains([' ', '"', '\n', '=']);
-        let value = if is_plain { value.clone() } else { model::text::quoted(value) };
+        let value = if is_plain { value.clone() } else { quoted(value) };
         text.push_str(&format!("{before} {name}={value}"));
     }
     // A message may contain newlines, but the output is one line.

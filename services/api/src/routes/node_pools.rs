@@ -7,6 +7,7 @@ use wire::command::{Command, DeleteNodePool, SetNodePool};
 
 use super::{Request, jobs, nodes, small_objects};
 use crate::Api;
+use crate::admission::Problems;
 use crate::filter::matches_filter;
 use crate::http::{Effort, Error, Response, decode};
 
@@ -17,10 +18,12 @@ const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Lists node pools by name.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
+    let page = query.page()?;
+    api.check_region(query)?;
     let filter = query.filter::<api_types::NodePool>(&api.limits)?;
     let effort = Effort::of(filter.as_ref());
     let is_wanted = move |pool: &NodePool| matches_filter(filter.as_ref(), pool);
-    small_objects::list(api, query, query.text("prefix"), effort, is_wanted).await
+    small_objects::list(api, query, query.text("prefix"), page, effort, is_wanted).await
 }
 
 /// Reads a node pool.
@@ -35,10 +38,10 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error>
     if request.params.first().is_some_and(|named| *named != name) {
         return Err(Error::bad_request("Node pool name does not match request path"));
     }
-    let problem = problem(&name, pool.description.as_deref().unwrap_or_default());
-    if let Some(problem) = problem {
-        let text = format!("invalid node pool {}: 1 error occurred:\n\t* {problem}\n\n", quoted(&name));
-        return Err(Error::bad_request(text));
+    api.check_region(&request.query)?;
+    let problems = problems(&name, pool.description.as_deref().unwrap_or_default());
+    if !problems.is_empty() {
+        return Err(Error::bad_request(format!("invalid node pool {}: {problems}", quoted(&name))));
     }
     if NodePool::is_built_in(&name) {
         let text = format!("modifying node pool {} is not allowed", quoted(&name));
@@ -48,23 +51,29 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error>
         return Err(Error::failed("Feature \"Node Pools Governance\" is unlicensed"));
     }
     let pool = NodePool::from_api(pool).map_err(|error| Error::bad_request(error.to_string()))?;
-    let done = api.command(&Command::SetNodePool(Box::new(SetNodePool { pool }))).await?;
+    let done = api.command(&request.query, &Command::SetNodePool(Box::new(SetNodePool { pool }))).await?;
     Ok(Response::done(done.index))
 }
 
-fn problem(name: &str, description: &str) -> Option<String> {
+fn problems(name: &str, description: &str) -> Problems {
+    let mut problems = Problems::default();
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
-    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_allowed) {
-        return Some(format!("invalid name {}, must match regex ^[a-zA-Z0-9-_]{{1,128}}$", quoted(name)));
-    }
+    let is_name = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_allowed);
+    problems.add_if(!is_name, || {
+        format!("invalid name {}, must match regex ^[a-zA-Z0-9-_]{{1,128}}$", quoted(name))
+    });
     let is_long = description.chars().count() > DESCRIPTION_CHARS_MAX;
-    is_long.then(|| format!("description longer than {DESCRIPTION_CHARS_MAX}"))
+    problems.add_if(is_long, || format!("description longer than {DESCRIPTION_CHARS_MAX}"));
+    problems
 }
 
 /// Deletes a node pool.
 pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
+    if request.id().is_empty() {
+        return Err(Error::bad_request("node pool name is empty"));
+    }
     let name = Text::from(request.id());
-    let done = api.command(&Command::DeleteNodePool(DeleteNodePool { name })).await?;
+    let done = api.command(&request.query, &Command::DeleteNodePool(DeleteNodePool { name })).await?;
     Ok(Response::done(done.index))
 }
 

@@ -18,7 +18,9 @@ use crate::http::{
 };
 use crate::shapes::{self, NodeParts, node_stub};
 
-const KIND: &str = "node";
+/// How errors of the lookup of a node begin.
+pub(super) const LOOKUP: &str = "node lookup failed: ";
+const NOT_FOUND: &str = "node not found";
 
 /// Lists nodes by id.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
@@ -28,8 +30,6 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
 /// Lists nodes by id, or the nodes of a pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
     let pool = pool.filter(|pool| **pool != *NodePool::ALL);
-    let filter = query.filter::<api_types::Node>(&api.limits)?;
-    let effort = Effort::of(filter.as_ref());
     let page = query.page()?;
     let flag = |name| {
         query
@@ -38,7 +38,10 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
     };
     let parts = NodeParts { resources: flag("resources")?, os: flag("os")? };
     let prefix = query.text("prefix");
-    let (first, last) = prefix_range(KIND, prefix)?.into_inner();
+    api.check_region(query)?;
+    let (first, last) = prefix_range(LOOKUP, prefix)?.into_inner();
+    let filter = query.filter::<api_types::Node>(&api.limits)?;
+    let effort = Effort::of(filter.as_ref());
     let ids = (NodeId::from_bytes(first), NodeId::from_bytes(last));
     let reverse = page.reverse;
     let make = move |state: &State, from: Option<&str>, limit: usize| {
@@ -57,16 +60,18 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
 
 /// Reads a node.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
     if request.id().is_empty() {
         return Err(Error::failed("missing node ID"));
     }
-    let id: NodeId = parse_id(KIND, request.id())?;
+    let id: NodeId = parse_id(LOOKUP, request.id())?;
     let index = |state: &State| match state.node(id) {
         Some(node) => node.server().modify_index,
         None => state.table_index(Table::Nodes),
     };
     api.read(&request.query, Watched::new([WatchKey::Node(id)], index), |snapshot| {
-        let node = snapshot.node(id).ok_or_else(|| Error::not_found("node not found"))?;
+        let node = snapshot.node(id).ok_or_else(|| Error::not_found(NOT_FOUND))?;
         Ok(Body::json(&node.node().to_api()).into())
     })
     .await
@@ -78,7 +83,7 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
     let keys: Vec<_> = id.into_iter().map(WatchKey::NodeAllocs).collect();
     let watched = Watched::new(keys, |state: &State| state.table_index(Table::Allocs));
     let find = |state: &State| ids_by_creation(id.into_iter().flat_map(|id| state.allocs_of_node(id)));
-    let shape = |state: &State, id: &AllocId| shapes::alloc(found(state, *id));
+    let shape = |state: &State, id: &AllocId| shapes::alloc_with_key(found(state, *id), state);
     api.list_found(&request.query, watched, find, shape).await
 }
 
@@ -97,26 +102,33 @@ struct EligibilityRequest {
 struct EligibilityUpdated {
     node_modify_index: u64,
     #[serde(rename = "EvalIDs")]
-    eval_ids: Vec<String>,
+    eval_ids: Option<Vec<String>>,
     eval_create_index: u64,
     index: u64,
+}
+
+/// The evaluations that resulted from a command; `None` if there are none.
+fn eval_ids(done: &Done) -> Option<Vec<String>> {
+    (!done.evals.is_empty()).then(|| done.evals.iter().map(ToString::to_string).collect())
 }
 
 /// Sets whether a node is eligible for new allocations (N-9.9). A node that the body names replaces that of the path.
 pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Response, Error> {
     let EligibilityRequest { node_id, eligibility } = decode(&request.body, &api.limits)?;
+    api.check_region(&request.query)?;
     let wanted = eligibility.unwrap_or_default();
     let eligibility: Eligibility = wanted
         .parse()
         .map_err(|_| Error::failed(format!("invalid scheduling eligibility {}", quoted(&wanted))))?;
     let named = node_id.as_deref().filter(|id| !id.is_empty()).unwrap_or_else(|| request.id());
-    let node: NodeId = parse_id(KIND, named)?;
-    let done = api.command(&Command::SetEligibility(SetEligibility { node, eligibility })).await?;
+    let node: NodeId = parse_id(LOOKUP, named)?;
+    let done =
+        api.command(&request.query, &Command::SetEligibility(SetEligibility { node, eligibility })).await?;
     let updated = EligibilityUpdated {
-        node_modify_index: done.object_index.0,
-        eval_ids: done.evals.iter().map(ToString::to_string).collect(),
+        node_modify_index: 0,
+        eval_ids: eval_ids(&done),
         eval_create_index: done.evals.first().map_or(0, |_| done.index.0),
-        index: done.index.0,
+        index: if done.written { done.index.0 } else { 0 },
     };
     Ok(Response::written(&updated, done.index))
 }
@@ -133,23 +145,33 @@ struct Updated {
     node_modify_index: u64,
     features: u64,
     #[serde(rename = "LeaderRPCAddr")]
-    leader_rpc_addr: &'static str,
-    num_nodes: u64,
-    servers: Option<()>,
+    leader_rpc_addr: String,
+    num_nodes: usize,
+    servers: Option<Vec<Server>>,
     scheduling_eligibility: &'static str,
     signed_identity: Option<()>,
     #[serde(flatten)]
     meta: shapes::Meta,
 }
 
+/// A server that nodes may use.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Server {
+    #[serde(rename = "RPCAdvertiseAddr")]
+    rpc_advertise_addr: String,
+    #[serde(rename = "RPCMajorVersion")]
+    rpc_major_version: u32,
+    #[serde(rename = "RPCMinorVersion")]
+    rpc_minor_version: u32,
+    datacenter: String,
+}
+
 impl Updated {
     fn new(done: &Done) -> Self {
-        let evals: Vec<_> = done.evals.iter().map(ToString::to_string).collect();
         Self {
-            eval_create_index: if evals.is_empty() { 0 } else { done.index.0 },
-            eval_ids: Some(evals).filter(|evals| !evals.is_empty()),
-            node_modify_index: done.object_index.0,
-            meta: shapes::Meta { index: done.index.0, ..shapes::Meta::default() },
+            eval_create_index: done.evals.first().map_or(0, |_| done.index.0),
+            eval_ids: eval_ids(done),
             ..Self::default()
         }
     }
@@ -157,14 +179,38 @@ impl Updated {
 
 /// Creates evaluations for the jobs on a node, and for the system jobs that should run on it (N-22.1).
 pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
-    let node: NodeId = parse_id(KIND, request.id())?;
-    let done = api.command(&Command::EvaluateNode(EvaluateNode { node })).await?;
-    Ok(Response::written(&Updated::new(&done), done.index))
+    api.check_region(&request.query)?;
+    let node: NodeId = parse_id(LOOKUP, request.id())?;
+    let done = api.command(&request.query, &Command::EvaluateNode(EvaluateNode { node })).await?;
+    let state = api.replica.snapshot();
+    let server = Server {
+        rpc_advertise_addr: api.rpc_addr(),
+        rpc_major_version: 0,
+        rpc_minor_version: 0,
+        datacenter: api.args.server_datacenter.clone(),
+    };
+    let evaluated = Updated {
+        leader_rpc_addr: api.rpc_addr(),
+        num_nodes: state.nodes().count(),
+        servers: Some(vec![server]),
+        scheduling_eligibility: state.node(node).map_or("", |node| node.server().eligibility.as_str()),
+        // Without evaluations, nothing was written.
+        meta: shapes::Meta { index: if done.written { done.index.0 } else { 0 }, ..shapes::Meta::default() },
+        ..Updated::new(&done)
+    };
+    Ok(Response::written(&evaluated, done.index))
 }
 
 /// Purges a node (N-11).
 pub(crate) async fn purge(api: &Api, request: &Request) -> Result<Response, Error> {
-    let node: NodeId = parse_id(KIND, request.id())?;
-    let done = api.command(&Command::DeregisterNodes(DeregisterNodes { nodes: vec![node] })).await?;
-    Ok(Response::written(&Updated::new(&done), done.index))
+    api.check_region(&request.query)?;
+    let node: NodeId = parse_id(LOOKUP, request.id())?;
+    let command = Command::DeregisterNodes(DeregisterNodes { nodes: vec![node] });
+    let done = api.command(&request.query, &command).await?;
+    let purged = Updated {
+        node_modify_index: done.object_index.0,
+        meta: shapes::Meta { index: done.index.0, ..shapes::Meta::default() },
+        ..Updated::new(&done)
+    };
+    Ok(Response::written(&purged, done.index))
 }

@@ -14,7 +14,7 @@ use wire::{Refusal, RefusalKind, Subject};
 
 use super::Request;
 use crate::Api;
-use crate::http::{Body, Error, NO_LEADER, Response, Watched, decode};
+use crate::http::{Body, Error, NO_LEADER, Response, Watched, decode, unsigned};
 use crate::shapes;
 
 /// Response with the scheduler configuration.
@@ -53,10 +53,10 @@ struct Updated {
 pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Response, Error> {
     let cas = match request.query.get("cas") {
         None => None,
-        Some(text) => Some(Index(text.parse().map_err(|_| {
+        Some(text) => Some(Index(unsigned(text).map_err(|problem| {
             let text = quoted(text);
             Error::bad_request(format!(
-                "Error parsing cas value: strconv.ParseUint: parsing {text}: invalid syntax"
+                "Error parsing cas value: strconv.ParseUint: parsing {text}: {problem}"
             ))
         })?)),
     };
@@ -68,6 +68,7 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
         return Err(Error::bad_request(format!("invalid scheduler algorithm: {algorithm}")));
     }
     let config = SchedulerConfig::from_api(body).map_err(|error| Error::bad_request(error.to_string()))?;
+    api.check_region(&request.query)?;
     let command = Command::SetSchedulerConfig(SetSchedulerConfig { config, enforce_index: cas });
     let (updated, index) = match api.bus.command(&command, api.limits.leader_timeout).await {
         Ok(done) => (true, done.index),
@@ -80,7 +81,8 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
 }
 
 /// Collects all garbage, whatever its age. The response says only that the collection has begun.
-pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, Error> {
+pub(crate) async fn collect_garbage(api: &Api, request: &Request) -> Result<Response, Error> {
+    api.check_region(&request.query)?;
     let within = api.limits.leader_timeout;
     let begun = api
         .bus
@@ -102,7 +104,22 @@ pub(crate) fn license(_: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::ok(Body::Empty).status(StatusCode::NO_CONTENT))
 }
 
-/// A license cannot be set.
-pub(crate) fn set_license(_: &Api, _: &Request) -> Result<Response, Error> {
+/// Setting a license and sending reports of the utilization belong to Nomad Enterprise (http-api §33).
+pub(crate) fn enterprise_only(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::not_built("Nomad Enterprise only endpoint"))
+}
+
+/// There is nothing else about Raft.
+pub(crate) fn unknown_raft(_: &Api, _: &Request) -> Result<Response, Error> {
+    Err(Error::not_found("Invalid method"))
+}
+
+/// There is no other request about keys.
+pub(crate) fn wrong_method(_: &Api, _: &Request) -> Result<Response, Error> {
+    Err(Error::wrong_method())
+}
+
+/// There is no other check before an upgrade.
+pub(crate) fn unknown_check(_: &Api, request: &Request) -> Result<Response, Error> {
+    Err(Error::not_found(format!("Path /v1/operator/upgrade-check/{} not found", request.id())))
 }

@@ -13,7 +13,7 @@ use state::State;
 use telemetry::clock;
 
 use super::Request;
-use super::jobs::requested_job;
+use super::jobs::{check_before_forwarding, requested_job};
 use crate::Api;
 use crate::admission;
 use crate::http::{Error, Response, Work, decode};
@@ -24,6 +24,8 @@ use crate::http::{Error, Response, Work, decode};
 struct PlanRequest {
     job: Option<api_types::Job>,
     diff: Option<bool>,
+    #[expect(dead_code, reason = "it has no effect, but must be a boolean")]
+    policy_override: Option<bool>,
     region: Option<String>,
     namespace: Option<String>,
 }
@@ -46,13 +48,14 @@ struct Planned {
 
 /// Plans a job.
 pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Response, Error> {
-    let PlanRequest { job, diff, region, namespace } = decode(&request.body, &api.limits)?;
-    match job.as_ref().map(|job| job.id.as_deref().unwrap_or_default()) {
-        None => return Err(Error::bad_request("Job must be specified")),
-        Some("") => return Err(Error::bad_request("Job must have a valid ID")),
+    let PlanRequest { job, diff, region, namespace, .. } = decode(&request.body, &api.limits)?;
+    let job = job.ok_or_else(|| Error::bad_request("Job must be specified"))?;
+    match job.id.as_deref() {
+        None => return Err(Error::bad_request("Job must have a valid ID")),
         Some(id) if id != request.id() => return Err(Error::bad_request("Job ID does not match")),
         Some(_) => {}
     }
+    check_before_forwarding(&job)?;
     let mut job = requested_job(api, &request.query, job, region, namespace)?;
     let state = api.fresh_snapshot(false).await?;
     let warnings = admission::warnings(&job, &state).to_string();

@@ -12,6 +12,8 @@ use crate::http::{Error, Query, RequestBody, Response, SocketRequest};
 /// The parts of a request that handlers use.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
+    /// Method, for routes that accept every method.
+    pub(crate) method: Method,
     /// Values of the route's `:name` segments.
     pub(crate) params: Vec<String>,
     /// Query parameters.
@@ -74,7 +76,7 @@ pub(crate) struct Route {
 pub(super) enum RouteKind {
     /// An endpoint for each accepted method.
     Methods(Methods),
-    /// One endpoint for every method.
+    /// One endpoint for every method, except those that are wrong everywhere (http-api §1.4).
     Any(Endpoint),
     /// The route is documented, but belongs to a feature that is not built.
     NotBuilt(Feature),
@@ -108,6 +110,12 @@ pub(super) const fn get(path: &'static str, endpoint: Endpoint) -> Route {
 /// For PUT and POST.
 pub(super) const fn put(path: &'static str, endpoint: Endpoint) -> Route {
     none(path).and_put(endpoint)
+}
+
+/// For POST, but not for PUT.
+pub(super) const fn post_only(path: &'static str, endpoint: Endpoint) -> Route {
+    let methods = Methods { post: Some(endpoint), ..none(path).methods() };
+    Route { path, kind: RouteKind::Methods(methods) }
 }
 
 /// For PUT, but not for POST.
@@ -161,7 +169,10 @@ impl Route {
     pub(crate) fn endpoint(&self, method: &Method) -> Result<Endpoint, Error> {
         let methods = match self.kind {
             RouteKind::Methods(methods) => methods,
-            RouteKind::Any(endpoint) | RouteKind::Off(_, endpoint) => return Ok(endpoint),
+            RouteKind::Any(endpoint) | RouteKind::Off(_, endpoint) => {
+                let is_wrong = matches!(*method, Method::HEAD | Method::OPTIONS);
+                return if is_wrong { Err(Error::wrong_method()) } else { Ok(endpoint) };
+            }
             RouteKind::NotBuilt(feature) => {
                 return Err(Error::not_built(feature.refusal_of(format_args!("{method} {}", self.path))));
             }
@@ -183,7 +194,13 @@ impl Route {
         match self.kind {
             RouteKind::Any(_) => vec!["ANY"],
             RouteKind::Methods(methods) => {
-                let all = [("GET", methods.get), ("PUT", methods.put), ("DELETE", methods.delete)];
+                let post_only = methods.post.filter(|_| methods.put.is_none());
+                let all = [
+                    ("GET", methods.get),
+                    ("PUT", methods.put),
+                    ("POST", post_only),
+                    ("DELETE", methods.delete),
+                ];
                 all.into_iter().filter_map(|(method, endpoint)| endpoint.map(|_| method)).collect()
             }
             RouteKind::NotBuilt(_) | RouteKind::Off(..) | RouteKind::Enterprise => Vec::new(),

@@ -54,6 +54,8 @@ struct Found {
 /// Searches one context, or all.
 pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: SearchRequest = decode(&request.body, &api.limits)?;
+    let stale = request.query.read_options()?.stale;
+    api.check_region(&request.query)?;
     let context = body.context.unwrap_or_default();
     let contexts: Vec<&'static str> =
         CONTEXTS.into_iter().filter(|one| context == ALL || *one == context).collect();
@@ -68,7 +70,6 @@ pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Response, Err
         (None | Some(""), Some(name)) if !name.is_empty() => Namespace::named(&name),
         _ => request.query.namespace(),
     };
-    let stale = request.query.read_options()?.stale;
     let state = api.fresh_snapshot(stale).await?;
     let (prefix, mut found, mut index) = (body.prefix.unwrap_or_default(), Found::default(), Index(1));
     for context in contexts {

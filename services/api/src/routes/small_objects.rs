@@ -7,19 +7,19 @@ use state::{State, Stored, WatchKey};
 
 use super::Request;
 use crate::Api;
-use crate::filter::LimitExceeded;
-use crate::http::{Body, Effort, Error, Query, Response, Watched, ordered, piece};
+use crate::filter::FilterError;
+use crate::http::{Body, Effort, Error, Page, Query, Response, Watched, ordered, piece};
 
-/// Lists the wanted objects whose name or id begins with `prefix`, by name or id. Names or ids must be unique, because
-/// they are the tokens of pages.
+/// Lists a page of the wanted objects whose name or id begins with `prefix`, by name or id. Names or ids must be unique,
+/// because they are the tokens of pages.
 pub(super) async fn list<T: Stored>(
     api: &Api,
     query: &Query,
     prefix: &str,
+    page: Page<'_>,
     effort: Effort,
-    is_wanted: impl Fn(&T) -> Result<bool, LimitExceeded> + Send + 'static,
+    is_wanted: impl Fn(&T) -> Result<bool, FilterError> + Send + 'static,
 ) -> Result<Response, Error> {
-    let page = query.page()?;
     let (start, reverse) = (prefix.to_owned(), page.reverse);
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let is_before = |text: &str| from.is_some_and(|from| if reverse { text > from } else { text < from });

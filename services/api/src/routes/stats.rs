@@ -31,7 +31,12 @@ pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Response, Erro
 /// Reads how a node's host is set up. Without a node id, the node is this process.
 pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    api.check_server(query)?;
+    if !query.text("server_id").is_empty() && !query.text("node_id").is_empty() {
+        return Err(Error::bad_request("Can only forward to either client node or server"));
+    }
+    if let Some(problem) = api.wrong_server(query) {
+        return Err(Error::failed(problem));
+    }
     let node = api.node_of(query).await?;
     let facts: HostFacts = request_stats(&api.bus, node, &GetHostFacts {}).await?;
     let network = |(name, addresses): &(Text, Vec<Text>)| json!({ "Name": name, "Addresses": addresses });

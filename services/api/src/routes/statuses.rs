@@ -8,6 +8,7 @@
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
 
+use actix_web::http::StatusCode;
 use model::job::Job;
 use model::{DeploymentId, Index, JobKey, cluster};
 use serde::Deserialize;
@@ -16,7 +17,7 @@ use state::{Snapshot, State, Table, WatchKey};
 use super::Request;
 use super::jobs::jobs_with_prefix;
 use crate::Api;
-use crate::filter::{Filter, LimitExceeded, matches_filter};
+use crate::filter::{Filter, FilterError, matches_filter};
 use crate::http::list::Bounds;
 use crate::http::{Content, Effort, Error, Namespace, Query, Response, Selection, Work, decode, ordered};
 use crate::shapes::status::{JobStatus, is_parent};
@@ -50,7 +51,13 @@ struct JobName {
 /// Lists the statuses of the named jobs.
 pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let body: StatusesRequest = decode(&request.body, &api.limits)?;
+    if request.body.is_empty() {
+        return list(api, request).await;
+    }
+    let body: StatusesRequest = decode(&request.body, &api.limits).map_err(|error| match error.status {
+        StatusCode::BAD_REQUEST => Error::bad_request(format!("error decoding request: {}", error.text)),
+        _ => error,
+    })?;
     let names = body.jobs.unwrap_or_default();
     if names.is_empty() {
         return Err(Error::bad_request("no jobs in request"));
@@ -76,7 +83,7 @@ async fn respond(api: &Api, query: &Query, criteria: Criteria) -> Result<Respons
     let evaluate = async |snapshot: Snapshot| {
         let criteria = Arc::clone(&criteria);
         let evaluated = api.background.run(Work::List, move || criteria.evaluate(&snapshot)).await?;
-        evaluated.map_err(Error::from)
+        evaluated.map_err(filter_failed)
     };
     let (snapshot, selection, meta) = api.select(query, evaluate).await?;
     let PageSelection { jobs, next_token, .. } = selection;
@@ -86,6 +93,13 @@ async fn respond(api: &Api, query: &Query, criteria: Criteria) -> Result<Respons
     };
     let content = api.render_found(snapshot, jobs, Effort::Expensive, shape).await?;
     Ok(Content { next_token, ..content }.into_response(meta))
+}
+
+/// A filter that does not fit is a 500 here (http-api §7.4).
+fn filter_failed(error: FilterError) -> Error {
+    let is_unfit = matches!(error, FilterError::Unfit(_));
+    let error = Error::from(error);
+    if is_unfit { Error::failed(error.text) } else { error }
 }
 
 /// Which jobs are requested, and the bounds of the page.
@@ -119,7 +133,7 @@ impl Criteria {
         })
     }
 
-    fn includes(&self, job: &Job) -> Result<bool, LimitExceeded> {
+    fn includes(&self, job: &Job) -> Result<bool, FilterError> {
         // A named job is listed even if it is a child.
         let is_listed = self.with_children || self.named.is_some() || job.spec.parent_id.is_empty();
         let is_selected =
@@ -145,7 +159,7 @@ impl Criteria {
     }
 
     /// Finds the jobs of the page.
-    fn evaluate(&self, state: &State) -> Result<PageSelection, LimitExceeded> {
+    fn evaluate(&self, state: &State) -> Result<PageSelection, FilterError> {
         if let Some(filter) = &self.filter {
             filter.renew_steps();
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use actix_web::http::Method;
 use model::job::JobSubmission;
 use model::{JobKey, JobVersionKey};
 use state::{State, Table, WatchKey};
@@ -9,13 +10,16 @@ use state::{State, Table, WatchKey};
 use super::Request;
 use super::job::key;
 use crate::Api;
-use crate::http::{Body, Error, Response, Watched, unescape};
+use crate::http::{Body, Error, Response, Watched, unescape, unsigned};
 
 /// Reads the source of a version.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
-    let version = request.query.text("version").parse::<u64>();
+    let version = unsigned(request.query.text("version"));
     let version =
         version.map_err(|_| Error::bad_request("Unable to parse job submission version parameter"))?;
+    if request.method != Method::GET {
+        return Err(Error::wrong_method());
+    }
     let key = key(request);
     let index = |state: &State| match submission_of(state, &key, version) {
         Some(submission) => submission.job_modify_index,

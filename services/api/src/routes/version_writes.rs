@@ -55,14 +55,16 @@ fn job_of(request: &Request, id: Option<&str>, namespace: Option<String>) -> Res
 /// Registers an older version of a job again, as a new version. The applier judges whether that may be, on the newest state;
 /// the older version is validated here, because the rules for jobs may have changed since.
 pub(crate) async fn revert(api: &Api, request: &Request) -> Result<Response, Error> {
-    let body = decode::<Option<RevertRequest>>(&request.body, &api.limits)?.unwrap_or_default();
+    let body = decode::<RevertRequest>(&request.body, &api.limits)?;
     let job = job_of(request, body.job_id.as_deref(), body.namespace)?;
+    api.check_region(&request.query)?;
     let version = body.job_version.unwrap_or_default();
     let state = api.fresh_snapshot(false).await?;
     let warnings = older(&state, &job, version).map(|older| admitted(&older, &state, &api.rules));
     let warnings = warnings.transpose()?.unwrap_or_default();
     let prior_version = body.enforce_prior_version;
-    let done = api.command(&Command::RevertJob(RevertJob { job, version, prior_version })).await?;
+    let done =
+        api.command(&request.query, &Command::RevertJob(RevertJob { job, version, prior_version })).await?;
     Ok(Response::written(&Registered::new(&done, warnings), done.index))
 }
 
@@ -91,10 +93,12 @@ struct StabilitySet {
 
 /// Marks a version of a job as stable, or as not stable.
 pub(crate) async fn set_stability(api: &Api, request: &Request) -> Result<Response, Error> {
-    let body = decode::<Option<StabilityRequest>>(&request.body, &api.limits)?.unwrap_or_default();
+    let body = decode::<StabilityRequest>(&request.body, &api.limits)?;
     let job = job_of(request, body.job_id.as_deref(), body.namespace)?;
     let (version, stable) = (body.job_version.unwrap_or_default(), body.stable.unwrap_or_default());
-    let done = api.command(&Command::SetJobStability(SetJobStability { job, version, stable })).await?;
+    let done = api
+        .command(&request.query, &Command::SetJobStability(SetJobStability { job, version, stable }))
+        .await?;
     Ok(Response::written(&StabilitySet { index: done.index.0 }, done.index))
 }
 
@@ -130,9 +134,10 @@ fn tag_name(request: &Request) -> Result<&str, Error> {
 /// Gives a version of a job a name.
 pub(crate) async fn tag(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = tag_name(request)?;
-    let body = decode::<Option<TagRequest>>(&request.body, &api.limits)?.unwrap_or_default();
+    let body = decode::<TagRequest>(&request.body, &api.limits)?;
     let TagRequest { version, latest, description } = body;
     let (version, description) = (version.unwrap_or_default(), description.unwrap_or_default());
+    api.check_region(&request.query)?;
     let is_latest = latest.unwrap_or_default();
     if is_latest && version != 0 {
         return Err(Error::failed(format!("version must be zero when tagging latest, got: {version}")));
@@ -145,7 +150,7 @@ pub(crate) async fn tag(api: &Api, request: &Request) -> Result<Response, Error>
         description: description.as_str().into(),
         at,
     };
-    let done = api.command(&Command::TagJobVersion(command)).await?;
+    let done = api.command(&request.query, &Command::TagJobVersion(command)).await?;
     let meta = Meta { index: done.index.0, ..Meta::default() };
     Ok(Response::json(&Tagged { name: name.to_owned(), description, tagged_time: at.0, meta }))
 }
@@ -153,7 +158,9 @@ pub(crate) async fn tag(api: &Api, request: &Request) -> Result<Response, Error>
 /// Removes the name of a version of a job.
 pub(crate) async fn untag(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = tag_name(request)?.into();
-    let done = api.command(&Command::UntagJobVersion(UntagJobVersion { job: key(request), name })).await?;
+    let done = api
+        .command(&request.query, &Command::UntagJobVersion(UntagJobVersion { job: key(request), name }))
+        .await?;
     let meta = Meta { index: done.index.0, ..Meta::default() };
     Ok(Response::json(&Tagged { meta, ..Tagged::default() }))
 }

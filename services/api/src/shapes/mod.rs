@@ -7,6 +7,7 @@ pub(crate) mod usage;
 use api_types::{
     AllocListStub, EvaluationStub, JobChildrenSummary, JobListStub, NodeListStub, TaskGroupSummary,
 };
+use model::alloc::{NetworkStatus, ReportNumber};
 use model::change::JobSummary;
 use model::job::Job;
 use model::node::Node;
@@ -205,8 +206,18 @@ pub(crate) fn alloc_stub(alloc: AllocRef<'_>, parts: AllocParts) -> AllocListStu
 
 /// A whole allocation, with its job.
 pub(crate) fn alloc(alloc: AllocRef<'_>) -> api_types::Allocation {
-    let job = Some(Box::new(alloc.job().to_api()));
-    api_types::Allocation { job, ..alloc.to_allocation().to_api() }
+    let api = alloc.to_allocation().to_api();
+    // An allocation that uses the network of its node has a status without addresses, once its agent has reported it (A.4).
+    let is_reported = alloc.report() != ReportNumber::default();
+    let network_status =
+        api.network_status.or_else(|| is_reported.then(|| NetworkStatus::default().to_api()));
+    api_types::Allocation { job: Some(Box::new(alloc.job().to_api())), network_status, ..api }
+}
+
+/// A whole allocation, with the cluster's signing key. A cluster has one, which does not change.
+pub(crate) fn alloc_with_key(alloc: AllocRef<'_>, state: &State) -> api_types::Allocation {
+    let signing_key_id = state.root_keys().next().map(|key| key.id.to_string());
+    api_types::Allocation { signing_key_id, ..self::alloc(alloc) }
 }
 
 /// A related evaluation.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::deployment::Deployment;
+use model::deployment::{Deployment, DeploymentStatus};
 use model::job::Job;
 use serde::Serialize;
 use state::{AllocRef, State};
@@ -26,9 +26,10 @@ pub(crate) struct JobStatus {
     version: u64,
     submit_time: i64,
     modify_index: u64,
-    allocs: Vec<AllocStatus>,
+    /// `None` if there are none.
+    allocs: Option<Vec<AllocStatus>>,
     group_count_sum: u64,
-    /// `None` if the job cannot have children.
+    /// `None` if no children are shown.
     child_statuses: Option<Vec<&'static str>>,
     #[serde(rename = "ParentID")]
     parent_id: String,
@@ -76,6 +77,10 @@ struct LatestDeployment {
     requires_promotion: bool,
 }
 
+fn unless_empty<T>(items: impl Iterator<Item = T>) -> Option<Vec<T>> {
+    Some(items.collect()).filter(|items: &Vec<T>| !items.is_empty())
+}
+
 /// Whether a job only launches child jobs.
 pub(crate) fn is_parent(job: &Job) -> bool {
     let spec = &job.spec;
@@ -104,9 +109,9 @@ impl JobStatus {
             version: job.version,
             submit_time: job.submit_time.0,
             modify_index: job.modify_index.0,
-            allocs: allocs.into_iter().map(AllocStatus::new).collect(),
+            allocs: unless_empty(allocs.into_iter().map(AllocStatus::new)),
             group_count_sum: spec.task_groups.iter().map(|group| u64::from(group.count)).sum(),
-            child_statuses: is_parent(job).then(|| children.map(|child| child.status.as_str()).collect()),
+            child_statuses: unless_empty(children.map(|child| child.status.as_str())),
             parent_id: spec.parent_id.to_string(),
             latest_deployment: deployment.map(|deployment| LatestDeployment::new(deployment)),
             stop: spec.stop,
@@ -137,17 +142,16 @@ impl AllocStatus {
 
 impl LatestDeployment {
     fn new(deployment: &Deployment) -> Self {
-        let is_active = !deployment.status.is_terminal();
-        let mut with_canaries =
-            deployment.groups.values().filter(|group| group.desired_canaries > 0).peekable();
-        let requires_promotion = is_active && with_canaries.clone().any(|group| !group.promoted);
+        let is_running = deployment.status == DeploymentStatus::Running;
+        let mut with_canaries = deployment.groups.values().filter(|group| group.desired_canaries > 0);
+        let requires_promotion = is_running && with_canaries.clone().any(|group| !group.promoted);
         Self {
             id: deployment.id.to_string(),
-            is_active,
+            is_active: !deployment.status.is_terminal(),
             job_version: deployment.job.version,
             status: deployment.status.as_str(),
             status_description: deployment.status_description.to_string(),
-            all_auto_promote: with_canaries.peek().is_some() && with_canaries.all(|group| group.auto_promote),
+            all_auto_promote: is_running && with_canaries.all(|group| group.auto_promote),
             requires_promotion,
         }
     }

@@ -34,7 +34,8 @@ async fn workers_are_counted_and_servers_need_not_join() {
     let left = harness.put("/v1/agent/force-leave?node=x&prune=true", "").await;
     assert_eq!((left.status.as_u16(), left.text.as_str(), left.header("content-type")), (200, "", ""));
     assert_eq!(harness.get("/v1/agent/keyring/nonsense").await.error(), (404, "resource not found"));
-    assert_eq!(harness.get("/v1/agent/keyring/list").await.error().0, 400);
+    assert_eq!(harness.get("/v1/agent/keyring/list").await.error(), (500, "1/1 nodes reported failure"));
+    assert_eq!(harness.put("/v1/agent/keyring/use", "").await.error(), (400, "Request body is empty"));
     for (method, path) in
         [("GET", "/v1/agent/join"), ("GET", "/v1/agent/force-leave"), ("PUT", "/v1/agent/schedulers")]
     {
@@ -53,7 +54,17 @@ async fn whose_logs_cannot_be_told_is_said() {
     for (query, status, text) in [
         ("log_level=nonsense".to_owned(), 400, "Unknown log level: nonsense"),
         ("node_id=a&server_id=b".to_owned(), 400, "Cannot target node and server simultaneously"),
-        ("server_id=b".to_owned(), 404, "unknown Nomad server \"b\""),
+        ("server_id=b".to_owned(), 400, "unknown Nomad server b"),
+        (
+            "plain=x".to_owned(),
+            400,
+            "Unknown option for plain: strconv.ParseBool: parsing \"x\": invalid syntax",
+        ),
+        (
+            "node_id=x".to_owned(),
+            500,
+            "RPC Error:: 500,node lookup failed: index error: UUID must be 36 characters",
+        ),
         (format!("node_id={unknown}"), 500, &*format!("RPC Error:: 404,Unknown node \"{unknown}\"")),
         (
             format!("node_id={NODE}"),

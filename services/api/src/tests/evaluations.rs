@@ -42,14 +42,15 @@ fn forgotten(harness: &Harness) -> Vec<Vec<u8>> {
 async fn evaluations_are_forgotten_by_id_while_they_rest() {
     let harness = Harness::with(vec![eval(1, "default", 50), eval(2, "default", 50)]).await;
     let [one, gone] = [1, 9].map(|number| EvalId::from_bytes([number; 16]).to_string());
-    let by_id = json!({ "EvalIDs": [one, gone, one] });
+    let by_id = json!({ "EvalIDs": [one, one] });
     assert_eq!(delete(&harness, "", &by_id).await.error(), (500, ENABLED));
     harness.change(vec![paused()]);
     let got = delete(&harness, "", &by_id).await;
     assert_eq!((got.json(), got.header("x-nomad-index")), (json!({ "Count": 1, "Index": 4 }), "4"));
     assert_eq!(forgotten(&harness), [[1]]);
-    let none = delete(&harness, "", &json!({ "EvalIDs": [gone] })).await;
-    assert_eq!(none.json()["Count"], 0);
+    // http-api §15: an unknown id fails the whole request.
+    let some = delete(&harness, "", &json!({ "EvalIDs": [one, gone] })).await;
+    assert_eq!(some.error(), (500, "eval not found"));
     assert!(forgotten(&harness).is_empty());
 
     let many = json!({ "EvalIDs": vec!["x"; 7_282] });
@@ -71,6 +72,62 @@ async fn evaluations_are_forgotten_by_filter_in_their_namespace() {
     assert_eq!(delete(&harness, "", &by_filter).await.json()["Count"], 1);
     assert_eq!(delete(&harness, "?namespace=*", &by_filter).await.json()["Count"], 2);
     assert_eq!(forgotten(&harness), [vec![2], vec![2, 3]]);
-    assert_eq!(delete(&harness, "", &json!({ "Filter": "Colour == 60" })).await.error().0, 400);
+    // http-api §7.4: filters that fail are a 500 here, without an introduction.
+    let got = delete(&harness, "", &json!({ "Filter": "bad" })).await;
+    let (status, text) = got.error();
+    assert!(status == 500 && text.starts_with("1:4 (3): "), "{text}");
+    let got = delete(&harness, "", &json!({ "Filter": "Colour == 60" })).await;
+    let (status, text) = got.error();
+    assert!(status == 500 && text.starts_with("error finding value in datum: /Colour"), "{text}");
     assert!(forgotten(&harness).is_empty());
+}
+
+/// http-api §15: the broker is looked at before ids and filters are.
+#[actix_web::test]
+async fn a_broker_that_is_not_paused_comes_before_what_is_asked() {
+    let harness = Harness::with(vec![eval(1, "default", 50)]).await;
+    for body in [json!({ "EvalIDs": ["x"] }), json!({ "Filter": "bad" })] {
+        assert_eq!(delete(&harness, "", &body).await.error(), (500, ENABLED), "{body}");
+    }
+    let nothing = Response::new(harness.builder("DELETE", "/v1/evaluations").body("null")).await;
+    assert_eq!(nothing.error(), (400, "evals must be deleted by either ID or filter"));
+    assert_eq!(
+        delete(&harness, "?region=x", &json!({ "Filter": "bad" })).await.error(),
+        (500, "No path to region")
+    );
+}
+
+/// http-api §9.4, §15.
+#[actix_web::test]
+async fn ids_of_evaluations_are_judged_by_their_route() {
+    let harness = Harness::with(vec![eval(1, "default", 50)]).await;
+    let unknown = "00000000-0000-4000-8000-000000000000";
+    let malformed = "index error: UUID must be 36 characters";
+    for (path, status, text) in [
+        (
+            "/v1/evaluation/x".to_owned(),
+            500,
+            format!("failed to lookup eval: eval lookup failed: {malformed}"),
+        ),
+        (
+            "/v1/evaluation/".to_owned(),
+            500,
+            format!("failed to lookup eval: eval lookup failed: {malformed}"),
+        ),
+        ("/v1/evaluation/x/allocations".to_owned(), 500, malformed.to_owned()),
+        (format!("/v1/evaluation/{unknown}?related=x"), 404, "eval not found".to_owned()),
+        (format!("/v1/evaluation/{unknown}?region=x"), 500, "No path to region".to_owned()),
+        (
+            "/v1/evaluations/count?per_page=x".to_owned(),
+            400,
+            "Expect a number for `per_page` query string parameter".to_owned(),
+        ),
+    ] {
+        assert_eq!(harness.get(&path).await.error(), (status, text.as_str()), "{path}");
+    }
+    let got = harness.get("/v1/evaluations/count?filter=Nope%20==%201").await;
+    let (status, text) = got.error();
+    assert!(status == 500 && text.starts_with("error finding value in datum: /Nope"), "{text}");
+    let none = harness.get("/v1/evaluations?namespace=none&filter=Nope%20==%201").await;
+    assert_eq!(none.json(), json!([]), "nothing is compared");
 }

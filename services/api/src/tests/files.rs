@@ -150,8 +150,9 @@ async fn files_are_listed_described_and_read() {
     );
     let cat = harness.get(&path("cat", "?path=/t/f.txt")).await;
     assert_eq!((cat.text.as_bytes(), cat.header("content-type")), (TEXT, "text/plain"));
+    assert_eq!(cat.header("x-content-type-options"), "nosniff");
     for (query, piece) in
-        [("&offset=3&limit=4", "3456"), ("&offset=10", "abcdef"), ("&offset=100&limit=1", "")]
+        [("&offset=3&limit=4", "3456"), ("&offset=10&limit=0", "abcdef"), ("&offset=100&limit=1", "")]
     {
         assert_eq!(harness.get(&path("readat", &format!("?path=/t/f.txt{query}"))).await.text, piece);
     }
@@ -161,6 +162,7 @@ async fn files_are_listed_described_and_read() {
 async fn errors_of_files_come_before_the_body() {
     let harness = harness().await;
     let unknown = "/v1/client/fs/ls/00000000-0000-4000-8000-000000000000";
+    let before = format!("can't seek to offset -1: seek {ALLOC}/t/f.txt: invalid argument");
     for (path, status, text) in [
         (path("stat", ""), 400, "must provide a file name"),
         (path("stat", "?path=/none"), 404, "stat /none: no such file or directory"),
@@ -177,6 +179,14 @@ async fn errors_of_files_come_before_the_body() {
         ),
         (path("logs", "?type=stdout"), 400, "must provide task name"),
         (path("logs", "?task=t&type=x"), 400, "must provide log type (stdout/stderr)"),
+        (path("stream", "?path=/t/f.txt&offset=-1"), 500, before.as_str()),
+        (path("stream", "?path=../x"), 400, "Path escapes the alloc directory"),
+        ("/v1/client/fs/logs/x".to_owned(), 400, "must provide task name"),
+        (
+            path("logs", "?task=t&type=stdout&follow=x"),
+            400,
+            "failed to parse follow field to boolean: strconv.ParseBool: parsing \"x\": invalid syntax",
+        ),
         (path("logs", "?task=x&type=stdout"), 400, "unknown task name \"x\""),
         (path("nonsense", ""), 404, "Invalid method"),
         ("/v1/client/fs/ls/".to_owned(), 400, "must provide a valid alloc id"),
@@ -206,8 +216,13 @@ async fn logs_are_plain_or_framed() {
     let got = harness.get(&path("logs", "?task=t&type=stdout&plain=true&origin=end&offset=3")).await;
     assert_eq!(got.text, "def");
     let got = harness.get(&path("logs", "?task=t&type=stdout")).await;
+    assert_eq!(got.header("content-type"), "application/json");
     let frame: Value = serde_json::from_str(&got.text).unwrap();
     assert_eq!((&frame["Offset"], &frame["File"]), (&json!(16), &json!("alloc/logs/t.stdout.0")));
+    let got = harness.get(&path("logs", "?task=t&type=stdout&plain=true&offset=-3")).await;
+    assert_eq!(got.text, "def");
+    let got = harness.get(&path("stream", "?path=/t/f.txt&follow=false&offset=100")).await;
+    assert_eq!((got.text.as_str(), got.header("content-type")), ("", ""), "there is no data");
     let got = harness.get(&path("stream", "?path=/t/f.txt&follow=false&offset=10")).await;
     assert_eq!(serde_json::from_str::<Value>(&got.text).unwrap()["Data"], "YWJjZGVm");
 }

@@ -1,11 +1,14 @@
 //! Tests of the public keys that verify the cluster's signatures.
 
+use model::alloc::{Allocation, ReportNumber};
 use model::change::Change;
 use model::keyring::RootKey;
 use model::{Index, RootKeyId, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::files::{ALLOC, cluster};
 use super::harness::Harness;
+use crate::testing::state_of;
 
 const ID: &str = "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b";
 
@@ -38,6 +41,23 @@ async fn keys_are_told_once_there_are_any() {
     let listed = harness.get("/v1/operator/keyring/keys").await.json();
     assert_eq!((&listed[0]["KeyID"], &listed[0]["State"]), (&json!(ID), &json!("active")));
     assert_eq!(listed[0]["CreateTime"], json!(7_000_000_000_u64));
+}
+
+/// http-api A.4.
+#[actix_web::test]
+async fn an_allocation_names_the_key_and_once_it_is_reported_its_network() {
+    let changes = [cluster(), vec![key()]].concat();
+    let placed = state_of(changes.clone()).alloc(ALLOC).unwrap().to_allocation();
+    let harness = Harness::with(changes).await;
+    let path = format!("/v1/allocation/{ALLOC}");
+    let shown = harness.get(&path).await.json();
+    assert_eq!((&shown["SigningKeyID"], &shown["NetworkStatus"]), (&json!(ID), &Value::Null));
+    let reported = Allocation { report: ReportNumber::new(1, 1), ..placed };
+    harness.change(vec![Change::Alloc(Box::new(reported))]);
+    assert_eq!(
+        harness.get(&path).await.json()["NetworkStatus"],
+        json!({ "InterfaceName": "", "Address": "", "AddressIPv6": "", "DNS": null })
+    );
 }
 
 #[actix_web::test]

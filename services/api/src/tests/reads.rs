@@ -217,7 +217,7 @@ async fn without_an_applier_only_stale_reads_are_answered() {
         (harness.get("/v1/agent/health").await.status, harness.get("/v1/agent/health").await.text);
     let message = "No cluster leader: plan-applier: not heard of since this server started: none is active, or it \
                    cannot reach NATS or PostgreSQL";
-    let expected = format!(r#"{{"server":{{"ok":false,"message":"{message}"}}}}"#);
+    let expected = format!(r#"{{"server":{{"message":"{message}","ok":false}}}}"#);
     assert_eq!((status.as_u16(), text), (500, expected));
 }
 

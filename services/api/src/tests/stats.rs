@@ -105,7 +105,12 @@ async fn unreachable_agents_are_named() {
             404,
             &*format!("Unknown allocation \"{unknown}\""),
         ),
-        ("/v1/agent/host?server_id=none".to_owned(), 404, "unknown Nomad server \"none\""),
+        ("/v1/agent/host?server_id=none".to_owned(), 500, "unknown Nomad server none"),
+        (
+            "/v1/agent/host?server_id=none&node_id=none".to_owned(),
+            400,
+            "Can only forward to either client node or server",
+        ),
     ] {
         assert_eq!(harness.get(&path).await.error(), (status, text), "{path}");
     }

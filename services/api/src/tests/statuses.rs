@@ -96,6 +96,11 @@ async fn jobs_are_asked_for_by_name() {
         let got = Response::new(harness.builder("POST", "/v1/jobs/statuses").body(body)).await;
         assert_eq!(got.error(), (400, "no jobs in request"));
     }
+    let got = Response::new(harness.builder("POST", "/v1/jobs/statuses")).await;
+    assert_eq!(ids(&got).len(), 4, "without a body, it is the list");
+    let got = Response::new(harness.builder("POST", "/v1/jobs/statuses").body("x")).await;
+    assert_eq!(got.status, 400);
+    assert!(got.text.starts_with("error decoding request: "), "{}", got.text);
 }
 
 #[actix_web::test]
@@ -157,7 +162,7 @@ async fn children_stand_with_their_parent_or_by_themselves() {
     assert_eq!(got.json()[1]["ChildStatuses"], json!(["pending"]));
     let got = harness.get("/v1/jobs/statuses?include_children=true").await;
     assert_eq!(ids(&got), ["p/periodic-1", "p/other", "p"]);
-    assert_eq!((&got.json()[0]["ParentID"], &got.json()[2]["ChildStatuses"]), (&json!("p"), &json!([])));
+    assert_eq!((&got.json()[0]["ParentID"], &got.json()[2]["ChildStatuses"]), (&json!("p"), &Value::Null));
 }
 
 #[actix_web::test]

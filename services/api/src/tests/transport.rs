@@ -40,8 +40,7 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
         assert_eq!(got.header("content-type"), "text/plain; charset=utf-8");
     }
     assert_eq!(Response::new(harness.builder("HEAD", "/v1/status/leader")).await.status, 405);
-    assert_eq!(harness.get("/v1/job/%00").await.error().0, 400);
-    assert_eq!(harness.get("/v1/job/%ff").await.error().0, 400);
+    assert_eq!(harness.get("/v1/job/%ff").await.error().0, 400, "it is no text");
     assert_eq!(harness.get("/v1/status/leader?region=nowhere").await.error(), (500, "No path to region"));
 }
 

@@ -93,6 +93,7 @@ async fn bad_bodies_never_become_commands() {
     for (body, status, text) in [
         ("", 400, "Request body is empty"),
         ("{}", 400, "Job must be specified"),
+        ("null", 400, "Job must be specified"),
         (r#"{"Job": {}}"#, 400, "Job ID hasn't been provided"),
         ("{", 400, "EOF"),
         (r#"{"Job": {"ID": 7}}"#, 400, "Job.ID: invalid type"),
@@ -112,7 +113,7 @@ async fn bad_bodies_never_become_commands() {
         (
             r#"{"Job": {"ID": "a", "Namespace": "none"}}"#,
             500,
-            "2 errors occurred:\n\t* job \"a\" is in nonexistent namespace \"none\"",
+            "1 error occurred:\n\t* job \"a\" is in nonexistent namespace \"none\"\n\n",
         ),
         (&many, 413, "request body holds more than 100 objects"),
         (&large, 413, "request body is larger than 65536 bytes"),
@@ -128,7 +129,20 @@ async fn bad_bodies_never_become_commands() {
     )
     .await;
     assert_eq!(got.error().0, 400);
-    assert_eq!(harness.put("/v1/job/other", JOB).await.error(), (400, "Job ID does not match name"));
+    // http-api §11.1: what the reference checks before it forwards a request comes before the region.
+    let bad_priority = JOB.replacen('{', r#"{"EvalPriority": -1, "#, 1);
+    let scaling = r#"{"Job": {"ID": "b", "Type": "system", "TaskGroups": [{"Scaling": {}}]}}"#;
+    for (path, body, status, text) in [
+        ("/v1/job/other?region=x", JOB, 400, "Job ID does not match name"),
+        ("/v1/job/other", r#"{"Job": {"ID": ""}}"#, 400, "Job ID does not match name"),
+        ("/v1/job/a?region=x", scaling, 400, "Job ID does not match name"),
+        ("/v1/jobs?region=x", scaling, 400, "Task groups with job type system do not support scaling blocks"),
+        ("/v1/jobs?region=x", &bad_priority, 400, "Eval priority must be between 1 and 100 inclusively"),
+        ("/v1/jobs?region=x", JOB, 500, "No path to region"),
+        ("/v1/job/web?region=Global", JOB, 500, "No path to region"),
+    ] {
+        assert_eq!(harness.put(path, body).await.error(), (status, text), "{path} {body}");
+    }
     assert!(harness.applier.commands.lock().unwrap().is_empty());
 }
 
@@ -147,8 +161,46 @@ async fn stopping_what_is_not_there_is_no_error() {
     let got = super::harness::Response::new(harness.builder("DELETE", "/v1/job/none?purge=true")).await;
     let answer = got.json();
     assert_eq!((&answer["EvalID"], &answer["Index"]), (&json!(""), &json!(0)));
-    let got = super::harness::Response::new(harness.builder("DELETE", "/v1/job/none?eval_priority=0x")).await;
-    assert_eq!(got.error().0, 400);
+    let stop = async |query: &str| {
+        let path = format!("/v1/job/none?{query}");
+        super::harness::Response::new(harness.builder("DELETE", &path)).await
+    };
+    // http-api §3, §11.2.
+    let not_a_flag = |name: &str| {
+        format!(
+            "Failed to parse value of {name} (x) as a bool: strconv.ParseBool: parsing \"x\": invalid syntax"
+        )
+    };
+    for (query, status, text) in [
+        ("purge=x", 500, not_a_flag("\"purge\"")),
+        ("global=x", 500, not_a_flag("\"global\"")),
+        ("no_shutdown_delay=x", 500, not_a_flag("\"no_shutdown_delay\"q")),
+        (
+            "eval_priority=x",
+            500,
+            "Failed to parse value of \"eval_priority\" (x) as a int: strconv.Atoi: parsing \"x\": invalid syntax"
+                .to_owned(),
+        ),
+        ("eval_priority=101", 400, "Eval priority must be between 1 and 100 inclusively".to_owned()),
+        ("purge=x&region=nowhere", 500, not_a_flag("\"purge\"")),
+        ("region=nowhere", 500, "No path to region".to_owned()),
+    ] {
+        assert_eq!(stop(query).await.error(), (status, text.as_str()), "{query}");
+    }
+    for query in ["eval_priority=0", "eval_priority=-1", "purge=", "namespace=*"] {
+        assert_eq!(stop(query).await.status, 200, "{query}");
+    }
+}
+
+/// http-api §11.1: a path without an id does not name another job.
+#[actix_web::test]
+async fn a_job_may_be_registered_by_a_path_without_an_id() {
+    let harness = Harness::with(Vec::new()).await;
+    assert_eq!(harness.put("/v1/job/", JOB).await.status, 200);
+    let control = JOB.replace(r#""ID": "web""#, r#""ID": "a\u0001""#);
+    assert_eq!(harness.put("/v1/jobs", &control).await.status, 200, "{control}");
+    assert_eq!(harness.get("/v1/job/a%01").await.json()["ID"], "a\u{1}");
+    assert_eq!(harness.get("/v1/job/a%00b").await.error(), (404, "job not found"));
 }
 
 #[actix_web::test]
@@ -208,6 +260,24 @@ async fn a_validation_lists_what_is_wrong() {
     let answer = harness.put("/v1/validate/job", r#"{"Job": {"ID": "val"}}"#).await.json();
     assert_eq!(answer["ValidationErrors"], json!(["Missing job task groups"]));
     assert_eq!(answer["Error"], "1 error occurred:\n\t* Missing job task groups\n\n");
+    // http-api §11.1: neither an id nor the query's namespace counts.
+    let answer = harness.put("/v1/validate/job?namespace=nowhere", r#"{"Job": {}}"#).await.json();
+    let expected = json!(["Missing job ID", "Missing job name", "Missing job task groups"]);
+    assert_eq!(answer["ValidationErrors"], expected);
+    for (body, query, status, text) in [
+        ("", "", 400, "Request body is empty"),
+        ("null", "", 400, "Job must be specified"),
+        (r#"{"Job": {"ID": "a"}}"#, "?region=x", 500, "No path to region"),
+        (
+            r#"{"Job": {"ID": "a", "Namespace": ""}}"#,
+            "",
+            500,
+            "mismatched request namespace in request: \"default\", \"\"",
+        ),
+    ] {
+        let got = harness.put(&format!("/v1/validate/job{query}"), body).await;
+        assert_eq!(got.error(), (status, text), "{body}");
+    }
 }
 
 #[actix_web::test]
@@ -246,8 +316,8 @@ async fn a_job_file_is_read() {
 #[actix_web::test]
 async fn nobody_has_to_be_asked_to_refuse_nonsense() {
     let harness = Harness::without_applier(Vec::new()).await;
-    let nonsense = r#"{"Job": {"ID": "a\nb"}}"#;
-    let text = "2 errors occurred:\n\t* Job ID contains a control character\n\t* Missing job task groups\n\n";
+    let nonsense = r#"{"Job": {"ID": "a b"}}"#;
+    let text = "2 errors occurred:\n\t* Job ID contains a space\n\t* Missing job task groups\n\n";
     assert_eq!(harness.put("/v1/jobs", nonsense).await.error(), (500, text));
     // Only the newest state can tell that a namespace does not exist.
     let elsewhere = JOB.replacen("\"ID\"", "\"Namespace\": \"none\", \"ID\"", 1);
@@ -281,8 +351,24 @@ async fn namespaces_and_node_pools_are_made_by_command() {
             "/v1/namespace",
             r#"{"Name": "a_b"}"#,
             500,
-            "invalid name \"a_b\". Must match regex ^[a-zA-Z0-9-]{1,128}$",
+            "Invalid namespace \"a_b\": 1 error occurred:\n\t* invalid name \"a_b\". Must match regex \
+             ^[a-zA-Z0-9-]{1,128}$\n\n",
         ),
+        (
+            "/v1/namespace/team",
+            r#"{"Name": "team", "NodePoolConfiguration": {"Default": "default"}}"#,
+            500,
+            "Invalid namespace \"team\": 1 error occurred:\n\t* invalid node pool configuration: Node Pools \
+             Governance is unlicensed.\n\n",
+        ),
+        (
+            "/v1/namespace/team",
+            r#"{"Name": "team", "Quota": "q"}"#,
+            500,
+            "namespace \"team\" using non-existent quota \"q\"",
+        ),
+        ("/v1/namespace/", r#"{"Name": "team"}"#, 400, "Missing Namespace Name"),
+        ("/v1/namespace/team?region=x", r#"{"Name": "team"}"#, 500, "No path to region"),
         (
             "/v1/namespace",
             r#"{"Name": "team", "RequiredExtraClaims": {"a": "b"}}"#,
@@ -305,6 +391,12 @@ async fn nodes_are_evaluated_and_purged_by_command() {
     let got = harness.put(&format!("/v1/node/{node}/evaluate"), "").await.json();
     assert_eq!(got["EvalIDs"].as_array().unwrap().len(), 1);
     assert_eq!(got["EvalCreateIndex"], got["Index"]);
+    // http-api §17.
+    assert_eq!((&got["NodeModifyIndex"], &got["SignedIdentity"]), (&json!(0), &json!(null)));
+    let server = json!({
+        "RPCAdvertiseAddr": got["LeaderRPCAddr"], "RPCMajorVersion": 0, "RPCMinorVersion": 0, "Datacenter": "dc1",
+    });
+    assert_eq!(got["Servers"], json!([server]));
     assert_eq!(harness.put(&format!("/v1/node/{node}/purge"), "").await.status, 200);
     assert_eq!(harness.put("/v1/node/abc/purge", "").await.error().0, 500);
     let named = "00000000-0000-4000-8000-000000000001";

@@ -122,8 +122,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// The setup of a process with these settings: its parts and the directory of its files. The environment provides values
-/// that the settings leave out. With `-dev` it runs all parts of a cluster, except those that the settings turn off
-/// (http-api C.3).
+/// that the settings leave out. With `-dev` it runs all parts of a cluster (http-api C.3).
 fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Result<Setup> {
     if let Some(text) = configuration::missing(settings, is_dev) {
         bail!(text);
@@ -134,8 +133,7 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
     if let Some(text) = configuration::conflicts(settings).into_iter().next() {
         bail!(text);
     }
-    let is_server = settings.server.enabled.unwrap_or(is_dev);
-    let is_client = settings.client.enabled.unwrap_or(is_dev);
+    let (is_server, is_client) = (settings.is_server(is_dev), settings.is_client(is_dev));
     let dir = dir.ok_or_else(|| anyhow!("Must specify data directory: data_dir = \"...\""))?;
     let Nats { url, ca, credentials, node_key } = &settings.nats;
     let nats_flags = url.is_some().then(|| {
@@ -183,6 +181,8 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
         &mut servers;
     let ip = settings.http_addr.or(settings.bind_addr).unwrap_or(api.http_addr.ip());
     api.http_addr = SocketAddr::new(ip, settings.http_port.unwrap_or(api.http_addr.port()));
+    replace(&mut api.rpc_port, &settings.rpc_port);
+    replace(&mut api.serf_port, &settings.serf_port);
     replace(&mut api.server_name, &settings.name);
     replace(&mut api.region, &settings.region);
     replace(&mut api.server_datacenter, &settings.datacenter);
@@ -329,7 +329,8 @@ mod tests {
         let changed = setup("ports { http = 7 }\nclient { node_class = \"c\" }\n");
         assert_eq!(changed.servers.unwrap().api.http_addr.port(), 7);
         assert_eq!(changed.agent.unwrap().node_class, "c");
-        assert!(setup("client { enabled = false }\n").agent.is_none());
+        let off = setup("client { enabled = false }\nserver { enabled = false }\n");
+        assert!(off.servers.is_some() && off.agent.is_some(), "what is on by -dev stays on");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Pages of long lists (http-api §6).
 
+use super::output::Output;
 use super::page::Page;
 
 /// The flag with the start of a page.
@@ -39,6 +40,14 @@ pub(crate) fn print_next(page: &mut Page, token: &str) {
     page.line("Results have been paginated. To get the next page run:");
     page.line("");
     page.line(next(token, command));
+}
+
+/// Prints the same to standard error, where a program that reads the list as JSON does not see it.
+pub(crate) fn report_next(output: Output, token: Option<&str>) {
+    let Some(token) = token else { return };
+    let mut page = Page::default();
+    print_next(&mut page, token);
+    output.report(|colours| page.text(colours).trim_end().to_owned());
 }
 
 /// The command line, with another token.

@@ -5,6 +5,9 @@ use std::net::IpAddr;
 
 use super::values::Scalar;
 
+/// Key of the blocks that configure plugins.
+const PLUGIN: &str = "plugin";
+
 /// The settings in a block, by key.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Block(BTreeMap<String, Setting>);
@@ -18,6 +21,20 @@ pub(super) enum Setting {
 }
 
 impl Block {
+    /// Adds the settings of a later file. A boolean that is on stays on, except in the configuration of plugins, which the
+    /// reference does not look into.
+    pub(super) fn add_file(&mut self, later: Self) {
+        for (key, setting) in later.0 {
+            match (self.0.get_mut(&key), setting) {
+                (Some(Setting::Block(block)), Setting::Block(later)) if key != PLUGIN => {
+                    block.add_file(later)
+                }
+                (Some(Setting::Scalar(Scalar::Bool(true))), Setting::Scalar(Scalar::Bool(_))) => {}
+                (_, setting) => self.set(key, setting),
+            }
+        }
+    }
+
     /// Adds the settings of another block. Where both contain a key, the value of `later` applies.
     pub(super) fn merge(&mut self, later: Self) {
         for (key, setting) in later.0 {

@@ -11,9 +11,7 @@ const DYNAMIC_PORTS: PortRange = PortRange { first: 20_000, last: 32_000 };
 
 /// The setting that every agent needs and this one lacks (cli §14), in the reference's words.
 pub(crate) fn missing(settings: &Settings, is_dev: bool) -> Option<&'static str> {
-    let is_server = settings.server.enabled.unwrap_or(is_dev);
-    let is_client = settings.client.enabled.unwrap_or(is_dev);
-    if !is_server && !is_client {
+    if !settings.is_server(is_dev) && !settings.is_client(is_dev) {
         return Some("Must specify either server, client or dev mode for the agent.");
     }
     let has_dir = settings.data_dir.as_ref().is_some_and(|dir| !dir.is_empty());
@@ -22,7 +20,7 @@ pub(crate) fn missing(settings: &Settings, is_dev: bool) -> Option<&'static str>
 
 /// The address of a server that the agent needs and that may also come from the environment.
 pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'static str> {
-    let is_server = settings.server.enabled.unwrap_or(is_dev);
+    let is_server = settings.is_server(is_dev);
     let has_nats = settings.nats.url.is_some();
     if !is_server && !has_nats {
         return Some(
@@ -42,10 +40,12 @@ pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'s
 
 /// Keys that have no effect in an agent without a server.
 pub(crate) fn without_server(settings: &Settings, is_dev: bool) -> Vec<&'static str> {
-    if settings.server.enabled.unwrap_or(is_dev) {
+    if settings.is_server(is_dev) {
         return Vec::new();
     }
     let given = [
+        ("ports.rpc", settings.rpc_port.is_some()),
+        ("ports.serf", settings.serf_port.is_some()),
         ("telemetry.prometheus_metrics", settings.prometheus_metrics.is_some()),
         ("telemetry.publish_allocation_metrics", settings.publish_allocation_metrics.is_some()),
         ("telemetry.publish_node_metrics", settings.publish_node_metrics.is_some()),

@@ -278,7 +278,7 @@ const NATS: &[Key] = &[
     used("url", Type::Text),
 ];
 
-const PORTS: &[Key] = &[used("http", SMALL), idle("rpc", SMALL, ONE_PORT), idle("serf", SMALL, ONE_PORT)];
+const PORTS: &[Key] = &[used("http", SMALL), used("rpc", SMALL), used("serf", SMALL)];
 
 const POSTGRES: &[Key] = &[used("password_file", Type::Text), used("url", Type::Text)];
 

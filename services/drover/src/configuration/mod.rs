@@ -88,7 +88,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Reads files, and the files in directories. Later files add to earlier ones.
+/// Reads files, and the files in directories. Later files add to earlier ones, booleans by *or*.
 pub(crate) fn load(paths: &[PathBuf]) -> Loaded {
     let mut files = Vec::new();
     let mut report = Report::default();
@@ -100,7 +100,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Loaded {
     }
     let mut merged = Block::default();
     for (file, text) in &files {
-        merged.merge(parse(file, text, &mut report));
+        merged.add_file(parse(file, text, &mut report));
     }
     Loaded { settings: Settings::of(&merged), report }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) bind_addr: Option<IpAddr>,
     pub(crate) http_addr: Option<IpAddr>,
     pub(crate) http_port: Option<u16>,
+    pub(crate) rpc_port: Option<u16>,
+    pub(crate) serf_port: Option<u16>,
     pub(crate) http_advertised: Option<String>,
     pub(crate) log_level: Option<String>,
     pub(crate) log_json: Option<bool>,
@@ -174,6 +176,16 @@ impl FromScalar for Bytes {
 }
 
 impl Settings {
+    /// Whether the process runs the servers. With `-dev` it does, whatever the files say: booleans are merged by *or*.
+    pub(crate) fn is_server(&self, is_dev: bool) -> bool {
+        is_dev || self.server.enabled == Some(true)
+    }
+
+    /// Whether the process runs an agent. With `-dev` it does, too.
+    pub(crate) fn is_client(&self, is_dev: bool) -> bool {
+        is_dev || self.client.enabled == Some(true)
+    }
+
     /// Extracts the settings from the merged files.
     pub(super) fn of(top: &Block) -> Self {
         let telemetry = top.block("telemetry");
@@ -186,6 +198,8 @@ impl Settings {
             bind_addr: top.get("bind_addr"),
             http_addr: top.block("addresses").get("http"),
             http_port: top.block("ports").get("http"),
+            rpc_port: top.block("ports").get("rpc"),
+            serf_port: top.block("ports").get("serf"),
             http_advertised: top.block("advertise").get("http"),
             log_level: top.get("log_level"),
             log_json: top.get("log_json"),

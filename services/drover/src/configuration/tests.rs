@@ -175,12 +175,12 @@ fn later_files_override_earlier_ones_key_by_key() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
     write("a.hcl", "name = \"a\"\nclient {\n  enabled = true\n  meta { x = 1 }\n}\n");
-    write("b.json", "{\"name\": \"b\", \"client\": {\"meta\": {\"y\": 2}}}");
+    write("b.json", "{\"name\": \"b\", \"client\": {\"enabled\": false, \"meta\": {\"y\": 2}}}");
     write("c", "{\"region\": \"c\"}");
     let Loaded { settings, report } = load(&[directory.path().to_owned(), directory.path().join("c")]);
     assert!(report.faults.is_empty(), "{:?}", report.faults);
     assert_eq!((settings.name.as_deref(), settings.region.as_deref()), (Some("b"), Some("c")));
-    assert_eq!(settings.client.enabled, Some(true));
+    assert_eq!(settings.client.enabled, Some(true), "a boolean that is on stays on");
     assert_eq!(settings.client.meta.keys().collect::<Vec<_>>(), ["x", "y"]);
 }
 

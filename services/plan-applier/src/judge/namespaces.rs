@@ -3,13 +3,11 @@
 use model::change::Change;
 use model::cluster::Namespace;
 use model::job::JobStatus;
+use model::text::quoted;
 use wire::command::{DeleteNamespace, Done, Handler, SetNamespace};
 use wire::{Refusal, RefusalKind};
 
-use super::work::{Work, refusal};
-
-/// Maximum number of ids that a refusal lists.
-const NAMED_MAX: usize = 10;
+use super::work::{Work, refusal, refusal_of};
 
 impl Handler<SetNamespace> for Work<'_> {
     fn handle(&mut self, command: SetNamespace) -> Result<Done, Refusal> {
@@ -22,7 +20,8 @@ impl Handler<SetNamespace> for Work<'_> {
     }
 }
 
-/// Deletes a namespace, unless it is the default one or contains volumes, or jobs or allocations that are not terminal.
+/// Deletes a namespace, unless it is the default one or contains volumes, jobs that are not dead, or allocations that have
+/// not ended on their nodes.
 impl Handler<DeleteNamespace> for Work<'_> {
     fn handle(&mut self, command: DeleteNamespace) -> Result<Done, Refusal> {
         let (state, name) = (self.state(), &command.name);
@@ -32,25 +31,27 @@ impl Handler<DeleteNamespace> for Work<'_> {
         if state.namespace(name).is_none() {
             return Err(refusal(RefusalKind::NotFound, "namespace not found"));
         }
-        let jobs = state.jobs().filter(|job| job.spec.namespace == *name && job.status != JobStatus::Dead);
-        let jobs: Vec<_> = jobs.take(NAMED_MAX).map(|job| job.spec.id.to_string()).collect();
-        if !jobs.is_empty() {
-            let what = jobs.join(", ");
-            let message = format!("namespace {name:?} has non-terminal jobs: {what}");
-            return Err(refusal(RefusalKind::Conflict, message));
-        }
-        let is_live = |namespace: &str| *namespace == **name;
-        let allocs =
-            state.allocs().filter(|alloc| is_live(&alloc.job_key().namespace) && !alloc.is_terminal());
-        let allocs: Vec<_> = allocs.take(NAMED_MAX).map(|alloc| alloc.id().to_string()).collect();
-        if !allocs.is_empty() {
-            let message = format!("namespace {name:?} has non-terminal allocations: {}", allocs.join(", "));
-            return Err(refusal(RefusalKind::Conflict, message));
-        }
-        let has_volumes = state.csi_volumes().any(|volume| is_live(&volume.key.namespace))
-            || state.host_volumes().any(|volume| is_live(&volume.namespace));
-        if has_volumes {
-            return Err(refusal(RefusalKind::Conflict, format!("namespace {name:?} has volumes")));
+        let is_in = |namespace: &str| *namespace == **name;
+        let contents = [
+            (
+                "non-terminal jobs",
+                state.jobs().any(|job| is_in(&job.spec.namespace) && job.status != JobStatus::Dead),
+            ),
+            (
+                "non-terminal allocations",
+                state
+                    .allocs()
+                    .any(|alloc| is_in(&alloc.job_key().namespace) && !alloc.client_status().is_terminal()),
+            ),
+            ("CSI volumes", state.csi_volumes().any(|volume| is_in(&volume.key.namespace))),
+            ("host volumes", state.host_volumes().any(|volume| is_in(&volume.namespace))),
+        ];
+        let problems = contents.into_iter().filter(|(_, has_some)| *has_some);
+        let problems: Vec<_> = problems
+            .map(|(what, _)| format!("namespace {} has {what} in regions: [global]", quoted(name)))
+            .collect();
+        if !problems.is_empty() {
+            return Err(refusal_of(RefusalKind::Conflict, &problems));
         }
         self.apply(Change::NamespaceDeleted(name.clone()))?;
         Ok(Done { object_index: self.index(), ..Done::default() })

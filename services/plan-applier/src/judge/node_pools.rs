@@ -1,12 +1,15 @@
 //! Creates, changes and deletes node pools (http-api §17).
 
+use std::sync::Arc;
+
 use model::change::Change;
 use model::cluster::NodePool;
-use model::job::JobStatus;
+use model::job::{Job, JobStatus};
+use model::text::quoted;
 use wire::command::{DeleteNodePool, Done, Handler, SetNodePool};
 use wire::{Refusal, RefusalKind};
 
-use super::work::{Work, refusal};
+use super::work::{Work, refusal, refusal_of};
 
 impl Handler<SetNodePool> for Work<'_> {
     fn handle(&mut self, command: SetNodePool) -> Result<Done, Refusal> {
@@ -29,16 +32,15 @@ impl Handler<DeleteNodePool> for Work<'_> {
         if state.node_pool(name).is_none() {
             return Err(refusal(RefusalKind::NotFound, format!("node pool {name} not found")));
         }
-        let has = |what: &str| {
-            let message =
-                format!("1 error occurred:\n\t* node pool {name:?} has {what} in regions: [global]\n\n");
-            Err(refusal(RefusalKind::Conflict, message))
-        };
-        if **name == *NodePool::ALL || state.nodes().any(|node| node.spec().node_pool == *name) {
-            return has("nodes");
-        }
-        if state.jobs().any(|job| job.spec.node_pool == *name && job.status != JobStatus::Dead) {
-            return has("non-terminal jobs");
+        let has_nodes = **name == *NodePool::ALL || state.nodes().any(|node| node.spec().node_pool == *name);
+        let is_live = |job: &Arc<Job>| job.spec.node_pool == *name && job.status != JobStatus::Dead;
+        let contents = [("nodes", has_nodes), ("non-terminal jobs", state.jobs().any(is_live))];
+        let problems = contents.into_iter().filter(|(_, has_some)| *has_some);
+        let problems: Vec<_> = problems
+            .map(|(what, _)| format!("node pool {} has {what} in regions: [global]", quoted(name)))
+            .collect();
+        if !problems.is_empty() {
+            return Err(refusal_of(RefusalKind::Conflict, &problems));
         }
         if NodePool::is_built_in(name) {
             return Err(refusal(RefusalKind::Invalid, format!("deleting node pool {name:?} is not allowed")));

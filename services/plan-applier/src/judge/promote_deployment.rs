@@ -12,7 +12,7 @@ use state::DeploymentHealth;
 use wire::command::{Done, Handler, PromoteDeployment};
 use wire::{Refusal, RefusalKind};
 
-use super::work::{Work, refusal};
+use super::work::{Work, refusal_of};
 
 /// Groups that need no promotion are ignored, and so are unknown ones.
 impl Handler<PromoteDeployment> for Work<'_> {
@@ -37,17 +37,10 @@ fn check_canaries(
     for (name, group) in deployment.groups.iter().filter(|(name, group)| is_waiting(name, group, is_chosen)) {
         let (have, need) = (health.group(name).canaries, group.desired_canaries);
         if have < need {
-            problems.push(format!("\t* Task group {} has {have}/{need} healthy allocations\n", quoted(name)));
+            problems.push(format!("Task group {} has {have}/{need} healthy allocations", quoted(name)));
         }
     }
-    if problems.is_empty() {
-        return Ok(());
-    }
-    let title = match problems.len() {
-        1 => "1 error occurred:".to_owned(),
-        count => format!("{count} errors occurred:"),
-    };
-    Err(refusal(RefusalKind::Conflict, format!("{title}\n{}\n", problems.concat())))
+    if problems.is_empty() { Ok(()) } else { Err(refusal_of(RefusalKind::Conflict, &problems)) }
 }
 
 fn is_waiting(name: &Text, group: &DeploymentGroup, is_chosen: &dyn Fn(&Text) -> bool) -> bool {

@@ -25,6 +25,16 @@ pub(super) fn refusal(kind: RefusalKind, message: impl Into<Text>) -> Refusal {
     Refusal { kind, message: message.into() }
 }
 
+/// A refusal that lists several problems, in the form that clients know (http-api §9.5).
+pub(super) fn refusal_of(kind: RefusalKind, problems: &[String]) -> Refusal {
+    let mut message = match problems.len() {
+        1 => "1 error occurred:".to_owned(),
+        count => format!("{count} errors occurred:"),
+    };
+    problems.iter().for_each(|problem| message.push_str(&format!("\n\t* {problem}")));
+    refusal(kind, message + "\n\n")
+}
+
 /// A job that something changes, with its new summary.
 pub(super) struct TouchedJob {
     /// The create index of its current incarnation.

@@ -12,8 +12,9 @@ const DESTROY: &str = "forces destroy";
 const IN_PLACE: &str = "forces in-place update";
 const DESTRUCTIVE: &str = "forces create/destroy update";
 
-/// Blocks of a task that can be changed in place, judging by the diff alone. `LogConfig` has an exception.
-const IN_PLACE_BLOCKS: [&str; 5] = ["Service", "Constraint", "Affinity", "Spread", "LogConfig"];
+/// Blocks of a task that can be changed in place, judging by the diff alone. A `LogConfig` can only without the unchanged
+/// field `Disabled`, which a dry run always shows.
+const IN_PLACE_BLOCKS: [&str; 4] = ["Service", "Constraint", "Affinity", "Spread"];
 
 /// Adds the result of a dry run (`updates`, by group) to a diff, and the annotations that follow from the diff alone.
 pub fn annotate(diff: &mut JobDiff, updates: &Map<Text, DesiredUpdates>) {
@@ -65,16 +66,7 @@ fn annotate_task(task: &mut TaskDiff, group_type: DiffType) {
 }
 
 fn is_destructive(task: &TaskDiff) -> bool {
-    let forces_restart = |object: &ObjectDiff| {
-        !IN_PLACE_BLOCKS.contains(&&*object.name) || object.name == "LogConfig" && toggles_logging(object)
-    };
+    let forces_restart = |object: &ObjectDiff| !IN_PLACE_BLOCKS.contains(&&*object.name);
     task.fields.iter().flatten().any(|field| field.name != "KillTimeout")
         || task.objects.iter().flatten().any(forces_restart)
-}
-
-/// Whether `Disabled` changed. The diff also contains the field if it is unchanged. The reference counts it then as well
-/// this does not.
-fn toggles_logging(logs: &ObjectDiff) -> bool {
-    let mut fields = logs.fields.iter().flatten();
-    fields.any(|field| field.name == "Disabled" && field.r#type != DiffType::None)
 }

@@ -9,7 +9,7 @@ mod tree;
 
 use std::collections::BTreeSet;
 
-use api_types::{DiffType, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
+use api_types::{DiffType, FieldDiff, JobDiff, TaskDiff, TaskGroupDiff};
 use serde_json::{Map, Value};
 
 pub use annotate::annotate;
@@ -97,10 +97,9 @@ fn non_empty<T>(items: Vec<T>) -> Option<Vec<T>> {
     (!items.is_empty()).then_some(items)
 }
 
-/// Sorts fields and blocks into the order of the diff.
-fn sort(fields: &mut [FieldDiff], objects: &mut [ObjectDiff]) {
+/// Sorts fields into the order of the diff.
+fn sort(fields: &mut [FieldDiff]) {
     fields.sort_by(|a, b| (&a.name, &a.old).cmp(&(&b.name, &b.old)));
-    objects.sort_by(|a, b| (&a.name, a.r#type).cmp(&(&b.name, b.r#type)));
 }
 
 #[cfg(test)]
@@ -164,6 +163,48 @@ mod tests {
         let objects = diff(Some(&with("a")), Some(&with("b"))).objects.unwrap();
         let types: Vec<DiffType> = objects.iter().map(|object| object.r#type).collect();
         assert_eq!(types, [DiffType::Added, DiffType::Deleted]);
+    }
+
+    /// http-api A.10: the order of objects is not the alphabet, and a set that changed has all of its texts.
+    #[test]
+    fn objects_have_the_order_of_the_table() {
+        let with = |datacenters: &[&str], attempts: i64, size_mb: i64, hook: &str| {
+            let mut job = job();
+            job.datacenters = Some(datacenters.iter().map(|name| (*name).to_owned()).collect());
+            let group = &mut job.task_groups.as_mut().unwrap()[0];
+            group.restart_policy = Some(api_types::RestartPolicy {
+                attempts: Some(attempts),
+                ..api_types::RestartPolicy::default()
+            });
+            group.ephemeral_disk = Some(api_types::EphemeralDisk {
+                size_mb: Some(size_mb),
+                ..api_types::EphemeralDisk::default()
+            });
+            let lifecycle =
+                api_types::TaskLifecycleConfig { hook: Some(hook.to_owned()), ..Default::default() };
+            group.tasks.as_mut().unwrap()[0].lifecycle = Some(lifecycle);
+            job
+        };
+        let (old, new) = (with(&["a", "b"], 1, 10, "prestart"), with(&["b", "c"], 2, 20, "poststart"));
+        let shown = diff(Some(&old), Some(&new));
+        let sets = shown.objects.unwrap();
+        let fields: Vec<(DiffType, &str, &str)> = sets[0]
+            .fields
+            .iter()
+            .flatten()
+            .map(|field| (field.r#type, field.old.as_str(), field.new.as_str()))
+            .collect();
+        assert_eq!(
+            fields,
+            [(DiffType::Added, "", "c"), (DiffType::Deleted, "a", ""), (DiffType::None, "b", "b")]
+        );
+        let group = &shown.task_groups.unwrap()[0];
+        let names: Vec<&str> = group.objects.iter().flatten().map(|object| object.name.as_str()).collect();
+        assert_eq!(names, ["RestartPolicy", "EphemeralDisk"]);
+        let task = &group.tasks.as_ref().unwrap()[0];
+        assert_eq!((task.r#type, &task.objects), (DiffType::Edited, &None), "a lifecycle is not shown");
+        let same = diff(Some(&old), Some(&old));
+        assert_eq!((same.r#type, same.objects), (DiffType::None, None));
     }
 
     fn with_config(config: Value) -> api_types::Job {

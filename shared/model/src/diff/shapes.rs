@@ -1,4 +1,5 @@
-//! The fields and blocks of a job that a diff contains, and how blocks of the same kind are matched.
+//! The fields and blocks of a job that a diff contains, and how blocks of the same kind are matched. The
+//! blocks are in the order of the diff (http-api A.10). Spreads, lifecycles and the restart policies of tasks are not shown.
 
 /// The fields and nested blocks of a block.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(super) enum Field {
     Map(&'static str),
 }
 
-/// A nested block: its name in the diff, the member that contains it, and its shape.
+/// A nested block: its name in the diff, the member that contains it, and its shape. `A/B` is the member `B` of the member `A`.
 #[derive(Debug)]
 pub(super) enum Block {
     /// A single block, which may be absent.
@@ -47,6 +48,7 @@ use Field::{Flag, Joined, Map, Number, Optional, OrNil, Text};
 pub(super) const JOB: Shape = Shape {
     fields: &[
         Flag("AllAtOnce"),
+        Flag("Dispatched"),
         Text("Name"),
         Text("Namespace"),
         Text("NodePool"),
@@ -61,11 +63,10 @@ pub(super) const JOB: Shape = Shape {
         Texts("Datacenters", "Datacenters"),
         Set("Constraint", "Constraints", &CONSTRAINT),
         Set("Affinity", "Affinities", &AFFINITY),
-        Set("Spread", "Spreads", &SPREAD),
         One("Periodic", "Periodic", &PERIODIC),
         One("ParameterizedJob", "ParameterizedJob", &PARAMETERIZED),
         FreeForm("Multiregion", "Multiregion"),
-        FreeForm("UI", "UI"),
+        One("UI", "UI", &UI),
     ],
 };
 
@@ -82,7 +83,6 @@ pub(super) const GROUP: Shape = Shape {
     blocks: &[
         Set("Constraint", "Constraints", &CONSTRAINT),
         Set("Affinity", "Affinities", &AFFINITY),
-        Set("Spread", "Spreads", &SPREAD),
         One("RestartPolicy", "RestartPolicy", &RESTART),
         One("Disconnect", "Disconnect", &DISCONNECT),
         One("Migrate", "Migrate", &MIGRATE),
@@ -114,7 +114,6 @@ pub(super) const TASK: Shape = Shape {
         Set("Affinity", "Affinities", &AFFINITY),
         FreeForm("Config", "Config"),
         One("Resources", "Resources", &RESOURCES),
-        One("Lifecycle", "Lifecycle", &LIFECYCLE),
         FreeForm("DispatchPayload", "DispatchPayload"),
         One("LogConfig", "LogConfig", &LOGS),
         Set("Artifact", "Artifacts", &ARTIFACT),
@@ -133,11 +132,8 @@ pub(super) const TASK: Shape = Shape {
 const CONSTRAINT: Shape = Shape { fields: &[Text("LTarget"), Text("Operand"), Text("RTarget")], blocks: &[] };
 const AFFINITY: Shape =
     Shape { fields: &[Text("LTarget"), Text("Operand"), Text("RTarget"), Number("Weight")], blocks: &[] };
-const SPREAD: Shape = Shape {
-    fields: &[Text("Attribute"), Number("Weight")],
-    blocks: &[Set("SpreadTarget", "SpreadTarget", &TARGET)],
-};
-const TARGET: Shape = Shape { fields: &[Number("Percent"), Text("Value")], blocks: &[] };
+const UI: Shape = Shape { fields: &[Text("Description")], blocks: &[Set("Link", "Links", &LINK)] };
+const LINK: Shape = Shape { fields: &[Text("Label"), Text("Url")], blocks: &[] };
 const PERIODIC: Shape = Shape {
     fields: &[Flag("Enabled"), Flag("ProhibitOverlap"), Text("Spec"), Text("SpecType"), Text("TimeZone")],
     blocks: &[Texts("Specs", "Specs")],
@@ -194,7 +190,7 @@ const NETWORK: Shape = Shape {
         Set("Static Port", "ReservedPorts", &STATIC_PORT),
         Set("Dynamic Port", "DynamicPorts", &DYNAMIC_PORT),
         One("DNS", "DNS", &DNS),
-        FreeForm("CNIConfig", "CNI"),
+        FreeForm("CNIConfig", "CNI/Args"),
     ],
 };
 const STATIC_PORT: Shape = Shape {
@@ -219,15 +215,15 @@ const SERVICE: Shape = Shape {
         Text("TaskName"),
     ],
     blocks: &[
-        Texts("Tags", "Tags"),
         Texts("CanaryTags", "CanaryTags"),
+        Texts("Tags", "Tags"),
+        FreeForm("Weights", "Weights"),
         FreeForm("Meta", "Meta"),
         FreeForm("CanaryMeta", "CanaryMeta"),
         FreeForm("TaggedAddresses", "TaggedAddresses"),
         Named("Check", "Checks", "Name", &CHECK),
         FreeForm("ConsulConnect", "Connect"),
         FreeForm("Identity", "Identity"),
-        FreeForm("Weights", "Weights"),
     ],
 };
 const CHECK: Shape = Shape {
@@ -296,7 +292,6 @@ const DEVICE: Shape = Shape {
     fields: &[Number("Count"), Text("Name")],
     blocks: &[Set("Constraint", "Constraints", &CONSTRAINT), Set("Affinity", "Affinities", &AFFINITY)],
 };
-const LIFECYCLE: Shape = Shape { fields: &[Text("Hook"), Flag("Sidecar")], blocks: &[] };
 const LOGS: Shape =
     Shape { fields: &[Flag("Disabled"), Number("MaxFileSizeMB"), Number("MaxFiles")], blocks: &[] };
 const ARTIFACT: Shape = Shape {

@@ -25,7 +25,8 @@ impl<'a> Sides<'a> {
     }
 
     fn member(self, name: &str) -> Self {
-        Self { old: &self.old[name], new: &self.new[name] }
+        let member = |side: &'a Value| name.split('/').fold(side, |value, name| &value[name]);
+        Self { old: member(self.old), new: member(self.new) }
     }
 
     /// A text of the new version, or of the old one if the new one has none.
@@ -53,15 +54,16 @@ impl<'a> Sides<'a> {
 pub(super) fn changes(shape: &Shape, sides: Sides<'_>) -> (Vec<FieldDiff>, Vec<ObjectDiff>) {
     let mut fields = fields(shape, sides);
     fields.retain(|field| field.r#type != DiffType::None);
+    sort(&mut fields);
     let mut objects = objects(shape, sides);
-    sort(&mut fields, &mut objects);
+    objects.retain(|object| object.r#type != DiffType::None);
     (fields, objects)
 }
 
 /// The diff of a nested block, which also contains unchanged fields. `None` if nothing changed.
 fn compare_block(name: &str, shape: &Shape, sides: Sides<'_>) -> Option<ObjectDiff> {
     let mut fields = fields(shape, sides);
-    let mut objects = objects(shape, sides);
+    let objects = objects(shape, sides);
     let has = |wanted: DiffType| fields.iter().any(|field| field.r#type == wanted);
     let fields_type = match (has(DiffType::Edited), has(DiffType::Added), has(DiffType::Deleted)) {
         (true, _, _) | (false, true, true) => DiffType::Edited,
@@ -69,11 +71,12 @@ fn compare_block(name: &str, shape: &Shape, sides: Sides<'_>) -> Option<ObjectDi
         (false, false, true) => DiffType::Deleted,
         (false, false, false) => DiffType::None,
     };
-    let both = if objects.is_empty() { fields_type } else { DiffType::Edited };
-    if fields_type == DiffType::None && objects.is_empty() {
+    let has_changed_object = objects.iter().any(|object| object.r#type != DiffType::None);
+    let both = if has_changed_object { DiffType::Edited } else { fields_type };
+    if fields_type == DiffType::None && !has_changed_object {
         return None;
     }
-    sort(&mut fields, &mut objects);
+    sort(&mut fields);
     Some(ObjectDiff {
         r#type: sides.diff_type(both),
         name: name.to_owned(),
@@ -128,6 +131,7 @@ fn fields(shape: &Shape, sides: Sides<'_>) -> Vec<FieldDiff> {
 fn objects(shape: &Shape, sides: Sides<'_>) -> Vec<ObjectDiff> {
     let mut diffs = Vec::new();
     for block in shape.blocks {
+        let first = diffs.len();
         match block {
             Block::One(name, member, shape) => diffs.extend(compare_block(name, shape, sides.member(member))),
             Block::FreeForm(name, member) => diffs.extend(compare_free_form(name, sides.member(member))),
@@ -154,6 +158,8 @@ fn objects(shape: &Shape, sides: Sides<'_>) -> Vec<ObjectDiff> {
                 }
             }
         }
+        // Blocks of different names keep their order.
+        diffs[first..].sort_by_key(|object| object.r#type);
     }
     diffs
 }
@@ -164,7 +170,7 @@ fn compare_free_form(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
     if fields.iter().all(|field| field.r#type == DiffType::None) {
         return None;
     }
-    sort(&mut fields, &mut []);
+    sort(&mut fields);
     let has_any = |side: &Value| side.is_object() && has_scalar(side);
     let r#type = match (has_any(sides.old), has_any(sides.new)) {
         (false, _) => DiffType::Added,
@@ -174,16 +180,20 @@ fn compare_free_form(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
     Some(ObjectDiff { r#type, name: name.to_owned(), fields: non_empty(fields), objects: None })
 }
 
-/// Compares sets of texts. Each text that was added or deleted is a field with the name of the set.
+/// Compares sets of texts. Each text is a field with the name of the set, also one that is in both. `None` if both are empty.
 fn compare_text_sets(name: &str, sides: Sides<'_>) -> Option<ObjectDiff> {
     let [old, new] = [sides.old, sides.new].map(|side| texts(side).into_iter().collect::<BTreeSet<_>>());
     let deleted = old.difference(&new).map(|text| field(name, text.clone(), String::new()));
     let added = new.difference(&old).map(|text| field(name, String::new(), text.clone()));
-    let mut fields: Vec<FieldDiff> = deleted.chain(added).collect();
-    sort(&mut fields, &mut []);
+    let kept = old.intersection(&new).map(|text| field(name, text.clone(), text.clone()));
+    let mut fields: Vec<FieldDiff> = deleted.chain(added).chain(kept).collect();
+    if fields.is_empty() {
+        return None;
+    }
+    sort(&mut fields);
     let has = |wanted: DiffType| fields.iter().any(|field| field.r#type == wanted);
     let r#type = match (has(DiffType::Added), has(DiffType::Deleted)) {
-        (false, false) => return None,
+        (false, false) => DiffType::None,
         (true, true) => DiffType::Edited,
         (true, false) => DiffType::Added,
         (false, true) => DiffType::Deleted,

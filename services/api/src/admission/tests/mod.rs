@@ -9,7 +9,7 @@ use model::Index;
 use model::change::Change;
 use model::cluster::{Namespace, SchedulerConfig};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use state::State;
 
 use super::*;
@@ -78,6 +78,50 @@ fn registrations_are_judged_as_the_reference_judges_them() {
         compared += 1;
     }
     assert!(compared > 25, "{compared}");
+}
+
+/// Whether a job has services, whose texts have tests of their own.
+fn has_services(job: &Job) -> bool {
+    let groups = items(&job.task_groups);
+    let tasks = groups.iter().flat_map(|group| items(&group.tasks));
+    let of_groups = groups.iter().flat_map(|group| items(&group.services));
+    of_groups.chain(tasks.flat_map(|task| items(&task.services))).next().is_some()
+}
+
+/// http-api, appendix E.
+#[test]
+fn validations_read_as_those_of_the_reference() {
+    let state = state_of(Vec::new());
+    let (mut compared, mut faults) = (0, Vec::new());
+    for line in include_str!("../../../../../tests/data/scenes/jobs.jsonl").lines() {
+        let scene: Value = serde_json::from_str(line).unwrap();
+        for (step, recorded) in scene["steps"].as_array().into_iter().flatten().enumerate() {
+            let wanted = &recorded["want"]["json"];
+            let (Some(error), Some(warned)) = (wanted["Error"].as_str(), wanted["Warnings"].as_str()) else {
+                continue;
+            };
+            let body = recorded["body"]["Job"].to_string();
+            let mut job: Job = api_types::decode::from_slice(body.as_bytes()).unwrap();
+            job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
+            job.namespace.get_or_insert_with(|| Namespace::DEFAULT.to_owned());
+            let warnings = warnings(&job, &state).to_string();
+            fill_defaults(&mut job, &RULES);
+            if has_services(&job) || !not_built(&job).is_empty() {
+                continue;
+            }
+            compared += 1;
+            let problems = check(&job, &state, &RULES).err().map(|invalid| invalid.problems.to_string());
+            let got = (problems.unwrap_or_default(), warnings);
+            if (got.0.as_str(), got.1.as_str()) != (error, warned) {
+                faults.push(format!(
+                    "{}, {step}:\n  expected {error:?} {warned:?}\n  got {got:?}",
+                    scene["scene"]
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {compared}\n{}", faults.len(), faults.join("\n"));
+    assert!(compared > 60, "{compared}");
 }
 
 fn job(text: &str) -> Job {
@@ -269,19 +313,21 @@ fn a_namespace_may_forbid_drivers_and_networks() {
     assert!(text.contains("used group network mode \"host\" is not allowed"), "{text}");
 }
 
+/// http-api, appendix E: a job's own warnings, then those of its groups and their tasks, then those about memory.
 #[test]
 fn warnings_name_what_has_no_effect() {
     let state = state_of(Vec::new());
-    let quiet =
-        job(r#"{"ID": "a", "Update": {"MaxParallel": 0}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
-    assert_eq!(warnings(&quiet, &state).to_string(), "");
-    let loud = job(
-        r#"{"ID": "a", "Update": {"MaxParallel": 1}, "TaskGroups": [{"Name": "g", "MaxClientDisconnect": 1, "Tasks": [{"Name": "t", "Driver": "raw_exec",
-            "Resources": {"MemoryMB": 20, "MemoryMaxMB": 40}}]}]}"#,
+    let quiet = job(
+        r#"{"ID": "a", "Update": {"MaxParallel": 9}, "TaskGroups": [{"Name": "g", "MaxClientDisconnect": 1, "Tasks": [TASK]}]}"#,
     );
+    assert_eq!(warnings(&quiet, &state).to_string(), "");
+    let loud = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec",
+            "Resources": {"MemoryMB": 20, "MemoryMaxMB": 40, "IOPS": 1}}]}]}"#);
     assert_eq!(
         warnings(&loud, &state).to_string(),
-        "1 warning:\n\n* Group \"g\" has warnings: 2 warnings:\n\n* max_client_disconnect is deprecated and ignored; use disconnect.lost_after\n\
-         * Task \"t\" has warnings: 1 warning:\n\n* Memory oversubscription is not enabled; Task has memory_max, but it will be ignored"
+        "2 warnings:\n\n* Group \"g\" has warnings: 1 error occurred:\n\t* Task \"t\" has warnings: 1 error occurred:\n\t\
+         * IOPS has been deprecated as of Nomad 0.9.0. Please remove IOPS from resource block.\n\n\n\n\n\
+         * Memory oversubscription is not enabled; Task \"g.t\" memory_max value will be ignored. Update the \
+         Scheduler Configuration to allow oversubscription."
     );
 }

@@ -1,16 +1,33 @@
 //! Validation of templates, artifacts, dispatch payloads and Vault blocks. Destination paths must stay in the allocation's
 //! directory (N-19.11, N-19.12).
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use api_types::{DispatchPayloadConfig, Task, TaskArtifact, Template, Vault};
+use model::Nanos;
 use model::text::quoted;
 
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
+/// The option of an artifact with its checksum.
+const CHECKSUM: &str = "checksum";
+
 /// Checks the templates, artifacts, dispatch payload and Vault block of a task.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
+    let mut destinations: BTreeMap<&str, usize> = BTreeMap::new();
     for (position, template) in (1..).zip(items(&task.templates)) {
         problems.nest(format_args!("Template {position} validation failed: "), &self::template(template));
+        match destinations.entry(text(&template.dest_path)) {
+            Entry::Vacant(free) => {
+                free.insert(position);
+            }
+            Entry::Occupied(taken) => {
+                let first = taken.get();
+                problems.add_if(true, || format!("Template {position} has same destination as {first}"));
+            }
+        }
     }
     for (position, artifact) in (1..).zip(items(&task.artifacts)) {
         problems.nest(format_args!("Artifact {position} validation failed: "), &self::artifact(artifact));
@@ -33,33 +50,33 @@ fn template(template: &Template) -> Problems {
     let destination = text(&template.dest_path);
     problems.add_if(destination.is_empty(), || "Must specify a destination for the template");
     check_destination(destination, &mut problems);
-    let script = template.change_script.as_ref();
     match text(&template.change_mode) {
         "noop" | "restart" => {}
+        // The signal may be missing.
         "signal" => {
-            problems.add_if(
-                text(&template.change_signal).is_empty(),
-                || "Must specify signal value when change mode is signal",
-            );
             problems.add_if(flag(template.envvars), || "cannot use signals with env var templates");
         }
-        "script" => problems.add_if(
-            script.is_none_or(|script| text(&script.command).is_empty()),
-            || "Must specify change script value when change mode is script",
-        ),
-        other => problems.add(format!(
-            "Invalid change mode given: {}. Must be one of the following: noop, signal, script, restart",
-            quoted(other)
-        )),
+        "script" => match &template.change_script {
+            None => {
+                problems.add("must specify change script configuration value when change mode is script");
+            }
+            Some(script) => problems.add_if(
+                text(&script.command).is_empty(),
+                || "must specify script path value when change mode is script",
+            ),
+        },
+        _ => problems.add("Invalid change mode. Must be one of the following: noop, signal, script, restart"),
     }
     problems.add_if(number(template.splay) < 0, || "Must specify positive splay value");
     let perms = text(&template.perms);
     problems.add_if(!perms.is_empty() && u32::from_str_radix(perms, 8).is_err(), || {
-        format!("Failed to parse {} as octal", quoted(perms))
+        let perms = quoted(perms);
+        format!("Failed to parse {perms} as octal: strconv.ParseUint: parsing {perms}: invalid syntax")
     });
-    if let Some(wait) = &template.wait {
-        let both = wait.min.zip(wait.max);
-        problems.add_if(both.is_some_and(|(min, max)| min > max), || "wait min must not be greater than max");
+    if let Some(wait) = &template.wait
+        && let (Some(min), Some(max)) = (wait.min, wait.max)
+    {
+        problems.add_if(min > max, || format!("wait min {} is greater than max {}", Nanos(min), Nanos(max)));
     }
     problems
 }
@@ -72,7 +89,28 @@ fn artifact(artifact: &TaskArtifact) -> Problems {
         format!("invalid artifact mode {}; must be one of: any, file, dir", quoted(mode))
     });
     check_destination(text(&artifact.relative_dest), &mut problems);
+    let checksum = artifact.getter_options.as_ref().and_then(|options| options.get(CHECKSUM));
+    if let Some(checksum) = checksum {
+        check_checksum(checksum, &mut problems);
+    }
     problems
+}
+
+/// Checks the checksum of an artifact, unless its variables are still to be filled in: a type, and digits.
+fn check_checksum(checksum: &str, problems: &mut Problems) {
+    let checksum = checksum.trim();
+    if checksum.contains("${") {
+        return;
+    }
+    let parts = checksum.split_once(':').filter(|(_, value)| !value.contains(':'));
+    let Some((_, value)) = parts else {
+        problems.add(format!("checksum must be given as \"type:value\"; got {}", quoted(checksum)));
+        return;
+    };
+    if let Some(char) = value.chars().find(|char| !char.is_ascii_hexdigit()) {
+        let code = u32::from(char);
+        problems.add(format!("invalid checksum: encoding/hex: invalid byte: U+{code:04X} '{char}'"));
+    }
 }
 
 fn payload(payload: &DispatchPayloadConfig) -> Problems {
@@ -139,7 +177,7 @@ mod tests {
         };
         let found = |template: Template| self::template(&template).into_vec();
         assert_eq!(found(good.clone()), [""; 0]);
-        assert_eq!(found(Template { change_mode: Some("signal".to_owned()), ..good.clone() }).len(), 1);
+        assert_eq!(found(Template { change_mode: Some("signal".to_owned()), ..good.clone() }), [""; 0]);
         assert_eq!(found(Template { change_mode: Some("script".to_owned()), ..good.clone() }).len(), 1);
         assert_eq!(found(Template { perms: Some("rw".to_owned()), ..good.clone() }).len(), 1);
         assert_eq!(found(Template { dest_path: None, embedded_tmpl: None, ..good }).len(), 2);

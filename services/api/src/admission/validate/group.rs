@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use api_types::TaskGroup;
-use model::Nanos;
 use model::job::JobType;
 use model::text::quoted;
 
@@ -22,10 +21,17 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     problems.add_if(text(&group.name).is_empty(), || "Missing task group name");
     problems.add_if(text(&group.name).contains('\0'), || "Task group name contains null character");
     problems.add_if(number(group.count) < 0, || "Task group count can't be negative");
+    problems.add_if(items(&group.tasks).is_empty(), || "Missing tasks for task group");
+    if let Some(length) = group.max_run_duration {
+        problems.add_if(length <= 0, || "MaxRunDuration must be greater than zero");
+        let allowed = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
+        problems.add_if(!allowed, || "MaxRunDuration can only be used with batch or sysbatch job types");
+    }
     problems.append(placement::constraints(&group.constraints, Level::Group));
     problems.append(placement::affinities(&group.affinities, kind));
     problems.append(placement::spreads(&group.spreads, kind));
     check_policies(group, kind, &mut problems);
+    task_names(group, &mut problems);
     volumes::volumes(group, kind, &mut problems);
     problems.nest("Task group network validation failed: ", &networks(group));
     services::of_group(group, &mut problems);
@@ -35,23 +41,31 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
             &volumes::scaling(policy, number(group.count)),
         );
     }
-    tasks(group, kind, &mut problems);
+    for task in items(&group.tasks) {
+        let name = text(&task.name);
+        problems.nest(format_args!("Task {name} validation failed: "), &task::task(task, group, kind));
+    }
     problems
 }
 
-/// Checks the policies for restarts, reschedules, updates, migration and disconnected nodes, and the durations of a group.
+/// Checks the policies for disconnected nodes, restarts, reschedules, updates and migration, and the disk of a group.
 fn check_policies(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     let not_for = |block: &str| {
         let kind = kind.map_or("", JobType::as_str);
         format!("Job type {} does not allow {block} block", quoted(kind))
     };
+    if let Some(disconnect) = &group.disconnect {
+        problems.append(policies::disconnect(disconnect, kind));
+    }
     match &group.restart_policy {
         Some(policy) => problems.append(policies::restart(policy)),
         None => problems.add(format!("Task Group {} should have a restart policy", text(&group.name))),
     }
     if let Some(policy) = &group.reschedule_policy {
         match kind {
-            Some(JobType::System | JobType::SysBatch) => problems.add(not_for("reschedule")),
+            Some(JobType::System | JobType::SysBatch) => {
+                problems.add("System or sysbatch jobs should not have a reschedule policy");
+            }
             Some(JobType::Service | JobType::Batch) | None => {
                 problems.append(policies::reschedule(policy));
             }
@@ -79,21 +93,13 @@ fn check_policies(group: &TaskGroup, kind: Option<JobType>, problems: &mut Probl
             Some(JobType::Batch | JobType::System | JobType::SysBatch) => problems.add(not_for("migrate")),
         }
     }
-    if let Some(disconnect) = &group.disconnect {
-        problems.append(policies::disconnect(disconnect, kind));
-    }
-    if let Some(length) = group.max_run_duration {
-        let allowed = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
-        problems.add_if(!allowed, || "max_run_duration can only be used with batch or sysbatch job types");
-        problems
-            .add_if(length <= 0, || format!("max_run_duration must be greater than zero: {}", Nanos(length)));
-    }
-    problems.add_if(number(group.shutdown_delay) < 0, || "ShutdownDelay must be a positive value");
 }
 
-fn tasks(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
+/// Checks that one task leads at most, and that the tasks have names of their own.
+fn task_names(group: &TaskGroup, problems: &mut Problems) {
     let tasks = items(&group.tasks);
-    problems.add_if(tasks.is_empty(), || "Missing tasks for task group");
+    let leaders = tasks.iter().filter(|task| flag(task.leader)).count();
+    problems.add_if(leaders > 1, || "Only one task may be marked as leader");
     let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
     for (position, task) in (1..).zip(tasks) {
         let name = text(&task.name);
@@ -104,11 +110,5 @@ fn tasks(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
         } else {
             positions.insert(name, position);
         }
-    }
-    let leaders = tasks.iter().filter(|task| flag(task.leader)).count();
-    problems.add_if(leaders > 1, || "Only one task may be marked as leader");
-    for task in tasks {
-        let name = text(&task.name);
-        problems.nest(format_args!("Task {name} validation failed: "), &task::task(task, group, kind));
     }
 }

@@ -1,5 +1,6 @@
 //! Validation of a job by itself (N-19). Pure, on the API's form with all defaults filled in. All problems are collected,
-//! so that one response lists them all. Checks that depend on the cluster are in the parent module.
+//! so that one response lists them all, in the order and the words of http-api, appendix E. Checks that depend on the cluster
+//! are in the parent module.
 
 mod destinations;
 mod group;
@@ -37,13 +38,17 @@ pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     }
     let mut problems = Problems::default();
     identity(job, &mut problems);
-    let kind = text(&job.r#type).parse::<JobType>().ok();
-    problems.add_if(kind.is_none(), || format!("Invalid job type: {}", quoted(text(&job.r#type))));
+    let given = text(&job.r#type);
+    let kind = given.parse::<JobType>().ok();
+    problems.add_if(given.is_empty(), || "Missing job type");
+    problems.add_if(!given.is_empty() && kind.is_none(), || format!("Invalid job type: {}", quoted(given)));
+    datacenters(job, &mut problems);
+    problems.add_if(items(&job.task_groups).is_empty(), || "Missing job task groups");
     problems.append(placement::constraints(&job.constraints, Level::Group));
     problems.append(placement::affinities(&job.affinities, kind));
     problems.append(placement::spreads(&job.spreads, kind));
-    schedule::schedule(job, kind, &mut problems);
     groups(job, kind, &mut problems);
+    schedule::schedule(job, kind, &mut problems);
     check_limits(job, rules, &mut problems);
     problems
 }
@@ -57,12 +62,12 @@ fn identity(job: &Job, problems: &mut Problems) {
     });
     problems.add_if(id.contains(' '), || "Job ID contains a space");
     problems.add_if(id.contains('\0'), || "Job ID contains a null character");
-    // The id occurs in paths, headers and logs.
-    let is_control = |c: char| c.is_control() && c != '\0';
-    problems.add_if(id.contains(is_control), || "Job ID contains a control character");
     problems.add_if(name.is_empty(), || "Missing job name");
     problems.add_if(name.contains('\0'), || "Job Name contains a null character");
-    problems.add_if(text(&job.namespace).is_empty(), || "Job must be in a namespace");
+    problems.add_if(text(&job.namespace).is_empty(), || "Missing job namespace");
+}
+
+fn datacenters(job: &Job, problems: &mut Problems) {
     problems.add_if(items(&job.datacenters).is_empty(), || "Missing job datacenters");
     for datacenter in items(&job.datacenters) {
         problems.add_if(datacenter.is_empty(), || "Job datacenter must be non-empty string");
@@ -76,7 +81,6 @@ fn identity(job: &Job, problems: &mut Problems) {
 
 fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
     let groups = items(&job.task_groups);
-    problems.add_if(groups.is_empty(), || "Missing job task groups");
     let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
     for (position, group) in (1..).zip(groups) {
         let (name, count) = (text(&group.name), number(group.count));
@@ -87,6 +91,7 @@ fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
         } else {
             positions.insert(name, position);
         }
+        problems.add_if(number(group.shutdown_delay) < 0, || "ShutdownDelay must be a positive value");
         if let Some(kind @ (JobType::System | JobType::SysBatch)) = kind {
             problems.add_if(count > 1, || {
                 format!(

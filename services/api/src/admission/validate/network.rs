@@ -94,21 +94,12 @@ fn port<'a>(
     problems: &mut Problems,
 ) {
     let (label, value, to) = (text(&port.label), number(port.value), number(port.to));
-    if label.is_empty() {
-        problems.add("Missing port label");
-    }
     if is_static {
         problems.add_if(value > i64::from(u16::MAX), || {
             format!("Port {label} ({value}) cannot be greater than {}", u16::MAX)
         });
         problems.add_if(value < 0, || format!("Port {label} ({value}) cannot be less than 0"));
     }
-    problems.add_if(!(-1..=i64::from(u16::MAX)).contains(&to), || {
-        format!("Port {label} cannot be mapped to {to}: it must be from -1 to {}", u16::MAX)
-    });
-    problems.add_if(flag(port.ignore_collision) && !is_host, || {
-        format!("Port {label} cannot ignore collisions unless its network is of mode host")
-    });
     match used.labels.entry(label) {
         Entry::Vacant(free) => {
             free.insert(owner);
@@ -121,18 +112,22 @@ fn port<'a>(
         let network = Some(text(&port.host_network)).filter(|name| !name.is_empty());
         let network = network.unwrap_or(DEFAULT_HOST_NETWORK);
         if let Some(holder) = used.fixed.insert((network, value), label) {
-            problems.add(format!("Static port {value} already reserved by {holder}"));
+            problems.add(format!("Static port {value} already reserved by taskgroup network:{holder}"));
         }
     }
+    problems.add_if(to > i64::from(u16::MAX), || {
+        format!("Port {} cannot be mapped to a port ({to}) greater than {}", quoted(label), u16::MAX)
+    });
+    problems
+        .add_if(to < -1, || format!("Port {} cannot be mapped to a port ({to}) less than -1", quoted(label)));
+    problems.add_if(flag(port.ignore_collision) && !is_host, || {
+        format!("Port {label} cannot ignore collisions unless its network is of mode host")
+    });
 }
 
+/// Whether a host name has labels, none of which is too long. Which characters they have does not matter here.
 fn is_dns_name(name: &str) -> bool {
-    let label = |label: &str| {
-        (1..=DNS_LABEL_BYTES_MAX).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
+    let label = |label: &str| (1..=DNS_LABEL_BYTES_MAX).contains(&label.len());
     name.len() <= DNS_NAME_BYTES_MAX && name.split('.').all(label)
 }
 
@@ -162,7 +157,7 @@ mod tests {
             found(network),
             [
                 "Port a (99999) cannot be greater than 65535",
-                "Static port 80 already reserved by b",
+                "Static port 80 already reserved by taskgroup network:b",
                 "Port label a already in use by taskgroup network",
             ]
         );
@@ -201,15 +196,21 @@ mod tests {
             found(network),
             [
                 "Port a (-4) cannot be less than 0",
-                "Port a cannot be mapped to 70000: it must be from -1 to 65535"
+                "Port \"a\" cannot be mapped to a port (70000) greater than 65535"
             ]
         );
     }
 
     #[test]
     fn a_host_name_is_one_unless_it_is_still_to_be_filled_in() {
-        for (name, good) in [("web-1.example", true), ("${NOMAD_X}_", true), ("-web", false), ("a..b", false)]
-        {
+        let long = "x".repeat(DNS_LABEL_BYTES_MAX + 1);
+        for (name, good) in [
+            ("web-1.example", true),
+            ("${NOMAD_X}..", true),
+            ("bad_host!", true),
+            ("a..b", false),
+            (long.as_str(), false),
+        ] {
             let network = NetworkResource { hostname: Some(name.to_owned()), ..NetworkResource::default() };
             assert_eq!(found(network).is_empty(), good, "{name}");
         }

@@ -12,6 +12,7 @@ use crate::admission::problems::Problems;
 const RESTART_INTERVAL_MIN: Nanos = Nanos::from_secs(5);
 /// Minimum delay before a reschedule, and minimum of `max_delay`.
 const RESCHEDULE_DELAY_MIN: Nanos = Nanos::from_secs(5);
+
 /// Minimum interval in which reschedules are counted.
 const RESCHEDULE_INTERVAL_MIN: Nanos = Nanos::from_secs(15);
 
@@ -34,7 +35,9 @@ pub(crate) fn restart(policy: &RestartPolicy) -> Problems {
         format!("Interval can not be less than {RESTART_INTERVAL_MIN} (got {interval})")
     });
     problems.add_if(attempts.saturating_mul(delay.0) > interval.0, || {
-        format!("{attempts} restarts with a delay of {delay} do not fit in an interval of {interval}")
+        format!(
+            "Nomad can't restart the TaskGroup {attempts} times in an interval of {interval} with a delay of {delay}"
+        )
     });
     problems
 }
@@ -44,11 +47,45 @@ pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
     let mut problems = Problems::default();
     let unlimited = flag(policy.unlimited);
     let attempts = number(policy.attempts);
-    if !unlimited && attempts == 0 {
+    if !unlimited && attempts <= 0 {
         return problems;
     }
     let (interval, delay, max_delay) =
         (Nanos(number(policy.interval)), Nanos(number(policy.delay)), Nanos(number(policy.max_delay)));
+    if attempts > 0 {
+        problems.add_if(interval <= Nanos::ZERO, || "Interval must be a non zero value if Attempts > 0");
+        problems.add_if(interval > Nanos::ZERO && interval < RESCHEDULE_INTERVAL_MIN, || {
+            format!("Interval cannot be less than {RESCHEDULE_INTERVAL_MIN} (got {interval})")
+        });
+        problems.add_if(unlimited, || {
+            format!(
+                "Reschedule Policy with Attempts = {attempts}, Interval = {interval}, and Unlimited = true is ambiguous"
+            )
+        });
+        problems.add_if(unlimited, || "If Attempts >0, Unlimited cannot also be set to true");
+    }
+    let mut of_delays = delays(policy, delay, max_delay);
+    if !unlimited && of_delays.is_empty() {
+        let (function, fit) = (text(&policy.delay_function), Fit::of(policy, attempts, interval));
+        of_delays.add_if(fit.attempts < attempts, || {
+            format!(
+                "Nomad can only make {} attempts in {interval} with initial delay {delay}, delay function {}, and \
+                 delay ceiling {max_delay}",
+                fit.attempts,
+                quoted(function)
+            )
+        });
+        of_delays.add_if(fit.attempts < attempts, || {
+            format!("Set the interval to at least {} to accommodate {attempts} attempts", fit.needed)
+        });
+    }
+    problems.append(of_delays);
+    problems
+}
+
+/// Checks the delays of a reschedule policy.
+fn delays(policy: &ReschedulePolicy, delay: Nanos, max_delay: Nanos) -> Problems {
+    let mut problems = Problems::default();
     problems.add_if(delay < RESCHEDULE_DELAY_MIN, || {
         format!("Delay cannot be less than {RESCHEDULE_DELAY_MIN} (got {delay})")
     });
@@ -65,55 +102,47 @@ pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
         }
     };
     if grows {
+        // The text has the delay, not its maximum (http-api, appendix E).
         problems.add_if(max_delay < RESCHEDULE_DELAY_MIN, || {
-            format!("Max Delay cannot be less than {RESCHEDULE_DELAY_MIN} (got {max_delay})")
+            format!("Max Delay cannot be less than {RESCHEDULE_DELAY_MIN} (got {delay})")
         });
         problems.add_if(max_delay < delay, || {
             format!("Max Delay cannot be less than Delay {delay} (got {max_delay})")
         });
     }
-    if unlimited {
-        problems.add_if(attempts != 0, || "Attempts and Unlimited cannot be used together");
-        return problems;
-    }
-    problems.add_if(attempts < 0, || format!("Attempts can not be less than zero: {attempts} < 0"));
-    if interval <= Nanos::ZERO {
-        problems.add("Interval must be a non zero value if Attempts > 0");
-        return problems;
-    }
-    problems.add_if(interval < RESCHEDULE_INTERVAL_MIN, || {
-        format!("Interval cannot be less than {RESCHEDULE_INTERVAL_MIN} (got {interval})")
-    });
-    if problems.is_empty() {
-        let needed = total_delay(function, attempts, delay, max_delay);
-        problems.add_if(needed > interval, || {
-            format!(
-                "{attempts} attempts with initial delay {delay}, delay function {} and max delay {max_delay} do not fit in interval {interval}: set the interval to at least {needed}",
-                quoted(function)
-            )
-        });
-    }
     problems
 }
 
-/// Sum of the delays before the given number of attempts.
-fn total_delay(function: &str, attempts: i64, delay: Nanos, max_delay: Nanos) -> Nanos {
-    let (mut sum, mut wait, mut previous) = (Nanos::ZERO, delay, Nanos::ZERO);
-    for attempt in 0..attempts {
-        sum += wait;
-        let next = match function {
-            "exponential" => wait + wait,
-            "fibonacci" => wait + previous,
-            _ => wait,
-        };
-        previous = wait;
-        wait = if function == "constant" { next } else { next.min(max_delay) };
-        if function == "constant" || wait == max_delay {
-            // From here on the delays are all equal.
-            return Nanos(sum.0.saturating_add(wait.0.saturating_mul(attempts - attempt - 1)));
+/// How many of the wanted attempts of a reschedule policy fit in its interval, and the interval that holds all of them.
+struct Fit {
+    attempts: i64,
+    needed: Nanos,
+}
+
+impl Fit {
+    fn of(policy: &ReschedulePolicy, wanted: i64, interval: Nanos) -> Self {
+        let function = text(&policy.delay_function);
+        let (delay, max_delay) = (Nanos(number(policy.delay)), Nanos(number(policy.max_delay)));
+        let (mut attempts, mut sum, mut wait, mut previous) = (0, Nanos::ZERO, delay, Nanos::ZERO);
+        for attempt in 0..wanted {
+            if function == "constant" || wait == max_delay {
+                // From here on the delays are all equal.
+                let left = wanted - attempt;
+                let in_interval = ((interval.0 - sum.0).max(0) / wait.0.max(1)).min(left);
+                let needed = Nanos(sum.0.saturating_add(wait.0.saturating_mul(left)));
+                return Self { attempts: attempts + in_interval, needed };
+            }
+            sum = Nanos(sum.0.saturating_add(wait.0));
+            attempts += i64::from(sum <= interval);
+            let next = match function {
+                "exponential" => wait.0.saturating_mul(2),
+                _ => wait.0.saturating_add(previous.0),
+            };
+            previous = wait;
+            wait = Nanos(next).min(max_delay);
         }
+        Self { attempts, needed: sum }
     }
-    sum
 }
 
 /// Checks an update strategy (N-19.7). A strategy with `max_parallel` 0 is disabled.
@@ -133,9 +162,10 @@ pub(crate) fn update(update: &UpdateStrategy) -> Problems {
     problems
         .add_if(max_parallel < 0, || format!("Max parallel can not be less than zero: {max_parallel} < 0"));
     problems.add_if(canary < 0, || format!("Canary count can not be less than zero: {canary} < 0"));
-    problems.add_if(canary == 0 && flag(update.auto_promote), || {
-        format!("Auto Promote requires a Canary count greater than zero: {canary} == 0")
-    });
+    problems.add_if(
+        canary == 0 && flag(update.auto_promote),
+        || "Auto Promote requires a Canary count greater than zero",
+    );
     problems.add_if(healthy_for < Nanos::ZERO, || {
         format!("Minimum healthy time may not be less than zero: {healthy_for}")
     });
@@ -164,7 +194,7 @@ pub(crate) fn migrate(migrate: &MigrateStrategy) -> Problems {
     problems.add_if(max_parallel < 0, || format!("MaxParallel must be >= 0 but found {max_parallel}"));
     let check = text(&migrate.health_check);
     problems.add_if(!matches!(check, "checks" | "task_states"), || {
-        format!("HealthCheck must be one of [\"checks\" \"task_states\"] but found {}", quoted(check))
+        format!("Invalid HealthCheck: {}", quoted(check))
     });
     problems
         .add_if(healthy_for < Nanos::ZERO, || format!("MinHealthyTime is {healthy_for} and must be >= 0"));
@@ -218,13 +248,23 @@ mod tests {
     fn attempts_must_fit_in_their_interval() {
         // 5 + 10 + 20 + 20 seconds.
         assert!(reschedule(&limited("exponential", 4, 55)).is_empty());
-        let problems = reschedule(&limited("exponential", 4, 54)).to_string();
-        assert!(problems.contains("set the interval to at least 55s"), "{problems}");
+        assert_eq!(
+            reschedule(&limited("exponential", 4, 54)).into_vec(),
+            [
+                "Nomad can only make 3 attempts in 54s with initial delay 5s, delay function \"exponential\", and delay \
+                 ceiling 20s",
+                "Set the interval to at least 55s to accommodate 4 attempts",
+            ]
+        );
         // 5 + 5 + 10 + 15 seconds.
         assert!(reschedule(&limited("fibonacci", 4, 35)).is_empty());
         assert!(!reschedule(&limited("fibonacci", 4, 34)).is_empty());
         assert!(reschedule(&limited("constant", 3, 15)).is_empty());
-        assert!(!reschedule(&limited("constant", 4, 15)).is_empty());
+        assert_eq!(
+            reschedule(&limited("constant", 4, 15)).into_vec()[1],
+            "Set the interval to at least 20s to accommodate 4 attempts"
+        );
+        assert!(reschedule(&limited("constant", -4, 15)).is_empty(), "negative attempts are none");
     }
 
     #[test]
@@ -242,7 +282,13 @@ mod tests {
     #[test]
     fn attempts_and_unlimited_exclude_each_other() {
         let both = ReschedulePolicy { unlimited: Some(true), ..limited("constant", 1, 60) };
-        assert_eq!(reschedule(&both).into_vec(), ["Attempts and Unlimited cannot be used together"]);
+        assert_eq!(
+            reschedule(&both).into_vec(),
+            [
+                "Reschedule Policy with Attempts = 1, Interval = 1m0s, and Unlimited = true is ambiguous",
+                "If Attempts >0, Unlimited cannot also be set to true",
+            ]
+        );
     }
 
     #[test]
@@ -261,7 +307,7 @@ mod tests {
         );
         assert_eq!(
             restart(&policy(3, 30, 15, "fail")).into_vec(),
-            ["3 restarts with a delay of 15s do not fit in an interval of 30s"]
+            ["Nomad can't restart the TaskGroup 3 times in an interval of 30s with a delay of 15s"]
         );
         assert!(!restart(&policy(i64::MAX, 30, 15, "fail")).is_empty());
     }

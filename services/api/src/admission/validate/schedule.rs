@@ -24,11 +24,15 @@ pub(crate) fn schedule(job: &Job, kind: Option<JobType>, problems: &mut Problems
     let only = |what: &str| format!("{what} can only be used with \"batch\" or \"sysbatch\" scheduler");
     if let Some(periodic) = &job.periodic {
         problems.add_if(!is_batch, || only("Periodic"));
-        problems.nest("", &self::periodic(periodic));
+        if is_batch {
+            problems.nest("", &self::periodic(periodic));
+        }
     }
     if let Some(parameterized) = &job.parameterized_job {
         problems.add_if(!is_batch, || only("Parameterized job"));
-        problems.nest("", &self::parameterized(parameterized));
+        if is_batch {
+            problems.nest("", &self::parameterized(parameterized));
+        }
     }
 }
 
@@ -40,16 +44,21 @@ fn periodic(periodic: &PeriodicConfig) -> Problems {
     let (one, several) = (text(&periodic.spec), items(&periodic.specs));
     problems.add_if(one.is_empty() && several.is_empty(), || "Must specify a spec");
     problems.add_if(!one.is_empty() && !several.is_empty(), || "Only cron or crons may be used");
-    let zone = Some(text(&periodic.time_zone)).filter(|zone| !zone.is_empty()).unwrap_or(DEFAULT_ZONE);
-    if let Err(error) = TimeZone::get(zone) {
-        problems.add(format!("Invalid time zone {}: {error}", quoted(zone)));
-    }
-    let specs = [one].into_iter().filter(|spec| !spec.is_empty()).chain(several.iter().map(String::as_str));
-    for spec in specs {
-        if let Err(reason) = cron(spec) {
-            problems.add(format!("Invalid cron spec {}: {reason}", quoted(spec)));
+    match text(&periodic.spec_type) {
+        "" | "cron" => {
+            let one = [one].into_iter().filter(|spec| !spec.is_empty());
+            for spec in one.chain(several.iter().map(String::as_str)) {
+                if let Err(reason) = cron(spec) {
+                    problems.add(format!("Invalid cron spec {}: {reason}", quoted(spec)));
+                }
+            }
         }
+        other => problems.add(format!("Unknown periodic specification type {}", quoted(other))),
     }
+    let zone = Some(text(&periodic.time_zone)).filter(|zone| !zone.is_empty()).unwrap_or(DEFAULT_ZONE);
+    problems.add_if(TimeZone::get(zone).is_err(), || {
+        format!("Invalid time zone {}: unknown time zone {zone}", quoted(zone))
+    });
     problems
 }
 
@@ -58,7 +67,8 @@ fn cron(spec: &str) -> Result<(), String> {
     if spec.len() > CRON_BYTES_MAX {
         return Err(format!("it has {} bytes; at most {CRON_BYTES_MAX} are allowed", spec.len()));
     }
-    if spec.split_whitespace().count() < 5 && !spec.starts_with('@') {
+    let is_word = spec.starts_with('@') && !spec.starts_with("@every");
+    if spec.split_whitespace().count() < 5 && !is_word {
         return Err("missing field(s)".to_owned());
     }
     Cron::from_str(spec).map(|_| ()).map_err(|error| error.to_string())

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::placement::{self, Level};
 use super::{destinations, policies, services, volumes};
-use crate::admission::fields::{flag, items, number, text};
+use crate::admission::fields::{flag, is_identifier, items, number, text};
 use crate::admission::problems::Problems;
 
 /// Name of the allocation's shared directory, which is a sibling of the task directories.
@@ -47,13 +47,6 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
     }
     problems.append(placement::constraints(&task.constraints, Level::Task));
     problems.append(placement::affinities(&task.affinities, kind));
-    if let Some(lifecycle) = &task.lifecycle {
-        let hook = text(&lifecycle.hook);
-        problems.add_if(hook.is_empty(), || "Lifecycle validation failed: no lifecycle hook provided");
-        problems.add_if(!hook.is_empty() && hook.parse::<LifecycleHook>().is_err(), || {
-            format!("Lifecycle validation failed: invalid hook: {hook}")
-        });
-    }
     services::of_task(task, &mut problems);
     destinations::of_task(task, &mut problems);
     volumes::identities(task.identity.as_ref(), &task.identities, &mut problems);
@@ -63,27 +56,27 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
             .add_if(text(&secret.provider).is_empty(), || format!("Secret {} has no provider", quoted(name)));
         problems.add_if(text(&secret.path).is_empty(), || format!("Secret {} has no path", quoted(name)));
     }
-    let mut actions = BTreeSet::new();
-    for action in items(&task.actions) {
-        let name = text(&action.name);
-        problems.add_if(name.is_empty(), || "Missing action name");
-        problems
-            .add_if(text(&action.command).is_empty(), || format!("Action {} has no command", quoted(name)));
-        problems.add_if(!actions.insert(name), || format!("Action name {} is used twice", quoted(name)));
-    }
-    let mut destinations = BTreeSet::new();
-    for template in items(&task.templates) {
-        let destination = text(&template.dest_path);
-        problems.add_if(!destinations.insert(destination), || {
-            format!("Template destination {} is used twice", quoted(destination))
+    volumes::mounts(task, group, &mut problems);
+    if let Some(lifecycle) = &task.lifecycle {
+        let hook = text(&lifecycle.hook);
+        problems.add_if(hook.is_empty(), || "Lifecycle validation failed: no lifecycle hook provided");
+        problems.add_if(!hook.is_empty() && hook.parse::<LifecycleHook>().is_err(), || {
+            format!("Lifecycle validation failed: invalid hook: {hook}")
         });
     }
-    for mount in items(&task.volume_mounts) {
-        let volume = text(&mount.volume);
-        let known = group.volumes.as_ref().is_some_and(|volumes| volumes.contains_key(volume));
-        problems.add_if(!known, || format!("Volume Mount references undefined volume {}", quoted(volume)));
-    }
+    actions(task, &mut problems);
     problems
+}
+
+fn actions(task: &Task, problems: &mut Problems) {
+    let mut seen = BTreeSet::new();
+    for action in items(&task.actions) {
+        let (name, mut of_action) = (text(&action.name), Problems::default());
+        of_action.add_if(text(&action.command).is_empty(), || "command cannot be empty");
+        of_action.add_if(!is_identifier(name), || format!("invalid name '{name}'"));
+        problems.nest(format_args!("Action {name} validation failed: "), &of_action);
+        problems.add_if(!seen.insert(name), || format!("Action {name} defined multiple times"));
+    }
 }
 
 /// How deep lists and maps are nested. The decoder of requests bounds the recursion.
@@ -131,7 +124,12 @@ fn log_config(log: &LogConfig, disk_mb: i64) -> Problems {
 
 fn resources(resources: &Resources) -> Problems {
     let mut problems = Problems::default();
+    let (cpu, cores) = (number(resources.cpu), number(resources.cores));
+    problems.add_if(cores > 0 && cpu > 0, || "Task can only ask for 'cpu' or 'cores' resource, not both.");
     problems.nest("", &minimums(resources));
+    for (position, device) in (1..).zip(items(&resources.devices)) {
+        problems.nest(format_args!("device {position} failed validation: "), &self::device(device));
+    }
     let (memory, memory_max) = (number(resources.memory_mb), number(resources.memory_max_mb));
     problems.add_if(memory_max != 0 && memory_max != -1 && memory_max < memory, || {
         format!("MemoryMaxMB value ({memory_max}) should be larger than MemoryMB value ({memory})")
@@ -139,15 +137,8 @@ fn resources(resources: &Resources) -> Problems {
     let secrets = number(resources.secrets_mb);
     problems.add_if(secrets < 0, || format!("SecretsMB value ({secrets}) cannot be negative"));
     problems.add_if(secrets > memory, || {
-        format!("SecretsMB value ({secrets}) cannot be greater than MemoryMB value ({memory})")
+        format!("SecretsMB value ({secrets}) cannot be larger than MemoryMB value ({memory})")
     });
-    problems.add_if(
-        number(resources.disk_mb) > 0,
-        || "Task can't ask for disk resources, they have to be specified at the task group level.",
-    );
-    for (position, device) in (1..).zip(items(&resources.devices)) {
-        problems.nest(format_args!("device {position} failed validation: "), &self::device(device));
-    }
     problems
 }
 
@@ -156,7 +147,6 @@ fn minimums(resources: &Resources) -> Problems {
     let mut problems = Problems::default();
     let (cpu, cores, memory) = (number(resources.cpu), number(resources.cores), number(resources.memory_mb));
     problems.add_if(cores < 0, || format!("cores cannot be negative; got {cores}"));
-    problems.add_if(cores > 0 && cpu > 0, || "Task can only ask for 'cpu' or 'cores' resource, not both.");
     problems
         .add_if(cores <= 0 && cpu < CPU_MHZ_MIN, || format!("minimum CPU value is {CPU_MHZ_MIN}; got {cpu}"));
     problems.add_if(memory < MEMORY_MB_MIN, || {
@@ -168,10 +158,10 @@ fn minimums(resources: &Resources) -> Problems {
 fn device(device: &RequestedDevice) -> Problems {
     let mut problems = Problems::default();
     let name = text(&device.name);
-    let parts = name.split('/').count();
-    problems.add_if(name.is_empty() || parts > 3 || name.split('/').any(str::is_empty), || {
-        format!("device name {} must be of the form type, vendor/type or vendor/type/name", quoted(name))
-    });
+    problems.add_if(
+        name.is_empty(),
+        || "device name must be given as one of the following: type, vendor/type, or vendor/type/name",
+    );
     problems.append(placement::constraints(&device.constraints, Level::Group));
     problems.append(placement::affinities(&device.affinities, None));
     problems

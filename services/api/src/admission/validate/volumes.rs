@@ -1,15 +1,13 @@
-//! Validation of the volumes and the scaling policy of a group, and of the identities of a task (N-19.16, N-19.17,
+//! Validation of the volumes and the scaling policy of a group, and of the mounts and identities of a task (N-19.16, N-19.17,
 //! N-19.19).
 
-use api_types::{ScalingPolicy, TaskGroup, VolumeRequest, WorkloadIdentity};
+use api_types::{ScalingPolicy, Task, TaskGroup, VolumeRequest, WorkloadIdentity};
 use model::job::JobType;
 use model::text::quoted;
 
-use crate::admission::fields::{flag, items, number, text};
+use crate::admission::fields::{flag, is_identifier, items, number, text};
 use crate::admission::problems::Problems;
 
-/// Maximum length of an identity's name.
-const IDENTITY_NAME_BYTES_MAX: usize = 128;
 /// Name of the identity that every task has.
 const DEFAULT_IDENTITY: &str = "default";
 
@@ -28,11 +26,6 @@ fn volume(volume: &VolumeRequest, group: &TaskGroup, kind: Option<JobType>) -> P
     let (access, attachment) = (text(&volume.access_mode), text(&volume.attachment_mode));
     let (per_alloc, sticky) = (flag(volume.per_alloc), flag(volume.sticky));
     problems.add_if(text(&volume.source).is_empty(), || "volume has an empty source");
-    let canaries = group.update.as_ref().is_some_and(|update| number(update.canary) > 0);
-    let on_every_node = matches!(kind, Some(JobType::System | JobType::SysBatch));
-    problems.add_if(per_alloc && canaries, || "volume cannot be per_alloc when canaries are in use");
-    problems.add_if(per_alloc && on_every_node, || "volume cannot be per_alloc for system or sysbatch jobs");
-    problems.add_if(per_alloc && sticky, || "volume cannot be per_alloc when sticky");
     match text(&volume.r#type) {
         "host" => {
             problems.add_if(volume.mount_options.is_some(), || "host volumes cannot have mount options");
@@ -54,11 +47,30 @@ fn volume(volume: &VolumeRequest, group: &TaskGroup, kind: Option<JobType>) -> P
         }
         other => problems.add(format!("volume has unrecognized type {}", quoted(other))),
     }
+    let canaries = group.update.as_ref().is_some_and(|update| number(update.canary) > 0);
+    let on_every_node = matches!(kind, Some(JobType::System | JobType::SysBatch));
+    problems.add_if(per_alloc && canaries, || "volume cannot be per_alloc when canaries are in use");
+    problems.add_if(per_alloc && on_every_node, || "volume cannot be per_alloc for system or sysbatch jobs");
+    problems.add_if(per_alloc && sticky, || "volume cannot be per_alloc and sticky at the same time");
     let reads_only = matches!(access, "single-node-reader-only" | "multi-node-reader-only");
-    problems.add_if(reads_only && !flag(volume.read_only), || {
-        format!("volume with access mode {} must be read-only", quoted(access))
-    });
+    problems.add_if(reads_only && !flag(volume.read_only), || format!("{access} volumes must be read-only"));
     problems
+}
+
+/// Checks where a task mounts volumes.
+pub(crate) fn mounts(task: &Task, group: &TaskGroup, problems: &mut Problems) {
+    for (position, mount) in items(&task.volume_mounts).iter().enumerate() {
+        let volume = text(&mount.volume);
+        let is_known = group.volumes.as_ref().is_some_and(|volumes| volumes.contains_key(volume));
+        problems
+            .add_if(!is_known, || format!("Volume Mount ({position}) references undefined volume {volume}"));
+        let (mode, mut of_mount) = (text(&mount.propagation_mode), Problems::default());
+        of_mount.add_if(!matches!(mode, "" | "private" | "host-to-task" | "bidirectional"), || {
+            format!("volume mount has an invalid propagation mode: {}", quoted(mode))
+        });
+        problems
+            .add_if(!of_mount.is_empty(), || format!("Volume Mount ({position}) is invalid: \"{of_mount}\""));
+    }
 }
 
 /// Checks the count limits of a scaling policy.
@@ -66,18 +78,18 @@ pub(crate) fn scaling(policy: &ScalingPolicy, count: i64) -> Problems {
     let mut problems = Problems::default();
     let wrong = |what: &str| format!("Scaling policy invalid: {what}");
     problems.add_if(text(&policy.r#type).is_empty(), || wrong("missing policy type"));
-    let (min, Some(max)) = (number(policy.min), policy.max) else {
-        problems.add(wrong("maximum count must be specified"));
-        return problems;
-    };
+    // The minimum is the group's count by default. A maximum that is absent counts as less than none.
+    let (min, max) = (policy.min.unwrap_or(count), policy.max.unwrap_or(-1));
     problems.add_if(max < 0, || wrong("maximum count must be specified and non-negative"));
-    problems.add_if(max < min, || wrong("maximum count must not be less than minimum count"));
     problems.add_if(min < 0, || wrong("minimum count must be specified and non-negative"));
+    problems.add_if(policy.max.is_some() && max < min, || {
+        wrong("maximum count must not be less than minimum count")
+    });
+    problems.add_if(count > max, || {
+        wrong("task group count must not be greater than maximum count in scaling policy")
+    });
     problems.add_if(count < min, || {
         wrong("task group count must not be less than minimum count in scaling policy")
-    });
-    problems.add_if(count > max && max >= min, || {
-        wrong("task group count must not be greater than maximum count in scaling policy")
     });
     problems
 }
@@ -88,32 +100,31 @@ pub(crate) fn identities(
     others: &Option<Vec<WorkloadIdentity>>,
     problems: &mut Problems,
 ) {
-    let mut defaults = 0;
-    for (position, identity) in default.into_iter().chain(items(others)).enumerate() {
+    let mut has_default = default.is_some();
+    if let Some(identity) = default {
+        let name = Some(text(&identity.name)).filter(|name| !name.is_empty()).unwrap_or(DEFAULT_IDENTITY);
+        problems
+            .nest(format_args!("Identity {} is invalid: ", quoted(name)), &self::identity(identity, true));
+    }
+    for identity in items(others) {
         let name = text(&identity.name);
-        let is_default = position == 0 && default.is_some() || matches!(name, "" | DEFAULT_IDENTITY);
-        defaults += usize::from(is_default);
+        let is_default = name == DEFAULT_IDENTITY;
+        problems.add_if(is_default && has_default, || "Duplicate default identities found");
+        has_default |= is_default;
         problems.nest(
             format_args!("Identity {} is invalid: ", quoted(name)),
             &self::identity(identity, is_default),
         );
     }
-    problems.add_if(defaults > 1, || "Duplicate default identities found");
 }
 
+/// Checks an identity. One without a name may have it from elsewhere.
 fn identity(identity: &WorkloadIdentity, is_default: bool) -> Problems {
     let mut problems = Problems::default();
     let name = text(&identity.name);
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    problems.add_if(
-        !is_default && (name.len() > IDENTITY_NAME_BYTES_MAX || !name.bytes().all(is_plain)),
-        || {
-            format!(
-                "invalid name {}: at most {IDENTITY_NAME_BYTES_MAX} letters, digits, dashes and underscores",
-                quoted(name)
-            )
-        },
-    );
+    problems.add_if(!name.is_empty() && !is_identifier(name), || {
+        format!("invalid name {}. Must match regex ^[a-zA-Z0-9-_]{{1,128}}$", quoted(name))
+    });
     for (position, audience) in (1..).zip(items(&identity.audience)) {
         problems
             .add_if(audience.is_empty(), || format!("an empty string is an invalid audience ({position})"));
@@ -123,11 +134,11 @@ fn identity(identity: &WorkloadIdentity, is_default: bool) -> Problems {
     problems.add_if(is_default && ttl > 0, || "ttl for default identity not yet supported");
     let (mode, signal) = (text(&identity.change_mode), text(&identity.change_signal));
     problems.add_if(!matches!(mode, "" | "noop" | "restart" | "signal"), || {
-        format!("change_mode must be noop, restart or signal; not {}", quoted(mode))
+        format!("invalid change_mode: {mode}")
     });
     problems.add_if(
         mode == "signal" && signal.is_empty(),
-        || "change_signal must be specified when using change_mode=signal",
+        || "change_signal must be specified when using change_mode=\"signal\"",
     );
     problems.add_if(
         mode != "signal" && !signal.is_empty(),

@@ -35,8 +35,9 @@ impl ApiCommand for Args {
         query.extend(self.job.as_deref().map(|job| ("job", job)));
         query.extend(self.status.as_deref().map(|status| ("status", status)));
         if self.show.object.is_requested() {
-            let evals: Value = session.client.get(LIST, &query).await?;
+            let (evals, next): (Value, _) = session.client.get_page(LIST, &query).await?;
             self.show.object.print(session.output, &evals)?;
+            paging::report_next(session.output, next.as_deref());
             return Ok(ExitCode::SUCCESS);
         }
         let (evals, next): (Vec<Evaluation>, _) = session.client.get_page(LIST, &query).await?;

@@ -59,8 +59,9 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
     let mut query = vec![("os", if args.os { "true" } else { "false" })];
     query.extend(paging.iter().map(|(name, value)| (*name, value.as_str())));
     if args.show.object.is_requested() {
-        let nodes: Value = session.client.get("/v1/nodes", &query).await?;
+        let (nodes, next): (Value, _) = session.client.get_page("/v1/nodes", &query).await?;
         args.show.object.print(session.output, &nodes)?;
+        paging::report_next(session.output, next.as_deref());
         return Ok(());
     }
     let (nodes, next): (Vec<NodeListStub>, _) = session.client.get_page("/v1/nodes", &query).await?;

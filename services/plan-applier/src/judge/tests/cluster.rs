@@ -101,7 +101,10 @@ fn a_namespace_is_there_for_as_long_as_something_in_it_lives() {
     scene.register(JobSpec { namespace: "team".into(), ..service("web") });
     let (kind, text) = scene.refused(delete("team"));
     assert_eq!(kind, RefusalKind::Conflict);
-    assert!(text.contains("non-terminal jobs: web"), "{text}");
+    assert_eq!(
+        text,
+        "1 error occurred:\n\t* namespace \"team\" has non-terminal jobs in regions: [global]\n\n"
+    );
     let job = JobKey::new("team", "web");
     scene.done(Command::DeregisterJob(DeregisterJob {
         job,

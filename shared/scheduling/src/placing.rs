@@ -90,8 +90,7 @@ impl<'a> Placing<'a> {
         }
         for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
             let Some(group) = job_group else { continue };
-            let mut placements = std::mem::take(&mut plan.placements);
-            placements.sort_by_key(|placement| placement.name);
+            let placements = std::mem::take(&mut plan.placements);
             self.place_all(group, plan, placements.into_iter(), stops, new_id);
         }
     }

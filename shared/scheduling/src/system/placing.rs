@@ -41,6 +41,8 @@ pub(super) struct PlacingResult<'a> {
     /// New allocations, by group and by whether they are canaries.
     rows: BTreeMap<(usize, bool), PlacementDraft>,
     canaries: Vec<u64>,
+    /// Number of replacements of failed canaries, by group.
+    renewed: Vec<u64>,
     replaced: BTreeSet<AllocId>,
     /// All allocations to be replaced, whether or not their replacements were placed.
     stops: Vec<Stop<'a>>,
@@ -63,6 +65,7 @@ pub(super) fn place<'a>(
     let mut placed = PlacingResult {
         rows: BTreeMap::new(),
         canaries: vec![0; groups],
+        renewed: vec![0; groups],
         replaced: BTreeSet::new(),
         stops: Vec::new(),
         failures: Vec::new(),
@@ -111,6 +114,7 @@ pub(super) fn place<'a>(
             rows.set_shared_metrics(*first);
         }
         placed.canaries[intent.group] += u64::from(is_canary);
+        placed.renewed[intent.group] += u64::from(intent.renews_canary(rollout));
         placed.replaced.extend(intent.previous.filter(|_| intent.is_update).map(|alloc| alloc.id()));
         rows.add(Row {
             id,
@@ -149,6 +153,11 @@ impl<'a> PlacingResult<'a> {
     /// Number of new canaries of a group.
     pub(super) fn new_canaries(&self, group: usize) -> u64 {
         self.canaries[group]
+    }
+
+    /// Number of failed canaries of a group that were replaced on their nodes.
+    pub(super) fn renewed_canaries(&self, group: usize) -> u64 {
+        self.renewed[group]
     }
 
     /// Adds the results to the plan, and creates blocked evaluations for nodes without capacity.

@@ -20,7 +20,14 @@ pub(crate) struct Fault {
 impl Fault {
     /// An error in the job file.
     pub(crate) fn new(at: At, summary: &'static str, detail: impl Into<String>) -> Fault {
-        Fault { source: 0, at: Some(at), follows: None, summary, subject: String::new(), detail: detail.into() }
+        Fault {
+            source: 0,
+            at: Some(at),
+            follows: None,
+            summary,
+            subject: String::new(),
+            detail: detail.into(),
+        }
     }
 
     /// An error whose summary contains a name.

@@ -11,9 +11,9 @@ use api_types::{
 use super::{access, block::Block, resources};
 
 /// The highest port number.
-const PORT_MAX: u64 = u16::MAX as u64;
+const PORT_MAX: u64 = 65_535;
 /// The highest limit of an ingress gateway's service.
-const LIMIT_MAX: u64 = u32::MAX as u64;
+const LIMIT_MAX: u64 = 4_294_967_295;
 
 pub(super) fn connect(block: &mut Block<'_>) -> ConsulConnect {
     ConsulConnect {

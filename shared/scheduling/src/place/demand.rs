@@ -49,14 +49,14 @@ pub(crate) fn common_share(state: &State, spec: &JobSpec, group: &TaskGroup) -> 
     share.split().0
 }
 
-/// The networks of a group's allocation on a node: templates of host networks, such as `${meta.network}`, are replaced by
-/// the node's values. `None` if there are none, so that the common share applies as it is.
+/// The networks of a group's allocation on a node: templates of host networks, such as `${meta.network}`, are replaced
+/// by the node's values. `None` if there are none, so that the common share applies as it is.
 pub(crate) fn networks_on(share: &AllocatedResources, node: NodeRef<'_>) -> Option<Vec<NetworkResource>> {
     let is_template = |port: &Port| port.host_network.starts_with("${");
-    let ports = |network: &NetworkResource| {
+    let has_template = |network: &NetworkResource| {
         network.reserved_ports.iter().chain(&network.dynamic_ports).any(is_template)
     };
-    if !share.networks.iter().any(ports) {
+    if !share.networks.iter().any(has_template) {
         return None;
     }
     let mut networks = share.networks.clone();

@@ -37,8 +37,8 @@ impl Intent<'_> {
     }
 }
 
-/// The intents: what is missing, and then the updates. The resources that updates free count from the beginning, because
-/// all updated allocations stop before anything is placed.
+/// The intents: what is missing, and then the updates. The resources that updates free count from the beginning,
+/// because all updated allocations stop before anything is placed.
 pub(super) fn of<'a>(
     target: Target<'a>,
     diff: &Diff<'a>,

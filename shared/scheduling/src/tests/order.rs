@@ -114,7 +114,7 @@ fn a_replacement_that_reconnects_and_stops_is_not_recorded_as_reconnected() {
 
 #[test]
 fn a_template_of_a_host_network_shows_the_nodes_value() {
-    //
+    //
     let scene = Scene::default()
         .node_with(1, |spec| {
             spec.meta.insert("network".into(), "public".into());

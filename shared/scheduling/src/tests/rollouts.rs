@@ -11,8 +11,8 @@ use model::node::NodeStatus;
 
 use crate::testing::{DEPLOYMENT, NOW, Scene};
 
-/// Three nodes, and a job of the type `kind` that is updated one by one, with one canary, or one of ten for each hundred
-/// nodes.
+/// Three nodes, and a job of the type `kind` that is updated one by one, with one canary first: for a system job, the
+/// tenth part of three nodes, rounded up.
 fn scene(kind: JobType) -> Scene {
     let scene = Scene::default().node(1, 4_000, 8_000).node(2, 4_000, 8_000).node(3, 4_000, 8_000);
     scene.eval_with(|eval| eval.kind = kind).job_with(|spec| {

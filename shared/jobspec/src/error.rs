@@ -94,7 +94,11 @@ impl Faults {
 
 /// Sorts errors by their positions, and drops all but the first.
 fn keep_first(faults: &mut Vec<Fault>) {
-    faults.sort_by_key(|fault| (fault.source, fault.at.as_ref().map_or(usize::MAX, |at| at.start)));
+    faults.sort_by_key(|fault| {
+        let start = fault.at.as_ref().map_or(usize::MAX, |at| at.start);
+        let follows = fault.follows.filter(|other| *other > start);
+        (fault.source, follows.unwrap_or(start), follows.is_some())
+    });
     faults.truncate(DIAGNOSTICS_MAX);
 }
 

@@ -9,6 +9,8 @@ pub(crate) struct Fault {
     pub(crate) source: usize,
     /// The byte range in the source. `None` if the error is about the whole source.
     pub(crate) at: Option<At>,
+    /// The offset that the error is reported after, although it is about an earlier place.
+    pub(crate) follows: Option<usize>,
     pub(crate) summary: &'static str,
     /// The text that replaces `{}` in the summary.
     pub(crate) subject: String,
@@ -18,7 +20,14 @@ pub(crate) struct Fault {
 impl Fault {
     /// An error in the job file.
     pub(crate) fn new(at: At, summary: &'static str, detail: impl Into<String>) -> Fault {
-        Fault { source: 0, at: Some(at), summary, subject: String::new(), detail: detail.into() }
+        Fault {
+            source: 0,
+            at: Some(at),
+            follows: None,
+            summary,
+            subject: String::new(),
+            detail: detail.into(),
+        }
     }
 
     /// An error whose summary contains a name.

@@ -146,7 +146,8 @@ pub fn assignments(text: &str) -> Option<Vec<(String, &str)>> {
     Some(texts.collect())
 }
 
-/// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there.
+/// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there,
+/// and in the addresses of gateways, which have their names there.
 pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
     let mut json = serde_json::to_value(job).expect("jobs are JSON");
     let links = json.pointer_mut("/UI/Links").and_then(|links| links.as_array_mut());
@@ -155,7 +156,30 @@ pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
             link.insert("URL".to_owned(), address);
         }
     }
+    for group in elements(&mut json, "/TaskGroups") {
+        elements(group, "/Services").for_each(name_gateway_addresses);
+        for task in elements(group, "/Tasks") {
+            elements(task, "/Services").for_each(name_gateway_addresses);
+        }
+    }
     json
+}
+
+/// The elements of the list at a path; none if it is absent.
+fn elements<'a>(
+    json: &'a mut serde_json::Value,
+    path: &str,
+) -> impl Iterator<Item = &'a mut serde_json::Value> + use<'a> {
+    json.pointer_mut(path).and_then(|list| list.as_array_mut()).into_iter().flatten()
+}
+
+fn name_gateway_addresses(service: &mut serde_json::Value) {
+    let addresses = service.pointer_mut("/Connect/Gateway/Proxy/EnvoyGatewayBindAddresses");
+    for (name, address) in addresses.and_then(|addresses| addresses.as_object_mut()).into_iter().flatten() {
+        if let Some(address) = address.as_object_mut() {
+            address.insert("Name".to_owned(), name.as_str().into());
+        }
+    }
 }
 
 /// Formats a file in the canonical style, which changes white space only. Fails if the syntax is invalid. JSON files stay

@@ -35,6 +35,7 @@ const VALUES: &[(&str, &str)] = &[
     ),
     (r#"jsondecode("{\"a\": [1, 2.50, null]}")"#, r#"{"a":[1,2.5,null]}"#),
     (r#"csvdecode("a,b\n\"x,1\",2\n")"#, r#"[{"a":"x,1","b":"2"}]"#),
+    (r#"csvdecode("a,b\n\"\",\"x\"\"y\nz\"\r\n")"#, r#"[{"a":"","b":"x\"y\nz"}]"#),
     (r#"cidrsubnet("10.0.0.0/8", 8, 3)"#, r#""10.3.0.0/16""#),
     (r#"cidrsubnet("fd00::/16", 16, 255)"#, r#""fd00:ff::/32""#),
     (
@@ -100,5 +101,14 @@ fn expressions_that_grow_without_bound_are_refused() {
         let source = format!("job \"e\" {{\n meta {{\n v = jsonencode({expression})\n}}\n}}");
         let error = parse(&source, &Options::default()).unwrap_err();
         assert!(error.to_string().contains("Too much to evaluate"), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn csv_with_misplaced_quotation_marks_is_refused() {
+    for (text, line) in [(r#"a\n\"x\n"#, 3), (r#"a\nx\"y\n"#, 2), (r#"a\n\"x\"y\n"#, 2)] {
+        let source = format!("job \"e\" {{\n meta {{\n v = jsonencode(csvdecode(\"{text}\"))\n}}\n}}");
+        let error = parse(&source, &Options::default()).unwrap_err().to_string();
+        assert!(error.contains(&format!("the text is not CSV: line {line}")), "{text}: {error}");
     }
 }

@@ -35,8 +35,9 @@ job "web" {
       config "docker" {}
       lifecycle {}
     }
+    shutdown_delay = "soon"
     restart {
-      delay = "soon"
+      delay = 1.5
     }
     restart {}
   }
@@ -51,10 +52,10 @@ job "web" {
     input.hcl:10,9-13: Unsupported argument; an argument named "cpus" is not expected here. Did you mean "cpu"?
     input.hcl:12,14-22: Extraneous label for config; config blocks have no label
     input.hcl:13,7-16: Missing required argument; lifecycle blocks need the argument "hook"
-    input.hcl:16,15-21: Unsuitable value type; delay: invalid duration "soon": want numbers with units, such as 90s or 1h30m
-    input.hcl:18,5-12: Duplicate restart block; only one restart block is allowed
-    input.hcl:20,3-8: Missing name for group; group blocks have one label, their name: group "name" {
-    input.hcl:21,3-11: Unsupported block type; blocks of type "services" are not expected here
+    input.hcl:15,22-28: Unsuitable value type; shutdown_delay: invalid duration "soon": want numbers with units, such as 90s or 1h30m
+    input.hcl:19,5-12: Duplicate restart block; only one restart block is allowed
+    input.hcl:21,3-8: Missing name for group; group blocks have one label, their name: group "name" {
+    input.hcl:22,3-11: Unsupported block type; blocks of type "services" are not expected here
     "#);
 }
 

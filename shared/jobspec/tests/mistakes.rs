@@ -126,6 +126,36 @@ const MISTAKES: &[(&str, &str, usize, &str, &str)] = &[
         "Missing required argument",
         "\"hook\"",
     ),
+    (
+        "misspelt argument that is needed",
+        "job \"a\" {\n  group \"g\" {\n    scaling {\n      mx = 1\n    }\n  }\n}",
+        4,
+        "\"mx\" is not expected",
+        "Did you mean \"max\"?",
+    ),
+    (
+        "meta as a block and as an argument",
+        "job \"a\" {\n  meta = { a = 1 }\n  meta {\n    b = 1\n  }\n}",
+        3,
+        "Duplicate meta block",
+        "not both",
+    ),
+    (
+        "a port out of range",
+        "job \"a\" {\n  group \"g\" {\n    service {\n      connect {\n        sidecar_service {\n          proxy {\n            \
+         transparent_proxy {\n              exclude_outbound_ports = [80, 70000]\n            }\n          }\n        }\n      \
+         }\n    }\n  }\n}",
+        8,
+        "not 70000",
+        "between 0 and 65535",
+    ),
+    (
+        "a call in a description",
+        "variable \"a\" {\n  default     = 1\n  description = upper(\"x\")\n}\njob \"a\" {}",
+        3,
+        "Function calls not allowed",
+        "in locals",
+    ),
     ("group without a name", "job \"a\" {\n  group {}\n}", 2, "Missing name for group", "group \"name\" {"),
     (
         "two arguments on a line",

@@ -9,7 +9,7 @@ use model::alloc::{
 };
 use model::columns::AllocIds;
 use model::eval::{EvalTrigger, Evaluation};
-use model::job::{Job, TaskGroup};
+use model::job::{Job, NetworkResource, TaskGroup};
 use model::plan::{Placement, Placements, Plan, Stops, Update, Updates};
 use model::{AllocId, DeploymentId, EvalId, Nanos, Text, Timestamp};
 use state::{AllocRef, NodePage};
@@ -88,6 +88,8 @@ pub(crate) struct Placed {
     pub(crate) name_index: u32,
     pub(crate) previous: Option<AllocId>,
     pub(crate) assigned: Assigned,
+    /// Its group's networks, if they depend on the node.
+    pub(crate) networks: Option<Vec<NetworkResource>>,
     pub(crate) tracker: Option<RescheduleTracker>,
     /// Allocations of other jobs that are preempted for it.
     pub(crate) victims: Vec<AllocId>,
@@ -128,14 +130,18 @@ impl PlacementDraft {
         pages: &[&NodePage],
     ) -> Vec<Placements> {
         let shared = self.metrics.unwrap_or_default();
-        let mut sets: Vec<(Option<Box<AllocMetric>>, Columns)> = Vec::new();
+        let mut sets: Vec<(Distinction, Columns)> = Vec::new();
         for mut placed in self.rows {
-            let metrics = placed.metrics.take();
-            let known = sets.iter().rposition(|(of, _)| *of == metrics).unwrap_or_else(|| {
+            let distinction = (placed.metrics.take(), placed.networks.take());
+            let known = sets.iter().rposition(|(of, _)| *of == distinction).unwrap_or_else(|| {
+                let (metrics, networks) = &distinction;
                 let packed = PackedMetric::pack(metrics.as_deref().unwrap_or(&shared));
-                let common = Arc::new(AllocCommon { metrics: packed, ..common.clone() });
-                let placements = Placements { canary: is_canary, ..Placements::new(common) };
-                sets.push((metrics, Columns::new(placements, pages.len())));
+                let mut common = AllocCommon { metrics: packed, ..common.clone() };
+                if let Some(networks) = networks {
+                    common.resources.networks.clone_from(networks);
+                }
+                let placements = Placements { canary: is_canary, ..Placements::new(Arc::new(common)) };
+                sets.push((distinction, Columns::new(placements, pages.len())));
                 sets.len() - 1
             });
             sets[known].1.push(placed, pages);
@@ -143,6 +149,9 @@ impl PlacementDraft {
         sets.into_iter().map(|(_, columns)| columns.placements).collect()
     }
 }
+
+/// What may distinguish the common share of placements: metrics and networks of their own.
+type Distinction = (Option<Box<AllocMetric>>, Option<Vec<NetworkResource>>);
 
 /// Placements that are being converted to columns.
 struct Columns {

@@ -280,7 +280,10 @@ fn add_follow_ups<'a>(
             let mut staying = Vec::new();
             for id in allocs {
                 if stopping.contains(&id) {
-                    reschedules.later.insert(id, follow_up.id);
+                    // A migrating allocation does not carry its follow-up: it is not looked at again.
+                    if kind == FollowUp::Lost {
+                        reschedules.later.insert(id, follow_up.id);
+                    }
                 } else if let Some(followup) = disconnecting.get_mut(&id) {
                     *followup = Some(follow_up.id);
                 } else {

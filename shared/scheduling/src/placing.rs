@@ -8,7 +8,7 @@ use state::{AllocRef, State};
 
 use crate::downgrade::last_stable;
 use crate::draft::{Placed, PlacementDraft, Reschedules, StopDraft};
-use crate::place::{Chosen, EXPLAINED_MAX, PlacementRequest, Placer, Version};
+use crate::place::{Chosen, EXPLAINED_MAX, PlacementRequest, Placer, Version, networks_on};
 use crate::reconcile::{Cause, GroupPlan, WantedPlacement, reason, tracker};
 use crate::{Attempt, NewId, metrics};
 
@@ -76,6 +76,9 @@ impl<'a> Placing<'a> {
         for stop in drafts.iter().flat_map(|draft| &draft.plan.stops) {
             self.placer.stop(stop.alloc);
         }
+        for (_, alloc) in drafts.iter().flat_map(|draft| &draft.plan.later) {
+            self.placer.keep_ended(*alloc);
+        }
         for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
             let Some(group) = job_group else { continue };
             let destructive = std::mem::take(&mut plan.destructive);
@@ -90,8 +93,7 @@ impl<'a> Placing<'a> {
         }
         for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
             let Some(group) = job_group else { continue };
-            let mut placements = std::mem::take(&mut plan.placements);
-            placements.sort_by_key(|placement| placement.name);
+            let placements = std::mem::take(&mut plan.placements);
             self.place_all(group, plan, placements.into_iter(), stops, new_id);
         }
     }
@@ -123,7 +125,10 @@ impl<'a> Placing<'a> {
                     if !explain_all && let Some(last) = metrics.take() {
                         group.set_shared_metrics(*last);
                     }
-                    group.batches[batch].placements.add(Placed {
+                    let node = self.state().node_at(chosen.slot);
+                    let batch = &mut group.batches[batch];
+                    batch.placements.add(Placed {
+                        networks: node.and_then(|node| networks_on(&batch.share, node)),
                         id,
                         slot: chosen.slot,
                         name_index: plan.names.assign(placement.name),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::alloc::{AllocCommon, Allocation, ClientStatus, DesiredStatus, PackedMetric};
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{NodePool, NodePoolScheduler, SchedulerAlgorithm, SchedulerConfig};
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{
     EphemeralDisk, Job, JobSpec, JobType, NetworkResource, ReschedulePolicy, Resources, Task, TaskGroup,
@@ -15,7 +16,9 @@ use model::node::{
     Driver, LegacyCpu, Node, NodeAddress, NodeNetwork, NodeResources, NodeServerSide, NodeSpec, NodeStatus,
 };
 use model::plan::Update;
-use model::{AllocId, EvalId, Index, JobKey, JobVersionKey, Nanos, NodeId, RequestId, Text, Timestamp};
+use model::{
+    AllocId, DeploymentId, EvalId, Index, JobKey, JobVersionKey, Nanos, NodeId, RequestId, Text, Timestamp,
+};
 use state::State;
 
 use crate::place::common_share;
@@ -24,6 +27,9 @@ use crate::{Attempt, Proposal, schedule};
 /// The time of every scene.
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
+/// The id of a scene's deployment.
+pub(crate) const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([0xd; 16]);
+
 /// A cluster with one job, `job` with the group `web` of one task of 500 MHz and 256 MB.
 #[derive(Debug, Clone)]
 pub(crate) struct Scene {
@@ -31,6 +37,7 @@ pub(crate) struct Scene {
     versions: Vec<JobSpec>,
     purged: bool,
     allocs: Vec<Allocation>,
+    deployment: Option<Deployment>,
     config: Option<SchedulerConfig>,
     pool: Option<NodePool>,
     eval: Evaluation,
@@ -69,6 +76,7 @@ impl Default for Scene {
             versions: vec![spec],
             purged: false,
             allocs: Vec::new(),
+            deployment: None,
             config: None,
             pool: None,
             eval: Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister),
@@ -213,6 +221,29 @@ impl Scene {
         self
     }
 
+    /// Adds a deployment of the job's current version, [`DEPLOYMENT`].
+    pub(crate) fn deployment(mut self, status: DeploymentStatus, group: DeploymentGroup) -> Self {
+        let spec = self.job_spec();
+        let version = self.versions.len() as u64 - 1;
+        self.deployment = Some(Deployment {
+            id: DEPLOYMENT,
+            job: JobVersionKey { job: spec.key(), create_index: Index(10), version },
+            job_modify_index: Index(10 + version),
+            job_spec_modify_index: Index(10 + version),
+            is_multiregion: false,
+            groups: [(Text::clone(&spec.task_groups[0].name), group)].into(),
+            status,
+            status_description: Text::default(),
+            eval_priority: 50,
+            create_index: Index(30),
+            modify_index: Index(30),
+            create_time: NOW,
+            modify_time: NOW,
+            trace: None,
+        });
+        self
+    }
+
     /// Sets the algorithm of the pool that all nodes are in.
     pub(crate) fn algorithm_of_pool(mut self, algorithm: SchedulerAlgorithm) -> Self {
         let scheduler = NodePoolScheduler { algorithm: Some(algorithm), ..NodePoolScheduler::default() };
@@ -255,6 +286,7 @@ impl Scene {
             changes.push(Change::Job(Arc::new(job)));
         }
         changes.extend(self.allocs.iter().cloned().map(Box::new).map(Change::Alloc));
+        changes.extend(self.deployment.clone().map(|deployment| Change::Deployment(deployment.into())));
         changes.extend(self.config.map(Change::SchedulerConfig));
         changes.extend(self.pool.clone().map(Box::new).map(Change::NodePool));
         if self.purged {

@@ -10,6 +10,9 @@ use model::{AllocId, Nanos};
 
 use crate::testing::{NOW, Scene};
 
+mod order;
+mod rollouts;
+
 /// Node 2 is smaller, so packing fills it first.
 fn two_nodes() -> Scene {
     Scene::default().node(1, 4_000, 8_000).node(2, 2_000, 8_000)

@@ -190,7 +190,7 @@ impl Normalizer {
                 .filter_map(|member| Some(((*member).to_owned(), metric.get(*member)?.clone())));
             *metric = without_zeros(&Value::Object(kept.collect::<Map<_, _>>()));
         }
-        // The records subtract updates in place, although these were not queued.
+        // The records may subtract more updates than anything was queued.
         for queued in update["queued"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             *queued = queued.as_i64().map_or(0, |count| count.max(0)).into();
         }

@@ -17,6 +17,8 @@ pub struct Exemption {
 
 /// All rules with exemptions. The comment on each states our behaviour.
 pub const EXEMPTIONS: &[Exemption] = &[
+    // A delayed evaluation creates the follow-ups that it needs itself.
+    Exemption { rule: "R-1.68", nodes: false, members: &["plans/updates", "update/next_eval", "creates"] },
     // A class depends on every attribute that constraints can see.
     Exemption { rule: "R-4.7", nodes: true, members: &["update/failed_tg_allocs", "creates"] },
     // All volume claims remain open during the whole placement.
@@ -43,6 +45,8 @@ pub const EXEMPTIONS: &[Exemption] = &[
             "creates",
         ],
     },
+    // Only allocations of the job's own namespace count.
+    Exemption { rule: "R-6.22", nodes: true, members: &[] },
     // Weights are relative to the group's own spreads.
     Exemption { rule: "R-6.29", nodes: true, members: &[] },
     // The minimum of the counts includes zeros.
@@ -53,8 +57,10 @@ pub const EXEMPTIONS: &[Exemption] = &[
     Exemption {
         rule: "R-7.51",
         nodes: true,
-        members: &["plans/placements", "update/annotations", "update/queued", "creates"],
+        members: &["plans", "update/annotations", "update/queued", "creates"],
     },
+    // A request to reschedule does not end a running allocation.
+    Exemption { rule: "R-7.54", nodes: true, members: &["plans", "update/annotations", "update/queued"] },
     // A reschedule tracker without events uses up no attempts.
     Exemption {
         rule: "R-7.56",
@@ -69,6 +75,18 @@ pub const EXEMPTIONS: &[Exemption] = &[
     },
     // An allocation shares its name with a canary rather than with another allocation.
     Exemption { rule: "R-7.63", nodes: false, members: &["plans/placements"] },
+    // A failed allocation is not rescheduled if the group has its count without it.
+    Exemption {
+        rule: "R-7.72",
+        nodes: true,
+        members: &[
+            "plans/placements",
+            "plans/stops",
+            "plans/deployment",
+            "update/annotations",
+            "update/queued",
+        ],
+    },
     // Each rescheduled allocation is placed once.
     Exemption {
         rule: "R-7.74",
@@ -77,6 +95,24 @@ pub const EXEMPTIONS: &[Exemption] = &[
     },
     // The old and the new duration are compared.
     Exemption { rule: "R-7.80", nodes: true, members: &["plans", "update/annotations", "update/queued"] },
+    // A placement of an older version does not give its deployment to those after it.
+    Exemption { rule: "R-7.101", nodes: true, members: &[] },
+    // An allocation whose reschedule found no place keeps its version of the job.
+    Exemption { rule: "R-7.107", nodes: false, members: &["plans/updates"] },
+    // A job that was purged is stopped, whether or not a deployment was left over.
+    Exemption { rule: "R-8.4", nodes: false, members: &["plans", "update", "error"] },
+    // A deployment that failed or was cancelled does not keep a newer version from having one.
+    Exemption {
+        rule: "R-8.27",
+        nodes: false,
+        members: &[
+            "plans/deployment",
+            "plans/deployment_updates",
+            "plans/placements",
+            "plans/updates",
+            "update/deployment",
+        ],
+    },
     // Canaries are subtracted once, and removed canaries are not queued.
     Exemption { rule: "R-8.34", nodes: true, members: &["plans", "update/annotations", "update/queued"] },
     // A deployment that did not change is not repeated.
@@ -88,6 +124,19 @@ pub const EXEMPTIONS: &[Exemption] = &[
     // The job's own allocations are subtracted.
     Exemption {
         rule: "R-9.7",
+        nodes: true,
+        members: &[
+            "plans/placements",
+            "update/failed_tg_allocs",
+            "update/queued",
+            "update/annotations",
+            "update/blocked_eval",
+            "creates",
+        ],
+    },
+    // Ports that were offered to the group before remain taken.
+    Exemption {
+        rule: "R-9.16",
         nodes: true,
         members: &[
             "plans/placements",

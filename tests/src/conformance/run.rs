@@ -1,6 +1,7 @@
 //! Runs the scheduler on a recorded case, and returns the result in the form of the records.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use model::alloc::{AllocState, ClientStatus, DesiredStatus};
 use model::change::{AllocsChanged, Cause, Change, ChangeSet};
@@ -88,9 +89,25 @@ pub fn run(case: &Case, mut eval: Evaluation) -> Result<RunResult, String> {
         expect["reblocked"] = true.into();
         expect["reblock"] = created(&after);
     } else {
-        expect["eval_updates"] = vec![names.updated(&after)].into();
+        let mut updated = names.updated(&after);
+        if let Some((state, plan)) = plans.last().filter(|_| !is_refused) {
+            subtract_updates(&mut updated["queued"], state, plan);
+        }
+        expect["eval_updates"] = vec![updated].into();
     }
     Ok(RunResult { expect, plans })
+}
+
+/// The records count updates of allocations that were never changed before as placements, although these were not
+/// queued.
+fn subtract_updates(queued: &mut Value, state: &State, plan: &Plan) {
+    let ids = plan.updates.iter().flat_map(|updates| &updates.ids.0).collect::<BTreeSet<_>>();
+    let allocs = ids.into_iter().filter_map(|id| state.alloc(*id));
+    for alloc in allocs.filter(|alloc| alloc.create_index() == alloc.modify_index()) {
+        if let Some(queued) = queued.get_mut(&**alloc.group_name()) {
+            *queued = queued.as_i64().map_or(0, |count| count - 1).into();
+        }
+    }
 }
 
 /// Nodes on which the first plan's placements are refused.
@@ -160,7 +177,18 @@ pub fn apply_plan_at(state: &State, plan: &Plan, now: Timestamp) -> State {
     for updates in &plan.updates {
         let ids = updates.ids.clone();
         let change = match &updates.change {
-            Update::InPlace(common) => AllocsChanged { ids, common: Some(common.clone()), ..none() },
+            Update::InPlace(common) => {
+                // In another deployment, the allocation's health has to be determined again.
+                let is_moved = |id: &AllocId| {
+                    state.alloc(*id).is_some_and(|alloc| alloc.deployment_id() != common.deployment_id)
+                };
+                let (moved, unmoved): (Vec<AllocId>, Vec<AllocId>) = ids.0.into_iter().partition(is_moved);
+                let change = AllocsChanged { common: Some(Arc::clone(common)), ..none() };
+                let ids = moved.into_iter().collect();
+                let moved = AllocsChanged { ids, health: Some(None), ..change.clone() };
+                changes.push(Change::AllocsChanged(Box::new(moved)));
+                AllocsChanged { ids: unmoved.into_iter().collect(), ..change }
+            }
             Update::Unknown { followup_eval } => AllocsChanged {
                 ids,
                 client: Some((ClientStatus::Unknown, "".into())),

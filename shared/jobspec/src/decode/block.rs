@@ -29,6 +29,8 @@ pub(crate) struct Block<'d> {
     blocks: Vec<&'static str>,
     /// Whether all its contents are accepted.
     accepts_all: bool,
+    /// Errors for missing arguments.
+    missing: Vec<Fault>,
 }
 
 impl<'d> Block<'d> {
@@ -41,6 +43,7 @@ impl<'d> Block<'d> {
             attributes: Vec::new(),
             blocks: Vec::new(),
             accepts_all: false,
+            missing: Vec::new(),
         }
     }
 
@@ -56,6 +59,11 @@ impl<'d> Block<'d> {
         self.check_labels();
         if !self.accepts_all {
             self.record_unread();
+        }
+        // An unknown argument is probably the missing one, misspelled, so it is reported first.
+        let follows = self.first_unread();
+        for missing in std::mem::take(&mut self.missing) {
+            self.record(Fault { follows, ..missing });
         }
         result
     }
@@ -103,11 +111,11 @@ impl<'d> Block<'d> {
         self.decoder.faults.ok_or_record(self.syntax.body.attribute(name)).flatten()
     }
 
-    /// Records an error if an attribute is missing.
+    /// Records an error, once the block was read, if an attribute is missing.
     pub(crate) fn required(&mut self, name: &'static str) -> &mut Block<'d> {
         if let Ok(None) = self.syntax.body.attribute(name) {
             let detail = format!("{} blocks need the argument {name:?}", self.syntax.kind);
-            self.record(Fault::new(self.at(), "Missing required argument", detail));
+            self.missing.push(Fault::new(self.at(), "Missing required argument", detail));
         }
         self
     }
@@ -162,12 +170,12 @@ impl<'d> Block<'d> {
 
     /// A whole number of 64 bits without a sign.
     pub(super) fn uint(&mut self, name: &'static str) -> Option<u64> {
-        self.converted(name, |value| {
-            let number = value.to_number().ok_or_else(|| wanted("number", &value))?;
-            number
-                .to_u64()
-                .ok_or_else(|| format!("a whole number between 0 and {} is required, not {number}", u64::MAX))
-        })
+        self.uint_within(name, u64::MAX)
+    }
+
+    /// A whole number without a sign up to a limit.
+    pub(super) fn uint_within(&mut self, name: &'static str, most: u64) -> Option<u64> {
+        self.converted(name, |value| uint(&value, most))
     }
 
     /// A duration in nanoseconds, given as a number or as text. Unlike elsewhere, null does not count as absent (§8).
@@ -209,15 +217,11 @@ impl<'d> Block<'d> {
         self.converted(name, texts)
     }
 
-    pub(super) fn uints(&mut self, name: &'static str) -> Option<Vec<u64>> {
+    /// Whole numbers without a sign up to a limit.
+    pub(super) fn uints_within(&mut self, name: &'static str, most: u64) -> Option<Vec<u64>> {
         self.converted(name, |value| {
             let Value::List(_, values) = value else { return Err(wanted("list of number", &value)) };
-            let number = |value: Value| value.to_number().and_then(|number| number.to_u64());
-            values
-                .into_iter()
-                .map(number)
-                .collect::<Option<_>>()
-                .ok_or_else(|| "a list of whole numbers is required".to_owned())
+            values.iter().map(|value| uint(value, most)).collect()
         })
     }
 
@@ -241,12 +245,13 @@ impl<'d> Block<'d> {
             };
         }
         let as_attribute = self.text_map_attribute(name);
-        let as_block = self.text_map_block(name);
-        if let (Ok(Some(attribute)), Some(_)) = (self.syntax.body.attribute(name), &as_block) {
+        let blocks = self.inner(name, 0);
+        if let (Ok(Some(_)), Some(block)) = (self.syntax.body.attribute(name), blocks.first()) {
             let detail = format!("{name} is a block or an attribute, not both");
-            self.record(Fault::with_subject(attribute.name_at, "Duplicate {} block", name, detail));
+            self.record(Fault::with_subject(block.at(), "Duplicate {} block", name, detail));
+            return None;
         }
-        as_attribute.or(as_block)
+        as_attribute.or(self.only(name, blocks, |block| block.members(text)))
     }
 
     /// All attributes of a block that must not contain blocks.
@@ -275,14 +280,24 @@ impl<'d> Block<'d> {
         members
     }
 
-    /// An optional block without label that may occur once.
+    /// An optional block without label that may occur once. Of several, none is read.
     pub(super) fn one<T>(&mut self, name: &'static str, with: impl FnOnce(&mut Block<'d>) -> T) -> Option<T> {
         let inner = self.inner(name, 0);
-        if let Some(second) = inner.get(1) {
+        self.only(name, inner, with)
+    }
+
+    fn only<T>(
+        &self,
+        name: &str,
+        blocks: Vec<Block<'d>>,
+        with: impl FnOnce(&mut Block<'d>) -> T,
+    ) -> Option<T> {
+        if let Some(second) = blocks.get(1) {
             let detail = format!("only one {name} block is allowed");
             self.record(Fault::with_subject(second.at(), "Duplicate {} block", name, detail));
+            return None;
         }
-        inner.into_iter().next().map(|block| block.read(with))
+        blocks.into_iter().next().map(|block| block.read(with))
     }
 
     /// Blocks without labels that may occur several times, in order; `None` if there are none.
@@ -415,6 +430,13 @@ impl<'d> Block<'d> {
         }
     }
 
+    /// Where the first attribute that was not read begins, if there is one.
+    fn first_unread(&self) -> Option<usize> {
+        let Body::Native(body) = &self.syntax.body else { return None };
+        let is_unread = |attribute: &&Attribute| !self.attributes.contains(&&*attribute.name);
+        body.attributes.iter().filter(is_unread).map(|attribute| attribute.name_at.start).min()
+    }
+
     fn record_unread(&self) {
         match &self.syntax.body {
             Body::Native(body) => {
@@ -533,6 +555,14 @@ fn unexpected_block(block: &syntax::Block, attributes: &[&str], blocks: &[&str])
 fn wanted(what: &str, value: &Value) -> String {
     let given = if let Value::Text(text) = value { format!(" {}", quoted(text)) } else { String::new() };
     format!("{what} required, but have {}{given}", value.kind())
+}
+
+fn uint(value: &Value, most: u64) -> Result<u64, String> {
+    let number = value.to_number().ok_or_else(|| wanted("number", value))?;
+    number
+        .to_u64()
+        .filter(|number| *number <= most)
+        .ok_or_else(|| format!("a whole number between 0 and {most} is required, not {number}"))
 }
 
 pub(super) fn text(value: Value) -> Result<String, String> {

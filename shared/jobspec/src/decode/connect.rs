@@ -10,6 +10,11 @@ use api_types::{
 
 use super::{access, block::Block, resources};
 
+/// The highest port number.
+const PORT_MAX: u64 = 65_535;
+/// The highest limit of an ingress gateway's service.
+const LIMIT_MAX: u64 = 4_294_967_295;
+
 pub(super) fn connect(block: &mut Block<'_>) -> ConsulConnect {
     ConsulConnect {
         native: block.flag_or_false("native"),
@@ -89,13 +94,13 @@ fn expose(block: &mut Block<'_>) -> ConsulExposeConfig {
 
 fn transparent_proxy(block: &mut Block<'_>) -> ConsulTransparentProxy {
     ConsulTransparentProxy {
-        uid: block.text("uid"),
-        outbound_port: block.uint("outbound_port"),
+        uid: block.text_or_empty("uid"),
+        outbound_port: Some(block.uint_within("outbound_port", PORT_MAX).unwrap_or_default()),
         exclude_inbound_ports: block.texts("exclude_inbound_ports"),
-        exclude_outbound_ports: block.uints("exclude_outbound_ports"),
+        exclude_outbound_ports: block.uints_within("exclude_outbound_ports", PORT_MAX),
         exclude_outbound_cidrs: block.texts("exclude_outbound_cidrs"),
         exclude_uids: block.texts("exclude_uids"),
-        no_dns: block.flag("no_dns"),
+        no_dns: block.flag_or_false("no_dns"),
     }
 }
 
@@ -130,8 +135,8 @@ fn ingress(block: &mut Block<'_>) -> ConsulIngressConfigEntry {
     ConsulIngressConfigEntry {
         tls: block.one("tls", tls),
         listeners: block.many("listener", |block| ConsulIngressListener {
-            port: block.int("port"),
-            protocol: block.text("protocol"),
+            port: block.int_or_zero("port"),
+            protocol: block.text_or_empty("protocol"),
             services: block.many("service", ingress_service),
         }),
     }
@@ -139,26 +144,26 @@ fn ingress(block: &mut Block<'_>) -> ConsulIngressConfigEntry {
 
 fn ingress_service(block: &mut Block<'_>) -> ConsulIngressService {
     ConsulIngressService {
-        name: block.text("name"),
+        name: block.text_or_empty("name"),
         hosts: block.texts("hosts"),
         tls: block.one("tls", tls).map(Box::new),
         request_headers: block.one("request_headers", header_modifiers).map(Box::new),
         response_headers: block.one("response_headers", header_modifiers).map(Box::new),
-        max_connections: block.uint("max_connections"),
-        max_pending_requests: block.uint("max_pending_requests"),
-        max_concurrent_requests: block.uint("max_concurrent_requests"),
+        max_connections: block.uint_within("max_connections", LIMIT_MAX),
+        max_pending_requests: block.uint_within("max_pending_requests", LIMIT_MAX),
+        max_concurrent_requests: block.uint_within("max_concurrent_requests", LIMIT_MAX),
     }
 }
 
 fn tls(block: &mut Block<'_>) -> ConsulGatewayTlsConfig {
     ConsulGatewayTlsConfig {
-        enabled: block.flag("enabled"),
-        tls_min_version: block.text("tls_min_version"),
-        tls_max_version: block.text("tls_max_version"),
+        enabled: block.flag_or_false("enabled"),
+        tls_min_version: block.text_or_empty("tls_min_version"),
+        tls_max_version: block.text_or_empty("tls_max_version"),
         cipher_suites: block.texts("cipher_suites"),
         sds: block.one("sds", |block| ConsulGatewayTlsSdsConfig {
-            cluster_name: block.text("cluster_name"),
-            cert_resource: block.text("cert_resource"),
+            cluster_name: block.text_or_empty("cluster_name"),
+            cert_resource: block.text_or_empty("cert_resource"),
         }),
     }
 }
@@ -174,11 +179,11 @@ fn header_modifiers(block: &mut Block<'_>) -> ConsulHttpHeaderModifiers {
 fn terminating(block: &mut Block<'_>) -> ConsulTerminatingConfigEntry {
     ConsulTerminatingConfigEntry {
         services: block.many("service", |block| ConsulLinkedService {
-            name: block.text("name"),
-            ca_file: block.text("ca_file"),
-            cert_file: block.text("cert_file"),
-            key_file: block.text("key_file"),
-            sni: block.text("sni"),
+            name: block.text_or_empty("name"),
+            ca_file: block.text_or_empty("ca_file"),
+            cert_file: block.text_or_empty("cert_file"),
+            key_file: block.text_or_empty("key_file"),
+            sni: block.text_or_empty("sni"),
         }),
     }
 }

@@ -14,10 +14,9 @@ use super::{
 
 pub(super) fn job(block: &mut Block<'_>) -> Job {
     let label = block.label();
-    let id = block.text("id").or(label);
     let mut job = Job {
-        name: block.text("name").or_else(|| id.clone()),
-        id,
+        id: block.text("id").or_else(|| label.clone()),
+        name: block.text("name").or(label),
         region: block.text("region"),
         namespace: block.text("namespace"),
         r#type: block.text("type"),
@@ -89,7 +88,10 @@ fn parameterized(block: &mut Block<'_>) -> ParameterizedJobConfig {
 
 fn ui(block: &mut Block<'_>) -> JobUiConfig {
     JobUiConfig {
-        description: block.text("description"),
-        links: block.many("link", |block| JobUiLink { label: block.text("label"), url: block.text("url") }),
+        description: block.text_or_empty("description"),
+        links: block.many("link", |block| JobUiLink {
+            label: block.text_or_empty("label"),
+            url: block.text_or_empty("url"),
+        }),
     }
 }

@@ -82,11 +82,8 @@ pub(super) fn constraint(block: &mut Block<'_>) -> Constraint {
         (constraint.operand, constraint.l_target) = (Some("distinct_property".to_owned()), Some(property));
     }
     // These four are valid operators. As short forms they are accepted and ignored (§9.1).
-    for unused in ["set_contains_all", "set_contains_any"] {
+    for unused in ["set_contains_all", "set_contains_any", "is_set", "is_not_set"] {
         block.text(unused);
-    }
-    for unused in ["is_set", "is_not_set"] {
-        block.flag(unused);
     }
     constraint.operand.get_or_insert_with(|| "=".to_owned());
     constraint
@@ -126,9 +123,9 @@ pub(super) fn group_scaling(block: &mut Block<'_>) -> ScalingPolicy {
     scaling(block.required("max"), Some("horizontal"), at)
 }
 
-/// Scaling of a task's resource, which the label names.
+/// Scaling of a task's resource, which the label names, in small or capital letters.
 pub(super) fn task_scaling(block: &mut Block<'_>) -> ScalingPolicy {
-    let kind = match block.label().as_deref() {
+    let kind = match block.label().map(|label| label.to_lowercase()).as_deref() {
         Some("cpu") => Some("vertical_cpu"),
         Some("mem") => Some("vertical_mem"),
         Some(_) => {

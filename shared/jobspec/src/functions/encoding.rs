@@ -34,6 +34,9 @@ pub(super) fn base64encode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionRe
 
 /// An object for each row. The first row contains the names.
 pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    if let Some((line, fault)) = misplaced_quote(text_of(&arguments[0])) {
+        return fail(format!("the text is not CSV: line {line}: {fault}"));
+    }
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(text_of(&arguments[0]).as_bytes());
     let failed = |error: csv::Error| fail(format!("the text is not CSV: {error}"));
     let header = reader.headers().cloned().or_else(failed)?;
@@ -53,6 +56,31 @@ pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> Functio
         rows.push(Value::object(row.map(|(name, field)| (name.to_owned(), Value::text(field))).collect()));
     }
     Ok(Value::List(Sequence::List, rows))
+}
+
+/// The first quotation mark of a CSV text that neither encloses a field nor is doubled within one: its line, and what is
+/// wrong with it. The reader would take it as part of the field.
+fn misplaced_quote(text: &str) -> Option<(usize, &'static str)> {
+    let mut line = 1;
+    let mut characters = text.chars().peekable();
+    let (mut is_quoted, mut begins) = (false, true);
+    while let Some(character) = characters.next() {
+        line += usize::from(character == '\n');
+        match character {
+            '"' if is_quoted && characters.next_if_eq(&'"').is_some() => {}
+            '"' if is_quoted => {
+                is_quoted = false;
+                if !matches!(characters.peek(), None | Some(',' | '\r' | '\n')) {
+                    return Some((line, "a quoted field ends before its comma"));
+                }
+            }
+            '"' if begins => is_quoted = true,
+            '"' => return Some((line, "a quotation mark in a field that does not begin with one")),
+            _ => {}
+        }
+        begins = !is_quoted && matches!(character, ',' | '\n');
+    }
+    is_quoted.then_some((line, "a quoted field has no end"))
 }
 
 /// Encodes a value for a URL's query, with plus signs for spaces.

@@ -133,7 +133,15 @@ impl<'e> Declared<'e> {
             let value = self.faults.ok_or_record(literal(&attribute.value, self.evaluator))?;
             Some((value, attribute.value.at.clone()))
         });
-        block.text("description");
+        if let Some(description) = block.attribute("description")
+            && let Some(value) = self.faults.ok_or_record(literal(&description.value, self.evaluator))
+            && value != Value::Null
+            && value.to_text().is_none()
+        {
+            let detail = format!("description: string required, but have {}", value.kind());
+            let at = description.value.at.clone();
+            self.faults.record(Fault::new(at, "Unsuitable value type", detail));
+        }
         let validations = block.syntax_blocks("validation");
         // Errors in the type or the default have been recorded. Evaluating the value would only cause further errors.
         let is_sound = !matches!(declared_type, Some(None)) && !matches!(default, Some(None));

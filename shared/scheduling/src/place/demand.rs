@@ -2,8 +2,10 @@
 
 use model::Text;
 use model::alloc::{AllocatedResources, PortMapping, TaskResources};
-use model::job::{JobSpec, TaskGroup};
-use state::State;
+use model::job::{JobSpec, NetworkResource, Port, TaskGroup};
+use state::{NodeRef, State};
+
+use crate::feasible::host_network;
 
 /// Whether tasks may use more memory than they reserve. The pool's setting takes precedence over the cluster's.
 fn may_oversubscribe(state: &State, spec: &JobSpec) -> bool {
@@ -45,4 +47,26 @@ pub(crate) fn common_share(state: &State, spec: &JobSpec, group: &TaskGroup) -> 
         networks: networks.cloned().collect(),
     };
     share.split().0
+}
+
+/// The networks of a group's allocation on a node: templates of host networks, such as `${meta.network}`, are replaced
+/// by the node's values. `None` if there are none, so that the common share applies as it is.
+pub(crate) fn networks_on(share: &AllocatedResources, node: NodeRef<'_>) -> Option<Vec<NetworkResource>> {
+    let is_template = |port: &Port| port.host_network.starts_with("${");
+    let has_template = |network: &NetworkResource| {
+        network.reserved_ports.iter().chain(&network.dynamic_ports).any(is_template)
+    };
+    if !share.networks.iter().any(has_template) {
+        return None;
+    }
+    let mut networks = share.networks.clone();
+    for network in &mut networks {
+        for port in network.reserved_ports.iter_mut().chain(&mut network.dynamic_ports) {
+            let alias = host_network(port, node).map(|alias| Text::from(&*alias));
+            if let Some(alias) = alias.filter(|_| is_template(port)) {
+                port.host_network = alias;
+            }
+        }
+    }
+    Some(networks)
 }

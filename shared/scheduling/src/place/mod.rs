@@ -21,7 +21,7 @@ use model::job::{Job, JobType, TaskGroup};
 use model::{AllocId, Text};
 use state::{AllocRef, NodePage, State};
 
-pub(crate) use demand::common_share;
+pub(crate) use demand::{common_share, networks_on};
 pub(crate) use scan::add_exhausted_resources;
 pub(crate) use world::World;
 
@@ -146,6 +146,11 @@ impl<'a> Placer<'a> {
     /// Notes that the plan stops an allocation of the job.
     pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
         self.world.stop(alloc);
+    }
+
+    /// Notes that the plan writes an ended allocation of the job.
+    pub(crate) fn keep_ended(&mut self, alloc: AllocRef<'a>) {
+        self.world.keep_ended(alloc);
     }
 
     /// Reverts [`Self::stop`].

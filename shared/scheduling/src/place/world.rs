@@ -131,6 +131,16 @@ impl<'a> World<'a> {
         self.note(alloc.node_slot(), Some((group, CountChange::Proposed)));
     }
 
+    /// Notes that the plan writes an ended allocation of the job, which then counts among those on its node although it
+    /// takes no resources.
+    pub(crate) fn keep_ended(&mut self, alloc: AllocRef<'a>) {
+        if alloc.client_status().is_terminal() && !self.room.is_removed(alloc.id()) {
+            let group = self.alloc_counts.group(alloc.group_name());
+            self.alloc_counts.count(group, alloc.node_slot(), true);
+            self.note(alloc.node_slot(), None);
+        }
+    }
+
     /// Notes that the plan places an allocation of a group on a node.
     pub(crate) fn placed(&mut self, slot: u32, group: u32) {
         self.alloc_counts.count(group, slot, true);

@@ -19,13 +19,13 @@ impl<'a> Sets<'a> {
     ) -> Vec<WantedPlacement<'a>> {
         let mut missing = Vec::new();
         let mut existing = self.untainted.len() + self.migrating.len();
-        for alloc in &self.now {
-            missing.push(successor(*alloc, Cause::Reschedule, entry));
-            existing += usize::from(!is_migrating(*alloc));
+        for alloc in by_name(&self.now) {
+            missing.push(successor(alloc, Cause::Reschedule, entry));
+            existing += usize::from(!is_migrating(alloc));
         }
-        for alloc in &self.lost {
-            if existing < count && !self.has_replacement(*alloc) {
-                missing.push(WantedPlacement { is_canary: false, ..successor(*alloc, Cause::Lost, entry) });
+        for alloc in by_name(&self.lost) {
+            if existing < count && !self.has_replacement(alloc) {
+                missing.push(WantedPlacement { is_canary: false, ..successor(alloc, Cause::Lost, entry) });
                 existing += 1;
             }
         }
@@ -59,7 +59,7 @@ impl<'a> Sets<'a> {
         plan.updates.place = missing.len() as u64;
         for placement in &missing {
             if let (Cause::Reschedule, Some(alloc)) = (placement.cause, placement.previous)
-                && self.has_failed(alloc)
+                && self.stops_when_rescheduled(alloc, is_ready)
             {
                 plan.count_stop(Stop::of(alloc, reason::RESCHEDULED));
             }
@@ -67,26 +67,35 @@ impl<'a> Sets<'a> {
         plan.placements.append(&mut missing);
     }
 
-    /// Whether a rescheduled allocation really failed, so that it has to be stopped.
-    fn has_failed(&self, alloc: AllocRef<'a>) -> bool {
+    /// Whether a rescheduled allocation has to be stopped. One that is unknown may reconnect, except
+    /// while the group may place nothing else.
+    fn stops_when_rescheduled(&self, alloc: AllocRef<'a>, is_ready: bool) -> bool {
         let is_disconnecting = || self.disconnecting.iter().any(|other| other.id() == alloc.id());
-        alloc.client_status() != ClientStatus::Unknown && !is_migrating(alloc) && !is_disconnecting()
+        let may_reconnect = is_ready && alloc.client_status() == ClientStatus::Unknown;
+        !may_reconnect && !is_migrating(alloc) && !is_disconnecting()
     }
 
     /// Stops all migrating allocations, and places their successors.
     pub(super) fn migrate(&self, is_batch: bool, entry: &GroupEntry, plan: &mut GroupPlan<'a>) {
-        for alloc in &self.migrating {
-            plan.stop(Stop::of(*alloc, reason::MIGRATING));
+        for alloc in by_name(&self.migrating) {
+            plan.stop(Stop::of(alloc, reason::MIGRATING));
             let transition = alloc.transition();
             let has_no_successor = is_batch
                 && (transition.reschedule == Some(true)
                     || transition.migrate_disable_placement == Some(true));
             if !has_no_successor {
-                plan.placements.push(successor(*alloc, Cause::Missing, entry));
+                plan.placements.push(successor(alloc, Cause::Missing, entry));
             }
         }
         plan.updates.migrate = self.migrating.len() as u64;
     }
+}
+
+/// Allocations by the index in their names.
+fn by_name<'a>(allocs: &[AllocRef<'a>]) -> Vec<AllocRef<'a>> {
+    let mut allocs = allocs.to_vec();
+    allocs.sort_unstable_by_key(|alloc| (number(*alloc), alloc.id()));
+    allocs
 }
 
 /// A placement with the same name. While canaries are tried, other allocations keep their version.

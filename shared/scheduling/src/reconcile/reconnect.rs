@@ -30,7 +30,6 @@ impl<'a> Sets<'a> {
                 None => {
                     if alloc.client_status() == ClientStatus::Running {
                         plan.reconnecting.push(alloc);
-                        plan.updates.reconnect += 1;
                     }
                     self.untainted.push(alloc);
                 }
@@ -43,6 +42,9 @@ impl<'a> Sets<'a> {
         }
         self.later.retain(|(_, alloc)| stays(alloc));
         plan.disconnecting.retain(|(_, alloc)| stays(alloc));
+        // A replacement may reconnect, too, and stop because its original is kept.
+        plan.reconnecting.retain(stays);
+        plan.updates.reconnect = plan.reconnecting.len() as u64;
         let mut seen = std::collections::BTreeSet::new();
         stops.retain(|stop| seen.insert(stop.alloc.id()));
         stops.into_iter().for_each(|stop| plan.count_stop(stop));

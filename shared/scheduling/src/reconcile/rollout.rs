@@ -87,6 +87,13 @@ impl<'a> Rollout<'a> {
         (self.current, self.latest) = (None, None);
     }
 
+    /// Drops a successful deployment of a job that is stopped: no group refers to it any more.
+    pub(crate) fn forget_successful(&mut self) {
+        if self.latest.is_some_and(|latest| latest.status == DeploymentStatus::Successful) {
+            self.forget();
+        }
+    }
+
     /// The deployment that the outcome refers to, whether active or not.
     pub(crate) fn id(&self) -> Option<DeploymentId> {
         self.current.as_ref().or(self.latest).map(|deployment| deployment.id)
@@ -170,8 +177,11 @@ impl<'a> Rollout<'a> {
     pub(crate) fn conclude_system(&mut self, job: &Job, is_complete: bool) {
         let Some(current) = &mut self.current else { return };
         match promotion_text(current) {
-            _ if current.status == DeploymentStatus::Successful => {}
-            Some(text) => current.status_description = text.into(),
+            _ if current.status.is_terminal() => {}
+            Some(text) if current.status == DeploymentStatus::Running => {
+                current.status_description = text.into();
+            }
+            Some(_) => {}
             None => {
                 let (id, status) = (current.id, current.status);
                 if let Some((status, text)) = completed(job, status, is_complete) {
@@ -181,7 +191,7 @@ impl<'a> Rollout<'a> {
                 }
             }
         }
-        self.is_in_plan = self.current.as_ref() != self.latest;
+        self.is_in_plan = self.current.as_ref() != self.latest || !self.updates.is_empty();
     }
 
     /// Updates status and description of the current deployment after all groups were reconciled (R-7.36, R-7.90,

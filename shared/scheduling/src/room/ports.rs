@@ -225,7 +225,7 @@ impl PortOffer {
         for address in addresses(node, port)? {
             let own = PortRanges::of(&address.reserved_ports);
             let value = self.search(node, |offer, value| {
-                !is_requested_static(ask, port, value) && offer.is_free(usage, address, &own, value)
+                !is_requested_static(ask, port, node, value) && offer.is_free(usage, address, &own, value)
             });
             if let Some(value) = value {
                 return Ok(assigned(port, value, address));
@@ -299,9 +299,9 @@ fn group_address(node: NodeRef<'_>) -> Text {
 }
 
 /// Whether the group asks for `value` as a static port in the same host network.
-fn is_requested_static(ask: &NetworkResource, port: &Port, value: u16) -> bool {
-    let in_network = |other: &&Port| other.host_network == port.host_network;
-    ask.reserved_ports.iter().filter(in_network).any(|other| other.value == value)
+fn is_requested_static(ask: &NetworkResource, port: &Port, node: NodeRef<'_>, value: u16) -> bool {
+    let in_network = |other: &&Port| host_network(other, node) == host_network(port, node);
+    ask.reserved_ports.iter().filter(|other| other.value == value).any(|other| in_network(&other))
 }
 
 fn assigned(port: &Port, value: u16, address: &NodeAddress) -> AssignedPort {

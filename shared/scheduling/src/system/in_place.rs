@@ -18,13 +18,20 @@ use crate::reconcile::{Rollout, needs_restart};
 #[derive(Debug, Default)]
 pub(super) struct Split<'a> {
     pub(super) in_place: Vec<OfGroup<'a>>,
+    /// Terminal allocations of a sysbatch job. They count as updated in place, but are not written.
+    pub(super) ended: Vec<OfGroup<'a>>,
     pub(super) destructive: Vec<OfGroup<'a>>,
 }
 
 impl Split<'_> {
     /// The group of each update.
     pub(super) fn groups(&self) -> impl Iterator<Item = usize> {
-        self.in_place.iter().chain(&self.destructive).map(|update| update.group)
+        self.counted_in_place().chain(self.destructive.iter().map(|update| update.group))
+    }
+
+    /// The group of each allocation that the annotations count as updated in place.
+    pub(super) fn counted_in_place(&self) -> impl Iterator<Item = usize> {
+        self.in_place.iter().chain(&self.ended).map(|update| update.group)
     }
 }
 
@@ -43,7 +50,7 @@ pub(super) fn split<'a>(target: Target<'a>, diff: &Diff<'a>, placer: &mut System
         if restarts {
             split.destructive.push(update);
         } else if update.alloc.is_terminal() {
-            // A terminal allocation needs no update.
+            split.ended.push(update);
         } else if update.alloc.node().is_some_and(|node| target.base.covers(node)) && placer.fits(update) {
             split.in_place.push(update);
         } else {

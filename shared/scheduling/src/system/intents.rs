@@ -25,13 +25,20 @@ pub(super) struct Intent<'a> {
 }
 
 impl Intent<'_> {
+    /// Whether it replaces a canary of the deployment that has failed.
+    pub(super) fn renews_canary(&self, rollout: &Rollout<'_>) -> bool {
+        let is_canary = |alloc: &AllocRef<'_>| alloc.health().is_some_and(|health| health.canary);
+        !self.is_update && self.previous.is_some_and(|alloc| is_canary(&alloc) && rollout.has(alloc))
+    }
+
     /// Whether it is an update of one of these allocations.
     pub(super) fn is_among(&self, withheld: &BTreeSet<AllocId>) -> bool {
         self.is_update && self.previous.is_some_and(|alloc| withheld.contains(&alloc.id()))
     }
 }
 
-/// The intents. Updates come first, so that the resources which they free count.
+/// The intents: what is missing, and then the updates. The resources that updates free count from the beginning,
+/// because all updated allocations stop before anything is placed.
 pub(super) fn of<'a>(
     target: Target<'a>,
     diff: &Diff<'a>,
@@ -41,7 +48,15 @@ pub(super) fn of<'a>(
     let mut limits: Vec<usize> = (0..target.job.spec.task_groups.len())
         .map(|group| limit(target, group, diff, split, rollout))
         .collect();
-    let mut intents = Vec::new();
+    let missing = diff.missing.iter().map(|gap| Intent {
+        group: gap.group,
+        slot: gap.slot,
+        index: gap.index,
+        previous: gap.previous,
+        is_update: false,
+        is_canary: false,
+    });
+    let mut intents: Vec<Intent<'a>> = missing.collect();
     for update in &split.destructive {
         let limit = &mut limits[update.group];
         if *limit == 0 {
@@ -60,14 +75,6 @@ pub(super) fn of<'a>(
             is_canary,
         });
     }
-    intents.extend(diff.missing.iter().map(|gap| Intent {
-        group: gap.group,
-        slot: gap.slot,
-        index: gap.index,
-        previous: gap.previous,
-        is_update: false,
-        is_canary: false,
-    }));
     intents
 }
 

@@ -75,7 +75,10 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
     };
     let mut plan = outcome::empty_plan(attempt);
     let (findings, creates) = match job {
-        None => (stop_job(&allocs, &mut stops), Vec::new()),
+        None => {
+            rollout.forget_successful();
+            (stop_job(&allocs, &mut stops), Vec::new())
+        }
         Some(job) => {
             let base = BaseNodes::of(state, &pages, &job.spec);
             let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
@@ -170,10 +173,7 @@ fn annotate(
     for back in &diff.reconnecting {
         of_group(back.group, |updates| &mut updates.reconnect, 1);
     }
-    split
-        .in_place
-        .iter()
-        .for_each(|update| of_group(update.group, |updates| &mut updates.in_place_update, 1));
+    split.counted_in_place().for_each(|group| of_group(group, |updates| &mut updates.in_place_update, 1));
     for update in &split.destructive {
         of_group(update.group, |updates| &mut updates.destructive_update, 1);
     }

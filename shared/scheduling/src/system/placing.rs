@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::alloc::{AllocMetric, Reason};
+use model::alloc::{AllocMetric, AllocatedResources, Reason};
 use model::eval::{DesiredUpdates, EvalTrigger, Evaluation};
 use model::plan::Plan;
 use model::{AllocId, EvalId, Map, NodeId, Text};
@@ -15,7 +15,7 @@ use crate::NewId;
 use crate::draft::{Placed as Row, PlacementDraft, StopDraft, common_of_new};
 use crate::metrics;
 use crate::outcome::{self, Findings};
-use crate::place::{EXPLAINED_MAX, common_share};
+use crate::place::{EXPLAINED_MAX, common_share, networks_on};
 use crate::reconcile::{Rollout, Stop, reason};
 
 /// An intent that could not be placed.
@@ -41,6 +41,8 @@ pub(super) struct PlacingResult<'a> {
     /// New allocations, by group and by whether they are canaries.
     rows: BTreeMap<(usize, bool), PlacementDraft>,
     canaries: Vec<u64>,
+    /// Number of replacements of failed canaries, by group.
+    renewed: Vec<u64>,
     replaced: BTreeSet<AllocId>,
     /// All allocations to be replaced, whether or not their replacements were placed.
     stops: Vec<Stop<'a>>,
@@ -63,6 +65,7 @@ pub(super) fn place<'a>(
     let mut placed = PlacingResult {
         rows: BTreeMap::new(),
         canaries: vec![0; groups],
+        renewed: vec![0; groups],
         replaced: BTreeSet::new(),
         stops: Vec::new(),
         failures: Vec::new(),
@@ -80,6 +83,9 @@ pub(super) fn place<'a>(
     }
     let attempt = target.attempt;
     let explain_all = attempt.explain || attempt.eval.annotate_plan || intents.len() <= EXPLAINED_MAX;
+    let spec = &target.job.spec;
+    let shares: Vec<AllocatedResources> =
+        spec.task_groups.iter().map(|group| common_share(attempt.state, spec, group)).collect();
     for intent in intents.iter().filter(|intent| in_base(target, intent.slot)) {
         let id = AllocId::from_bytes(new_id());
         let is_canary = intent.is_canary && rollout.active().is_some();
@@ -111,8 +117,11 @@ pub(super) fn place<'a>(
             rows.set_shared_metrics(*first);
         }
         placed.canaries[intent.group] += u64::from(is_canary);
+        placed.renewed[intent.group] += u64::from(intent.renews_canary(rollout));
         placed.replaced.extend(intent.previous.filter(|_| intent.is_update).map(|alloc| alloc.id()));
+        let node = attempt.state.node_at(intent.slot);
         rows.add(Row {
+            networks: node.and_then(|node| networks_on(&shares[intent.group], node)),
             id,
             slot: intent.slot,
             name_index: intent.index,
@@ -149,6 +158,11 @@ impl<'a> PlacingResult<'a> {
     /// Number of new canaries of a group.
     pub(super) fn new_canaries(&self, group: usize) -> u64 {
         self.canaries[group]
+    }
+
+    /// Number of failed canaries of a group that were replaced on their nodes.
+    pub(super) fn renewed_canaries(&self, group: usize) -> u64 {
+        self.renewed[group]
     }
 
     /// Adds the results to the plan, and creates blocked evaluations for nodes without capacity.

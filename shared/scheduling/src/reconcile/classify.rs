@@ -132,16 +132,16 @@ pub(crate) fn needs_reconnect(alloc: AllocRef<'_>) -> bool {
         && known_states(alloc).next() == Some(ClientStatus::Unknown)
 }
 
-/// Whether the allocation was unknown for too long. That is so when its timeout evaluation has come, whose
-/// time was determined before the allocation was recorded as unknown: nothing else would come when the time by the record
-/// is over. For other evaluations, a window allows for the difference.
+/// Whether the allocation was unknown for too long. The window allows for the timeout evaluation's time, which was
+/// determined before the allocation was recorded as unknown. However long that took, an allocation that is not replaced
+/// while it is unknown expires with its own timeout evaluation, because no other evaluation would come later.
 pub(crate) fn is_expired(context: Context<'_>, alloc: AllocRef<'_>) -> bool {
     let Context { eval, now, .. } = context;
-    let is_own_timeout =
-        || eval.trigger == EvalTrigger::MaxDisconnectTimeout && alloc.extra().followup_eval == Some(eval.id);
     let is_over =
         || unknown_since(alloc).is_some_and(|since| since + lost_after(alloc) < now + EXPIRY_WINDOW);
-    alloc.client_status() == ClientStatus::Unknown && (is_own_timeout() || is_over())
+    let is_own_timeout =
+        || eval.trigger == EvalTrigger::MaxDisconnectTimeout && alloc.extra().followup_eval == Some(eval.id);
+    alloc.client_status() == ClientStatus::Unknown && (is_over() || is_own_timeout() && !is_replaced(alloc))
 }
 
 /// The time at which the allocation became unknown most recently.

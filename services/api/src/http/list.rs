@@ -422,7 +422,8 @@ mod tests {
         let exceeded = LimitExceeded::Steps { max: 7 };
         let failing = move |_: &State, from: Option<&str>, limit: usize| {
             let from = from.map_or(0, |token| token.parse().unwrap());
-            let wanted = |number: &u64| if *number < 20_000 { Ok(number % 2 == 0) } else { Err(exceeded) };
+            let wanted =
+                |number: &u64| if *number < 20_000 { Ok(number.is_multiple_of(2)) } else { Err(exceeded) };
             piece(from..100_000_u64, limit, wanted, u64::to_string, |number| number)
         };
         for limit in [None, Some(10_000)] {

@@ -58,6 +58,7 @@ async fn agent_process() {
         raw_exec: true,
         first_heartbeat_within_ms: 0,
         gc_disk_percent_max: 100.0,
+        cgroup_parent: cgroup_parent(Path::new(&std::env::var(DATA_DIR).unwrap())),
         executor: Some((std::env::current_exe().unwrap(), executor)),
         ..agent::Args::default()
     };
@@ -68,6 +69,21 @@ async fn agent_process() {
     let connecting = async move { Bus::connect_agent(&nats, node).await };
     let (presence, stop) = (agent::Presence::default(), CancellationToken::new());
     agent::run_connecting(args, data_dir, connecting, presence, stop).await.unwrap();
+}
+
+/// The cgroup for the tasks of a scene's agents. Agents of several scenes run allocations of the same id at the same time.
+fn cgroup_parent(data_dir: &Path) -> String {
+    format!("drover-test-{}.slice", data_dir.file_name().unwrap().to_string_lossy())
+}
+
+/// Removes a cgroup with those in it, as far as no process is in them.
+fn remove_cgroup(cgroup: &Path) {
+    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_cgroup(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(cgroup);
 }
 
 fn nats_args(url: &str) -> bus::Args {
@@ -382,6 +398,12 @@ impl Drop for Scene {
         for point in points.filter(|point| point.starts_with(self.dir.path())) {
             // If it cannot be unmounted, the directory stays.
             let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
+        }
+        // One hierarchy, or one for each controller.
+        let root = Path::new("/sys/fs/cgroup");
+        let controllers = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+        for hierarchy in controllers.chain([root.to_owned()]) {
+            remove_cgroup(&hierarchy.join(cgroup_parent(self.dir.path())));
         }
     }
 }

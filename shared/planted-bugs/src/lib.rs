@@ -4,7 +4,7 @@
 /// Declares the enum of bugs and the list of all its variants.
 macro_rules! bugs {
     ($($(#[$doc:meta])+ $bug:ident,)+) => {
-        /// A bug that the pure cores, or the simulation's own network and database, have if it is planted.
+        /// A bug that the pure cores, or the simulation's own network, database and agents, have if it is planted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Bug {
             $($(#[$doc])+ $bug,)+
@@ -68,6 +68,8 @@ bugs! {
     IgnoresLostWrites,
     /// Agents do not receive wakes.
     LosesWakes,
+    /// An agent does not end the tasks whose state it cannot read, and starts them again.
+    KeepsUnreadableTasks,
 }
 
 #[cfg(feature = "planted")]

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use model::alloc::{AllocExtra, AllocState, ClientStatus, DesiredStatus, DesiredTransition};
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
-use model::eval::EvalStatus;
+use model::eval::{EvalStatus, EvalTrigger};
 use model::job::{Constraint, DisconnectStrategy, JobType, NetworkResource, Port};
 use model::node::{Eligibility, NodeSpec, NodeStatus};
 use model::{AllocId, Nanos};
@@ -255,6 +255,38 @@ fn an_unknown_allocation_that_was_replaced_is_not_replaced_again() {
     assert_eq!(text.matches("place ").count(), 1, "{text}");
     assert!(text.contains("stop job.web[0] on node-2: alloc not needed due to job update"), "{text}");
     assert!(text.contains("place job.web[0]"), "it keeps the name that both had: {text}");
+}
+
+#[test]
+fn an_unknown_allocation_is_lost_when_its_timeout_evaluation_comes() {
+    // The time of the evaluation is over, and the time that the applier recorded, after a slow commit, is not.
+    let text_for = |trigger| {
+        let mut followup_eval = None;
+        let scene = two_nodes().server_side(2, |server| server.status = NodeStatus::Down);
+        let scene = scene.eval_with(|eval| {
+            eval.trigger = trigger;
+            followup_eval = Some(eval.id);
+        });
+        let scene = scene.job_with(|spec| {
+            let disconnect = DisconnectStrategy {
+                lost_after: Nanos::from_secs(4),
+                replace: Some(false),
+                ..DisconnectStrategy::default()
+            };
+            spec.task_groups[0].disconnect = Some(disconnect);
+        });
+        let scene = scene.alloc_with(0, 2, |alloc| {
+            alloc.client_status = ClientStatus::Unknown;
+            let unknown = AllocState { client_status: Some(ClientStatus::Unknown), time: NOW };
+            alloc.extra = AllocExtra { states: vec![unknown], followup_eval, ..AllocExtra::default() };
+        });
+        scene.describe()
+    };
+    let text = text_for(EvalTrigger::MaxDisconnectTimeout);
+    assert!(text.contains("stop job.web[0] on node-2: alloc is lost since its node is down, lost"), "{text}");
+    assert!(text.contains("place job.web[0] on node-1 for job.web[0] on node-2"), "{text}");
+    let text = text_for(EvalTrigger::NodeUpdate);
+    assert!(!text.contains("place") && !text.contains("stop"), "{text}");
 }
 
 #[test]

@@ -152,6 +152,7 @@ fn cost(bytes: usize) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "any time will do for a beginning")]
 mod tests {
     use std::collections::VecDeque;
 

@@ -39,6 +39,13 @@ pub(crate) struct AgentProcess {
 impl AgentProcess {
     pub(crate) fn new(node: NodeId, mut disk: AgentDisk) -> Self {
         disk.boot += 1;
+        // An agent ends the processes whose state it cannot read, and starts them again if the servers still want it to.
+        for id in std::mem::take(&mut disk.unreadable) {
+            disk.allocs.remove(&id);
+            if !planted_bugs::is_planted(planted_bugs::Bug::KeepsUnreadableTasks) {
+                disk.processes.remove(&id);
+            }
+        }
         for task in disk.allocs.values_mut() {
             task.count = 0;
         }
@@ -93,7 +100,14 @@ impl AgentProcess {
         self.fetched_index.advance_to(work.index);
         self.work_index.advance_to(work.index);
         let is_listed = |id: &AllocId| work.allocs.iter().any(|(listed, _)| listed == id);
-        self.disk.allocs.retain(|id, _| is_listed(id));
+        let processes = &mut self.disk.processes;
+        self.disk.allocs.retain(|id, _| {
+            let stays = is_listed(id);
+            if !stays {
+                processes.remove(id);
+            }
+            stays
+        });
         for alloc in &work.changed.allocs {
             let runs = alloc.desired_status == DesiredStatus::Run;
             match self.disk.allocs.get_mut(&alloc.id) {
@@ -105,6 +119,7 @@ impl AgentProcess {
                     task.index = WorkIndex { index: alloc.alloc_modify_index, ..work.index };
                     if !runs && !task.status.is_terminal() {
                         task.status = ClientStatus::Complete;
+                        self.disk.processes.remove(&alloc.id);
                     }
                     if alloc.client_status == ClientStatus::Unknown {
                         task.acknowledged = None;
@@ -124,9 +139,10 @@ impl AgentProcess {
 
     /// Marks pending tasks as running.
     fn run_pending(&mut self) {
-        for task in self.disk.allocs.values_mut() {
+        for (id, task) in &mut self.disk.allocs {
             if task.status == ClientStatus::Pending {
                 task.status = ClientStatus::Running;
+                *self.disk.processes.entry(*id).or_default() += 1;
             }
         }
     }
@@ -232,8 +248,7 @@ impl Process for AgentProcess {
         if self.status.is_some() {
             self.report(ctx);
         }
-        let tasks = self.disk.allocs.iter().map(|(id, task)| (*id, task.status));
-        ctx.world.checks.set_running(self.node, tasks);
+        ctx.world.checks.set_running(self.node, &self.disk.processes);
     }
 
     fn into_disk(self: Box<Self>) -> Disk {

@@ -25,7 +25,8 @@ pub(crate) struct Checks {
     /// Commands of singletons, with the epoch that they carry.
     epochs: BTreeMap<RequestId, (Singleton, Epoch)>,
     committed: BTreeSet<RequestId>,
-    running: BTreeMap<NodeId, BTreeMap<AllocId, ClientStatus>>,
+    /// The allocations that have processes on each node.
+    running: BTreeMap<NodeId, BTreeSet<AllocId>>,
 }
 
 impl Checks {
@@ -83,9 +84,12 @@ impl Checks {
         }
     }
 
-    /// Records which tasks run on a node, according to its agent.
-    pub(crate) fn set_running(&mut self, node: NodeId, tasks: impl Iterator<Item = (AllocId, ClientStatus)>) {
-        self.running.insert(node, tasks.collect());
+    /// Records how many processes of each allocation run on a node.
+    pub(crate) fn set_running(&mut self, node: NodeId, processes: &BTreeMap<AllocId, u32>) {
+        if let Some((id, count)) = processes.iter().find(|(_, count)| **count > 1) {
+            self.record_violation(format!("{count} copies of {id} run on node {node}"));
+        }
+        self.running.insert(node, processes.keys().copied().collect());
     }
 
     /// Forgets what a restored database lacks. It has change sets up to `index`.
@@ -183,10 +187,8 @@ impl Checks {
         if let Some((job, _)) = copies.first_key_value() {
             return Some(format!("{job} does not exist but has allocations that run"));
         }
-        for (node, tasks) in &self.running {
-            let running = tasks.iter().filter(|(_, status)| **status == ClientStatus::Running);
-            let running: BTreeSet<AllocId> = running.map(|(id, _)| *id).collect();
-            if running != wanted.remove(node).unwrap_or_default() {
+        for (node, running) in &self.running {
+            if *running != wanted.remove(node).unwrap_or_default() {
                 return Some(format!("node {node} runs other allocations than it should"));
             }
         }

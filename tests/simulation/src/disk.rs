@@ -1,6 +1,6 @@
 //! [`Disk`]: the data of processes that outlives them. Only agents have any.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::AllocId;
 use model::alloc::ClientStatus;
@@ -10,11 +10,15 @@ use wire::node::WorkIndex;
 #[derive(Debug, Default)]
 pub(crate) struct Disk(pub(crate) Option<AgentDisk>);
 
-/// The state that survives a crash of the agent: its boot number and its tasks.
+/// What survives a crash of the agent: its boot number, the state of its tasks, and their processes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentDisk {
     pub(crate) boot: u32,
     pub(crate) allocs: BTreeMap<AllocId, Task>,
+    /// Allocations whose state is damaged.
+    pub(crate) unreadable: BTreeSet<AllocId>,
+    /// The number of processes that run of each allocation.
+    pub(crate) processes: BTreeMap<AllocId, u32>,
 }
 
 /// An allocation of the node.

@@ -34,6 +34,8 @@ const LOST_SETS_MAX: u64 = 40;
 const KEPT_SETS_MIN: u64 = 5;
 /// The share of histories in which the database is restored.
 const RESTORED_SHARE: f64 = 0.25;
+/// The share of kills of an agent that damage its state, and the share of its allocations that they damage.
+const DAMAGED_SHARE: f64 = 0.3;
 /// How long an operator takes to accept a database.
 const ACCEPTED_AFTER: Nanos = Nanos::from_secs(2);
 /// The processes. A process's index here is its [`Pid`].
@@ -214,6 +216,7 @@ impl History {
             match self.world.rng.random_range(0..11) {
                 0..3 if self.informed != Some(pid) => {
                     self.disks[pid] = self.world.kill(pid).unwrap_or_default();
+                    self.damage_disk(pid);
                     self.down_until[pid] = Some(now + length);
                 }
                 3..5 => {
@@ -239,6 +242,15 @@ impl History {
         }
         let pause = self.world.between((20_000_000, 800_000_000));
         self.next_fault = (now + pause).min(FAULT_PERIOD);
+    }
+
+    /// By chance, damages the state of some of the allocations on the disk of an agent that was killed.
+    fn damage_disk(&mut self, pid: Pid) {
+        let Some(disk) = &mut self.disks[pid].0 else { return };
+        if self.world.chance(DAMAGED_SHARE) {
+            disk.unreadable =
+                disk.allocs.keys().copied().filter(|_| self.world.chance(DAMAGED_SHARE)).collect();
+        }
     }
 
     /// Restores the database while no applier runs. At least one other process has seen what it lacks then.

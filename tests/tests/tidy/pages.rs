@@ -111,12 +111,19 @@ pub(crate) fn missing_targets(pages: &[Page], makefile: &str) -> Vec<String> {
     for page in pages {
         for line in page.code() {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let made = words.windows(2).filter(|pair| pair[0] == "make").map(|pair| pair[1]);
+            // Not the verb in a message: a command begins a line, or follows a setting, a prompt or another command.
+            let begins = |at: usize| at.checked_sub(1).is_none_or(|before| is_before_command(words[before]));
+            let made = words.windows(2).enumerate().filter(|(at, pair)| pair[0] == "make" && begins(*at));
+            let made = made.map(|(_, pair)| pair[1]);
             let unknown = made.filter(|target| !targets.contains(target));
             faults.extend(unknown.map(|target| format!("{}: make {target}", page.path)));
         }
     }
     faults
+}
+
+fn is_before_command(word: &str) -> bool {
+    word.contains('=') || ["&&", ";", "|", "$", "sudo"].iter().any(|end| word.ends_with(end))
 }
 
 fn pattern(text: &str) -> Regex {

@@ -113,7 +113,7 @@ async fn start(
             (ExecSession { stdin, stdout, stderr: Some(Box::new(stderr)), resize, exit }, None)
         }
     };
-    tokio::spawn(Command { dir, status, held, terminal }.attend(task, sizes, exit_sender));
+    tokio::spawn(Command { dir, status, held, terminal }.supervise(task, sizes, exit_sender));
     Ok(session)
 }
 
@@ -157,7 +157,7 @@ impl Streams {
 impl Command {
     /// Reports the exit of the command, and changes the size of its terminal, until the session is dropped. What then
     /// remains of the command is killed.
-    async fn attend(
+    async fn supervise(
         self,
         task: watch::Receiver<Option<Exit>>,
         mut sizes: mpsc::Receiver<TerminalSize>,

@@ -33,7 +33,8 @@ use serde::{Deserialize, Serialize};
 
 use super::isolated::spawn_after;
 use super::tree::kill_session;
-use super::{Exit, Launch, enter_cgroup};
+use super::{Exit, Launch};
+use crate::cgroups::TaskCgroup;
 use crate::disk::store::{self, Durability};
 use crate::isolation::description::Confinement;
 use crate::isolation::{confine, namespaces, own_program};
@@ -72,6 +73,8 @@ struct Enter {
     work_dir: PathBuf,
     user: Option<(u32, u32)>,
     oom_score_adj: Option<u32>,
+    /// The control groups of the task.
+    cgroup: Option<TaskCgroup>,
     /// What the command may do, if its task is isolated.
     confinement: Option<Confinement>,
 }
@@ -153,15 +156,16 @@ fn start(
         work_dir: launch.work_dir.clone(),
         user: launch.user,
         oom_score_adj: launch.oom_score_adj.or_else(super::unprotected_adjustment),
+        cgroup: launch.cgroup.clone(),
         confinement: launch.isolation.as_ref().map(|isolation| isolation.confinement.clone()),
     };
     store::write(&dir.join(ENTER), &enter, Durability::Process)?;
     let mut children = locked(children);
     let Some(task) = children.task else { return Err(io::Error::other("the task has ended")) };
     let child = if launch.isolation.is_some() {
-        start_in(task, launch, dir)?
+        start_in(task, dir)?
     } else {
-        process(Path::new("/proc/self/exe"), launch, dir)?.stdin(Stdio::null()).spawn()?
+        process(Path::new("/proc/self/exe"), dir).stdin(Stdio::null()).spawn()?
     };
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, exit) = channel();
@@ -169,21 +173,20 @@ fn start(
     Ok((pid, exit))
 }
 
-/// A process of this program that is to become the command, in the control groups of the task.
-fn process(program: &Path, launch: &Launch, dir: &Path) -> io::Result<Command> {
+/// A process of this program that is to become the command.
+fn process(program: &Path, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1)).env_clear().env(SESSION, dir).stdout(Stdio::null());
-    enter_cgroup(&mut command, launch)?;
-    Ok(command)
+    command
 }
 
 /// Starts the process of a command among the processes of an isolated task. Its standard input refers to the task, whose
 /// other namespaces it enters later.
-fn start_in(task: Pid, launch: &Launch, dir: &Path) -> io::Result<Child> {
+fn start_in(task: Pid, dir: &Path) -> io::Result<Child> {
     let task = rustix::process::Pid::from_raw(task.as_raw()).ok_or(io::ErrorKind::InvalidInput)?;
     let task = pidfd_open(task, PidfdFlags::empty())?;
     let (program, path) = own_program()?;
-    let mut command = process(&path, launch, dir)?;
+    let mut command = process(&path, dir);
     command.stdin(task.try_clone()?);
     let child = spawn_after(|| namespaces::join_processes(&task), &mut command)?;
     drop(program);
@@ -224,6 +227,10 @@ fn prepare(dir: &Path, enter: &Enter) -> io::Result<Command> {
     setsid()?;
     if let Some(adjustment) = enter.oom_score_adj {
         fs::write("/proc/self/oom_score_adj", adjustment.to_string())?;
+    }
+    // Not earlier: the memory of this program would count for the task, whose limit may be less.
+    if let Some(cgroup) = &enter.cgroup {
+        cgroup.open()?.enter()?;
     }
     let (stdin, stdout, stderr) = match &enter.requested.terminal {
         Some(terminal) => {

@@ -78,8 +78,8 @@ struct Ending {
 
 /// Why a session ends early.
 enum Failed {
-    /// The client is told.
-    Told(Ending),
+    /// The session ends, and the client gets the reason.
+    Ended(Ending),
     /// The client has left.
     Left,
 }
@@ -120,8 +120,8 @@ impl Ending {
 impl From<Broken> for Failed {
     fn from(broken: Broken) -> Self {
         match broken {
-            Broken::Silent => Self::Told(Ending::internal(format!("{NODE_LOST}: {broken}"))),
-            Broken::Lost { .. } | Broken::Overrun => Self::Told(Ending::internal(broken.to_string())),
+            Broken::Silent => Self::Ended(Ending::internal(format!("{NODE_LOST}: {broken}"))),
+            Broken::Lost { .. } | Broken::Overrun => Self::Ended(Ending::internal(broken.to_string())),
         }
     }
 }
@@ -130,7 +130,7 @@ impl From<SocketError> for Failed {
     fn from(error: SocketError) -> Self {
         match error {
             SocketError::Lost => Self::Left,
-            SocketError::Protocol(reason) => Self::Told(Ending { code: CloseCode::Protocol, reason }),
+            SocketError::Protocol(reason) => Self::Ended(Ending { code: CloseCode::Protocol, reason }),
         }
     }
 }
@@ -146,11 +146,11 @@ impl ExecRequest {
                 if handshake {
                     shake_hands(&mut reader, &token).await?;
                 }
-                let wanted = wanted.map_err(|error| Failed::Told(Ending::of(&error)))?;
+                let wanted = wanted.map_err(|error| Failed::Ended(Ending::of(&error)))?;
                 run(wanted, requester, &mut reader, &writer, &mut pending, &stop).await
             };
             let ending = match session.await {
-                Ok(ending) | Err(Failed::Told(ending)) => ending,
+                Ok(ending) | Err(Failed::Ended(ending)) => ending,
                 Err(Failed::Left) => return,
             };
             let last = writer.close(ending.code, &ending.reason);
@@ -182,9 +182,9 @@ async fn shake_hands(reader: &mut SocketReader, token: &str) -> Result<(), Faile
     };
     let Ok(first) = timeout(HANDSHAKE_TIMEOUT, first).await else {
         let seconds = HANDSHAKE_TIMEOUT.as_secs();
-        return Err(Failed::Told(Ending::refused(format!("no handshake message within {seconds} seconds"))));
+        return Err(Failed::Ended(Ending::refused(format!("no handshake message within {seconds} seconds"))));
     };
-    check_handshake(&first?, token).map_err(|reason| Failed::Told(Ending::refused(reason)))
+    check_handshake(&first?, token).map_err(|reason| Failed::Ended(Ending::refused(reason)))
 }
 
 /// Starts the command, and serves its session.
@@ -201,13 +201,13 @@ async fn run(
     let start =
         StartExec { alloc, task: Text::clone(&task), command, tty, requester: requester.as_str().into() };
     let opened = agent.start_exec(&start).await;
-    let mut conversation = opened.map_err(|error| Failed::Told(Ending::of(&error)))?;
+    let mut conversation = opened.map_err(|error| Failed::Ended(Ending::of(&error)))?;
     let started = clock::monotonic();
     let mut flow = Flow::new(started);
     let first = tokio::select! {
         first = timeout(EXEC_START_TIMEOUT, conversation.next::<ExecOutput>()) => {
             let first = first.unwrap_or(Err(RequestError::TimedOut));
-            first.map_err(|error| Failed::Told(start_failure(&agent, &error)))
+            first.map_err(|error| Failed::Ended(start_failure(&agent, &error)))
         }
         () = writer.lost() => Err(Failed::Left),
         () = stop.cancelled() => Err(stopping()),
@@ -224,7 +224,7 @@ async fn run(
     };
     flow.received(number, clock::monotonic())?;
     if part != OutputPart::Started {
-        return Err(Failed::Told(Ending::internal("the agent did not say that the command has started")));
+        return Err(Failed::Ended(Ending::internal("the agent did not say that the command has started")));
     }
     let (session, task) = (conversation.id(), &*task);
     tracing::info!(%session, alloc.id = %alloc, task, requester, "a user has started a command in a task");
@@ -236,7 +236,7 @@ async fn run(
     }
     let duration_ms = clock::monotonic().saturating_duration_since(started).as_millis();
     let reason = match &outcome {
-        Ok(Finished::ByAgent(ending) | Finished::ByClient(ending)) | Err(Failed::Told(ending)) => {
+        Ok(Finished::ByAgent(ending) | Finished::ByClient(ending)) | Err(Failed::Ended(ending)) => {
             ending.reason.as_str()
         }
         Err(Failed::Left) => "the user has left",
@@ -249,7 +249,7 @@ async fn run(
 
 fn stopping() -> Failed {
     let reason = "this server is stopping".to_owned();
-    Failed::Told(Ending { code: CloseCode::Away, reason })
+    Failed::Ended(Ending { code: CloseCode::Away, reason })
 }
 
 /// What the client is told if its command was not started.
@@ -303,7 +303,7 @@ impl Exec {
                     heard = clock::monotonic();
                     match received? {
                         Received::Message(message) => {
-                            let said = read(&message).map_err(|reason| Failed::Told(Ending::refused(reason)))?;
+                            let said = read(&message).map_err(|reason| Failed::Ended(Ending::refused(reason)))?;
                             waiting.extend(said);
                         }
                         // Other frames show as well that the server is there.
@@ -386,7 +386,7 @@ impl Exec {
         let number = self.flow.number(clock::monotonic());
         let input = ExecInput { session: self.conversation.id(), number, part };
         let sent = self.conversation.send(&input).await;
-        sent.map_err(|error| Failed::Told(Ending::internal(format!("{NODE_LOST}: {error}"))))
+        sent.map_err(|error| Failed::Ended(Ending::internal(format!("{NODE_LOST}: {error}"))))
     }
 
     /// Handles a message of the agent. Returns how the session ends, if it was the last one.
@@ -398,7 +398,7 @@ impl Exec {
         pending: &mut Pending,
     ) -> Result<Option<Ending>, Failed> {
         let lost = |error: RequestError| {
-            Failed::Told(Ending::internal(format!("{NODE_LOST}: {}", telemetry::chain(&error))))
+            Failed::Ended(Ending::internal(format!("{NODE_LOST}: {}", telemetry::chain(&error))))
         };
         let ExecOutput { number, part } = output.map_err(lost)?;
         self.flow.received(number, clock::monotonic())?;
@@ -438,5 +438,5 @@ fn check_client(now: Instant, heard: Instant) -> Result<(), Failed> {
         return Ok(());
     }
     let seconds = CLIENT_SILENCE_MAX.as_secs();
-    Err(Failed::Told(Ending::internal(format!("nothing was heard from the client for {seconds} seconds"))))
+    Err(Failed::Ended(Ending::internal(format!("nothing was heard from the client for {seconds} seconds"))))
 }

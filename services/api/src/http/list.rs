@@ -424,7 +424,7 @@ mod tests {
         let failing = move |_: &State, from: Option<&str>, limit: usize| {
             let from = from.map_or(0, |token| token.parse().unwrap());
             let wanted = |number: &u64| match *number {
-                ..20_000 => Ok(number % 2 == 0),
+                ..20_000 => Ok(number.is_multiple_of(2)),
                 _ => Err(FilterError::from(exceeded)),
             };
             piece(from..100_000_u64, limit, wanted, u64::to_string, |number| number)

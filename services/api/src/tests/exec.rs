@@ -75,18 +75,16 @@ impl Client {
     }
 
     async fn message(&mut self) -> Value {
-        match self.frame().await {
-            Frame::Text(text) => serde_json::from_slice(&text).unwrap(),
-            other => panic!("{other:?}"),
-        }
+        let frame = self.frame().await;
+        let Frame::Text(text) = frame else { panic!("{frame:?}") };
+        serde_json::from_slice(&text).unwrap()
     }
 
     /// The code and text of the close frame, which is the next one.
     async fn closed(&mut self) -> (u16, String) {
-        match self.frame().await {
-            Frame::Close(Some(reason)) => (reason.code.into(), reason.description.unwrap_or_default()),
-            other => panic!("{other:?}"),
-        }
+        let frame = self.frame().await;
+        let Frame::Close(Some(reason)) = frame else { panic!("{frame:?}") };
+        (reason.code.into(), reason.description.unwrap_or_default())
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::Pair;
+use agent::{IsolationArgs, Pair};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -281,8 +281,29 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.denied_gids, &settings.raw_exec.denied_host_gids);
     replace(&mut args.denied_env, &settings.raw_exec.denied_envvars);
     replace(&mut args.raw_exec_no_cgroups, &settings.raw_exec.no_cgroups);
+    isolate(&mut args.isolation, settings);
     settings.docker.apply(&mut args);
     Ok(args)
+}
+
+/// What the files set of drivers that isolate tasks, and of the users that tasks may run as.
+fn isolate(args: &mut IsolationArgs, settings: &Settings) {
+    let Settings { client, exec, java, .. } = settings;
+    if !client.chroot_env.is_empty() {
+        let pair = |(key, value): (&String, &String)| Pair { key: key.clone(), value: value.clone() };
+        args.chroot_env = client.chroot_env.iter().map(pair).collect();
+    }
+    replace(&mut args.exec_no_pivot_root, &exec.no_pivot_root);
+    replace(&mut args.exec_default_pid_mode, &exec.default_pid_mode);
+    replace(&mut args.exec_default_ipc_mode, &exec.default_ipc_mode);
+    replace(&mut args.exec_allow_caps, &exec.allow_caps);
+    replace(&mut args.exec_denied_uids, &exec.denied_host_uids);
+    replace(&mut args.exec_denied_gids, &exec.denied_host_gids);
+    replace(&mut args.java_default_pid_mode, &java.default_pid_mode);
+    replace(&mut args.java_default_ipc_mode, &java.default_ipc_mode);
+    replace(&mut args.java_allow_caps, &java.allow_caps);
+    replace(&mut args.user_denylist, &configuration::option_names(client, "user.denylist"));
+    replace(&mut args.user_checked_drivers, &configuration::option_names(client, "user.checked_drivers"));
 }
 
 fn replace<T: Clone>(value: &mut T, by: &Option<T>) {

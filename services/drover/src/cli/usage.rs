@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(found("job periodic force x").as_deref(), Some("job periodic force"));
         assert_eq!(found("acl").as_deref(), Some("acl"));
         assert_eq!(found("acl token").as_deref(), Some("acl token"));
-        assert_eq!(found("action x").as_deref(), Some("action"));
+        assert_eq!(found("login x").as_deref(), Some("login"));
         assert_eq!(found("job frobnicate"), None);
         assert_eq!(found("acl token frobnicate"), None);
         assert_eq!(found("frobnicate"), None);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     fn read(client: &str) -> Result<Networks, String> {
-        networks(&of_text(&format!("client {{\n{client}\n}}\n")).settings.client)
+        networks(&of_text(format!("client {{\n{client}\n}}\n")).settings.client)
     }
 
     #[test]

@@ -133,8 +133,8 @@ pub fn judge(
 
 /// Writes the totals over all changes. Returns `done` with the evaluations created.
 fn finish(work: &mut Work<'_>, done: Done) -> Result<Done, Refusal> {
+    work.write_deployments()?;
     if work.has_changed() {
-        work.write_deployments()?;
         work.write_jobs()?;
         work.write_unblocked()?;
         work.advance();

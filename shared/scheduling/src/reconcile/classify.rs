@@ -2,6 +2,7 @@
 //!
 
 use model::alloc::{AllocState, ClientStatus, DesiredStatus};
+use model::eval::EvalTrigger;
 use model::job::DisconnectStrategy;
 use model::node::NodeStatus;
 use model::{Nanos, Timestamp};
@@ -91,7 +92,7 @@ pub(crate) fn classify(context: Context<'_>, alloc: AllocRef<'_>) -> Class {
         // 4, 5
         return if migrates && is_canary(alloc) { Class::Migrating } else { Class::Untainted };
     }
-    if is_expired(alloc, context.now) {
+    if is_expired(context, alloc) {
         return Class::Expiring; // 6
     }
     match taint(context.pages, alloc) {
@@ -131,11 +132,16 @@ pub(crate) fn needs_reconnect(alloc: AllocRef<'_>) -> bool {
         && known_states(alloc).next() == Some(ClientStatus::Unknown)
 }
 
-/// Whether the allocation was unknown for too long. The window allows for the timeout evaluation's time, which
-/// was determined before the allocation was recorded as unknown, possibly by another clock.
-pub(crate) fn is_expired(alloc: AllocRef<'_>, now: Timestamp) -> bool {
-    alloc.client_status() == ClientStatus::Unknown
-        && unknown_since(alloc).is_some_and(|since| since + lost_after(alloc) < now + EXPIRY_WINDOW)
+/// Whether the allocation was unknown for too long. The window allows for the timeout evaluation's time, which was
+/// determined before the allocation was recorded as unknown. However long that took, an allocation that is not replaced
+/// while it is unknown expires with its own timeout evaluation, because no other evaluation would come later.
+pub(crate) fn is_expired(context: Context<'_>, alloc: AllocRef<'_>) -> bool {
+    let Context { eval, now, .. } = context;
+    let is_over =
+        || unknown_since(alloc).is_some_and(|since| since + lost_after(alloc) < now + EXPIRY_WINDOW);
+    let is_own_timeout =
+        || eval.trigger == EvalTrigger::MaxDisconnectTimeout && alloc.extra().followup_eval == Some(eval.id);
+    alloc.client_status() == ClientStatus::Unknown && (is_over() || is_own_timeout() && !is_replaced(alloc))
 }
 
 /// The time at which the allocation became unknown most recently.

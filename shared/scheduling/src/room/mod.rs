@@ -288,7 +288,8 @@ impl<'a> Room<'a> {
         // Removing an allocation changes its page, unless the allocation is terminal.
         let may_be_removed = self.changed[locate(slot).0].is_some();
         allocs.filter(move |alloc| {
-            !alloc.client_status().is_terminal() && !(may_be_removed && self.is_removed(alloc.id()))
+            let is_removed = || may_be_removed && self.is_removed(alloc.id());
+            !alloc.client_status().is_terminal() && !is_removed()
         })
     }
 

@@ -142,7 +142,7 @@ impl<'a> Diff<'a> {
         let is_tainted = taint != Taint::None || node.is_some_and(|node| node.server().drain.is_some());
         if alloc.transition().migrate == Some(true) {
             self.stops.push(Stop::of(alloc, reason::TAINTED)); // 2
-        } else if reconnects && is_expired(alloc, target.context.now) {
+        } else if reconnects && is_expired(target.context, alloc) {
             self.stops.push(Stop::lost(alloc)); // 3
         } else if client == ClientStatus::Unknown && alloc.desired_status() == DesiredStatus::Run {
             self.ignored.push(of_group); // 4

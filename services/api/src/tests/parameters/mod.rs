@@ -147,13 +147,13 @@ fn quoted_names(text: &str) -> Vec<String> {
     clause.split('`').skip(1).step_by(2).filter(is_name).map(str::to_owned).collect()
 }
 
-/// The names of the members of an object, from behind its opening brace on.
+/// The names of the members of an object, from behind its opening brace on, without those in parentheses.
 fn members(text: &str) -> Vec<String> {
     let (mut depth, mut outer) = (1, String::new());
     for letter in text.chars() {
         match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
+            '{' | '(' => depth += 1,
+            '}' | ')' => depth -= 1,
             letter if depth == 1 => outer.push(letter),
             _ => {}
         }

@@ -10,8 +10,7 @@ use super::resolve;
 use crate::cli::client::{Client, Error};
 use crate::cli::{ApiCommand, Session};
 
-/// Promotes the canaries of a deployment, so that the new version replaces the old one, and follows the deployment to its
-/// end.
+/// Promotes the canaries of a deployment, and follows it until the new version has replaced the old one.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {

@@ -26,8 +26,11 @@ pub(super) const HOST_PID: &str = "HOST_PID";
 /// What becomes of an attack.
 type Attacked = Result<(), String>;
 
-/// The attacks by name.
-pub(super) const ATTACKS: &[(&str, fn() -> Attacked)] = &[
+/// An attack, with its name.
+type Attack = (&'static str, fn() -> Attacked);
+
+/// The attacks.
+pub(super) const ATTACKS: &[Attack] = &[
     ("mount-tmpfs", || mounted("tmpfs")),
     ("mount-proc", || mounted("proc")),
     ("mount-cgroup-for-release-agent", || mounted("cgroup")),

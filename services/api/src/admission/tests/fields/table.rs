@@ -49,6 +49,10 @@ const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
 const ENV: &str = "services/agent/src/task/env/mod.rs";
 const RESTARTS: &str = "services/agent/src/task/restarts.rs";
 const RUNNER: &str = "services/agent/src/task/runner/mod.rs";
+const START: &str = "services/agent/src/task/runner/start.rs";
+const SUPERVISION: &str = "services/agent/src/task/runner/supervise.rs";
+const LOGS_HOOK: &str = "services/agent/src/task/hooks/logs.rs";
+const DIR_HOOK: &str = "services/agent/src/task/hooks/task_dir.rs";
 const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
@@ -151,10 +155,10 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     (
         "LogConfig",
         &[
-            ("Disabled", Used(RUNNER, "disabled")),
+            ("Disabled", Used(LOGS_HOOK, "disabled")),
             ("Enabled", Used("shared/model/src/canonicalise/registration.rs", "enabled")),
-            ("MaxFileSizeMB", Used(RUNNER, "max_file_size_mb")),
-            ("MaxFiles", Used(RUNNER, "max_files")),
+            ("MaxFileSizeMB", Used(LOGS_HOOK, "max_file_size_mb")),
+            ("MaxFiles", Used(LOGS_HOOK, "max_files")),
         ],
     ),
     (
@@ -223,7 +227,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("MemoryMaxMB", Used(DEMAND, "memory_max_mb")),
             ("NUMA", Refused(Feature::Numa)),
             ("Networks", Used(DEMAND, "networks")),
-            ("SecretsMB", Used(RUNNER, "secrets_mb")),
+            ("SecretsMB", Used(DIR_HOOK, "secrets_mb")),
         ],
     ),
     (
@@ -252,7 +256,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Affinities", Used(AFFINITY, "affinities")),
             ("Artifacts", Refused(Feature::Artifacts)),
             ("CSIPluginConfig", Refused(Feature::CsiPlugins)),
-            ("Config", Used(RUNNER, "config")),
+            ("Config", Used(START, "config")),
             ("Constraints", Used(CONSTRAINTS, "constraints")),
             ("Consul", Warned(Feature::Consul)),
             ("DispatchPayload", Refused(Feature::DispatchPayloads)),
@@ -260,12 +264,12 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Env", Used(ENV, "env")),
             ("Identities", Refused(Feature::WorkloadIdentities)),
             ("Identity", Used(UNSUPPORTED, "identity")),
-            ("KillSignal", Used(RUNNER, "kill_signal")),
-            ("KillTimeout", Used(RUNNER, "kill_timeout")),
+            ("KillSignal", Used(SUPERVISION, "kill_signal")),
+            ("KillTimeout", Used(SUPERVISION, "kill_timeout")),
             ("Kind", Refused(Feature::Connect)),
             ("Leader", Used(ALLOC_CORE, "leader")),
             ("Lifecycle", Used(ALLOC_CORE, "lifecycle")),
-            ("LogConfig", Used(RUNNER, "log_config")),
+            ("LogConfig", Used(LOGS_HOOK, "log_config")),
             ("Meta", Used(ENV, "meta")),
             ("Name", Used(ENV, "name")),
             ("Resources", Used(DEMAND, "resources")),
@@ -274,7 +278,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Schedule", Refused(Feature::TaskSchedules)),
             ("Secrets", Refused(Feature::Secrets)),
             ("Services", Refused(Feature::Services)),
-            ("ShutdownDelay", Used(RUNNER, "shutdown_delay")),
+            ("ShutdownDelay", Used(SUPERVISION, "shutdown_delay")),
             ("Templates", Refused(Feature::Templates)),
             ("User", Used(RUNNER, "user")),
             ("Vault", Refused(Feature::Vault)),

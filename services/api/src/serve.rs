@@ -11,8 +11,8 @@ use tracing::Instrument as _;
 
 use crate::Api;
 use crate::http::{
-    Answered, Body, CleanPath, Error, Query, Response, SocketRequest, accepts_gzip, clean, client_trace, cors,
-    escape, receive, record_request, record_status,
+    Answered, Body, CleanPath, Error, Query, Response, SocketRequest, accepts_gzip, clean, client_trace,
+    cors, escape, receive, record_request, record_status,
 };
 use crate::routes::{self, Handler, Request};
 

@@ -74,13 +74,10 @@ fn group(group: &TaskGroup) -> Problems {
 fn networks(networks: &Option<Vec<NetworkResource>>, warnings: &mut Problems) {
     for network in items(networks) {
         let mode = Some(text(&network.mode)).filter(|mode| !mode.is_empty()).unwrap_or("host");
-        let is_host = mode == "host";
         let has_plugins = mode == "bridge" || mode.starts_with("cni/");
-        for (name, is_idle) in [
-            ("hostname", is_host && !text(&network.hostname).is_empty()),
-            ("dns", is_host && network.dns.is_some()),
-            ("cni", !has_plugins && network.cni.is_some()),
-        ] {
+        for (name, is_idle) in
+            [("dns", mode == "host" && network.dns.is_some()), ("cni", !has_plugins && network.cni.is_some())]
+        {
             if is_idle {
                 warnings.add(format!("{name} in network has no effect in mode {mode}"));
             }

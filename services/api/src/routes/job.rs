@@ -6,7 +6,6 @@ use api_types::{Job, JobDiff, JobRegisterRequest};
 use model::JobKey;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::text::quoted;
 use serde::{Deserialize, Serialize};
 use state::{State, Table};
 use wire::command::{Command, DeregisterJob, EvaluateJob};

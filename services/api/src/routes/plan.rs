@@ -24,7 +24,6 @@ use crate::http::{Error, Response, Work, decode};
 struct PlanRequest {
     job: Option<api_types::Job>,
     diff: Option<bool>,
-    #[expect(dead_code, reason = "it has no effect, but must be a boolean")]
     policy_override: Option<bool>,
     region: Option<String>,
     namespace: Option<String>,

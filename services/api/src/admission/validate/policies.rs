@@ -145,13 +145,10 @@ impl Fit {
     }
 }
 
-/// Checks an update strategy (N-19.7). A strategy with `max_parallel` 0 is disabled.
+/// Checks an update strategy (N-19.7), also one that is off because `max_parallel` is 0.
 pub(crate) fn update(update: &UpdateStrategy) -> Problems {
     let mut problems = Problems::default();
     let (max_parallel, canary) = (number(update.max_parallel), number(update.canary));
-    if max_parallel == 0 {
-        return problems;
-    }
     let [healthy_for, healthy_by, progress_by, stagger] =
         [update.min_healthy_time, update.healthy_deadline, update.progress_deadline, update.stagger]
             .map(|length| Nanos(number(length)));
@@ -276,7 +273,6 @@ mod tests {
     #[test]
     fn a_policy_without_attempts_is_off() {
         assert!(reschedule(&ReschedulePolicy::default()).is_empty());
-        assert!(update(&UpdateStrategy::default()).is_empty());
     }
 
     #[test]

@@ -225,7 +225,10 @@ impl TrackerProcess {
             NodeResponse {
                 status: server.status,
                 ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or_default(),
-                work_index: if loses_wake_ups { WorkIndex::default() } else { work_index(&state, node) },
+                work_index: WorkIndex {
+                    history: state.history(),
+                    index: if loses_wake_ups { Index::ZERO } else { node.work_index() },
+                },
                 report_all: waits.then_some(missed),
             }
         });

@@ -87,7 +87,9 @@ async fn paths_out_of_an_allocation_are_refused() {
         for call in ["cat", "readat", "stat", "ls", "stream"] {
             let url = format!("/v1/client/fs/{call}/{id}?path={path}&offset=0&limit=64&follow=false");
             let (found, text) = cluster.api.send(Method::GET, &url, "").await;
-            assert_eq!(found, status, "{call} {path}: {text}");
+            // A stream has its own status for whatever is wrong with a path (http-api §13).
+            let expected = if call == "stream" { 400 } else { status };
+            assert_eq!(found, expected, "{call} {path}: {text}");
             assert!(!text.contains(SECRET), "{call} {path}: {text}");
         }
     }

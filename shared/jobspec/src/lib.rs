@@ -146,23 +146,43 @@ pub fn assignments(text: &str) -> Option<Vec<(String, &str)>> {
     Some(texts.collect())
 }
 
-/// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there,
-/// and in the addresses of gateways, which have their names there.
+/// A job as JSON in the form of the parse route, which is that of requests. It differs from other routes in the links,
+/// whose addresses are `URL` there, in the addresses of gateways, which have their names there, and in the members that only
+/// requests have: they are there even if they are not set (http-api, appendix A.1).
 pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
     let mut json = serde_json::to_value(job).expect("jobs are JSON");
+    show_unset(&mut json, &["Migrate", "Reschedule"]);
     let links = json.pointer_mut("/UI/Links").and_then(|links| links.as_array_mut());
     for link in links.into_iter().flatten().filter_map(|link| link.as_object_mut()) {
         if let Some(address) = link.remove("Url") {
             link.insert("URL".to_owned(), address);
         }
     }
+    let complete_service = |service: &mut serde_json::Value| {
+        name_gateway_addresses(service);
+        show_unset(service, &["CheckRestart"]);
+    };
     for group in elements(&mut json, "/TaskGroups") {
-        elements(group, "/Services").for_each(name_gateway_addresses);
+        elements(group, "/Services").for_each(complete_service);
         for task in elements(group, "/Tasks") {
-            elements(task, "/Services").for_each(name_gateway_addresses);
+            elements(task, "/Services").for_each(complete_service);
+            for (block, member) in [("/LogConfig", "Enabled"), ("/Vault", "Policies")] {
+                if let Some(block) = task.pointer_mut(block) {
+                    show_unset(block, &[member]);
+                }
+            }
         }
     }
     json
+}
+
+/// Adds members of an object that are absent because they are not set.
+fn show_unset(object: &mut serde_json::Value, members: &[&str]) {
+    if let Some(object) = object.as_object_mut() {
+        for member in members {
+            object.entry(*member).or_insert(serde_json::Value::Null);
+        }
+    }
 }
 
 /// The elements of the list at a path; none if it is absent.

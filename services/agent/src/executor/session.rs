@@ -218,8 +218,8 @@ pub(super) fn enter(dir: &Path) -> io::Result<()> {
         Err(error) => error,
     };
     let reason = failure(&enter.requested.command, &error);
-    status.write_all(format!("failed {reason}\n").as_bytes())?;
-    Err(error)
+    // Nothing is printed: standard error may be the user's by now.
+    status.write_all(format!("failed {reason}\n").as_bytes())
 }
 
 /// Detaches this process from the executor's session, and opens what the command reads and writes.

@@ -30,7 +30,7 @@ const TASK_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time in which an agent must have started a command in a task.
 pub(crate) const EXEC_START_TIMEOUT: Duration = Duration::from_secs(15);
 /// Error text for a path that leaves the allocation's directory.
-const ESCAPES: &str = "Path escapes the alloc directory";
+pub(crate) const ESCAPES: &str = "Path escapes the alloc directory";
 
 /// The agent that runs an allocation.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use wire::tasks::{RemoveEnded, RestartTasks, SignalTasks};
 
 use super::Request;
 use crate::Api;
-use crate::agent_client::{AllocAgent, Source, StreamReader, check_path, send_task_command};
+use crate::agent_client::{AllocAgent, ESCAPES, Source, StreamReader, check_path, send_task_command};
 use crate::http::{Body, BodyStream, Error, Framing, PermitKind, Query, Response, decode, integer};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -182,9 +182,9 @@ pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Response, Err
     let follow = boolean(query, "follow", true).map_err(Error::failed)?;
     let agent = AllocAgent::find(api, request.id()).await?;
     // Here a missing file is a 400, and so is a path that leads out of the directory.
-    let as_bad_request = |error: Error| match error.status {
-        StatusCode::NOT_FOUND => Error { status: StatusCode::BAD_REQUEST, ..error },
-        _ => error,
+    let as_bad_request = |error: Error| match error.status == StatusCode::NOT_FOUND || error.text == ESCAPES {
+        true => Error { status: StatusCode::BAD_REQUEST, ..error },
+        false => error,
     };
     check_path(path).map_err(|error| Error::bad_request(error.text))?;
     if stat_file(&agent, path).await.map_err(as_bad_request)?.is_dir {

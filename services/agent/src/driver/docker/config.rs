@@ -529,7 +529,7 @@ pub(super) mod tests {
     fn mistakes_are_named() {
         for (config, mistake) in [
             (json!({}), "image name required for docker driver"),
-            (json!({ "image": "a", "imge": "b" }), r#"unknown key "imge""#),
+            (json!({ "image": "a", "picture": "b" }), r#"unknown key "picture""#),
             (json!({ "image": "a", "isolation": "hyperv" }), "isolation: only containers of Windows have it"),
             (json!({ "image": "a", "logging": { "type": "a", "driver": "b" } }), "logging: type and driver"),
             (

@@ -161,11 +161,16 @@ pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
     let complete_service = |service: &mut serde_json::Value| {
         name_gateway_addresses(service);
         show_unset(service, &["CheckRestart"]);
+        hide_unset(service, "Namespace");
     };
+    let complete_network = |network: &mut serde_json::Value| show_unset(network, &["CNI", "DNS"]);
     for group in elements(&mut json, "/TaskGroups") {
         elements(group, "/Services").for_each(complete_service);
+        elements(group, "/Networks").for_each(complete_network);
         for task in elements(group, "/Tasks") {
             elements(task, "/Services").for_each(complete_service);
+            elements(task, "/Resources/Networks").for_each(complete_network);
+            hide_unset(task, "CSIPluginConfig");
             for (block, member) in [("/LogConfig", "Enabled"), ("/Vault", "Policies")] {
                 if let Some(block) = task.pointer_mut(block) {
                     show_unset(block, &[member]);
@@ -174,6 +179,15 @@ pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
         }
     }
     json
+}
+
+/// Removes a member of an object that is not set.
+fn hide_unset(object: &mut serde_json::Value, member: &str) {
+    if let Some(object) = object.as_object_mut()
+        && object.get(member).is_some_and(serde_json::Value::is_null)
+    {
+        object.remove(member);
+    }
 }
 
 /// Adds members of an object that are absent because they are not set.

@@ -25,6 +25,7 @@
 //! | `engine` | a client of container engines |
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
+//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `starts` | how many tasks may start at the same time |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
@@ -61,6 +62,7 @@ mod requests;
 mod resources;
 mod run;
 mod servers;
+mod services;
 mod starts;
 mod task;
 #[cfg(test)]

@@ -26,6 +26,7 @@
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
 //! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
+//! | `checks` | checks of services that the agent runs: when they run, what they find, and what follows |
 //! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `starts` | how many tasks may start at the same time |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
@@ -36,13 +37,14 @@
 //! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation
+//! `checks::core`, `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation
 //! and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports, and one for each kind of
 //! message from the servers and the API.
 
 mod account;
 mod alloc;
 mod cgroups;
+mod checks;
 mod collector;
 mod context;
 mod cpu_list;

@@ -11,7 +11,7 @@ mod configs;
 mod conflist;
 pub(crate) mod detected;
 mod firewall;
-mod namespace;
+pub(crate) mod namespace;
 mod netlink;
 mod outcome;
 mod place;

@@ -3,16 +3,20 @@
 //! A thread that unshares its network namespace makes a new one and mounts it; the thread then ends. There is no process
 //! that holds the namespace.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::thread;
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{FsType, statfs};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpSocket;
+use tokio::sync::oneshot;
 
 use super::netlink;
 
@@ -74,6 +78,23 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 /// Whether the kernel makes bridges for this process.
 pub(crate) fn has_bridges() -> io::Result<()> {
     in_new_namespace(netlink::add_bridge)
+}
+
+/// Makes a TCP socket in the namespace that is mounted on a file, for connections to an address. The socket belongs to that
+/// namespace, whatever thread uses it. The namespace is entered by a thread that ends with the work.
+pub(crate) async fn tcp_socket(path: &Path, address: SocketAddr) -> io::Result<TcpSocket> {
+    let path = path.to_owned();
+    let (made, socket) = oneshot::channel();
+    thread::Builder::new().name("netns".into()).spawn(move || {
+        let socket = File::open(&path).and_then(|namespace| {
+            setns(namespace, CloneFlags::CLONE_NEWNET)?;
+            Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))
+        });
+        // Fails if the caller has stopped waiting.
+        let _ = made.send(socket);
+    })?;
+    let socket = socket.await.map_err(|_| io::Error::other("the thread that made a socket panicked"))??;
+    Ok(TcpSocket::from_std_stream(socket.into()))
 }
 
 /// Runs a function on a thread of its own, in a namespace that ends with the thread, unless it is mounted.

@@ -2,11 +2,13 @@
 //! refer to.
 
 use std::io;
+use std::sync::Arc;
 
 use model::AllocId;
 use tokio::sync::watch;
 
 use crate::cgroups::Cgroups;
+use crate::checks::Checks;
 use crate::devices::Devices;
 use crate::disk::dirs::AllocDirs;
 use crate::disk::secrets::Storage;
@@ -42,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) secrets: Storage,
     /// The networks of allocations.
     pub(crate) networks: Networks,
+    /// The checks of services that the agent runs.
+    pub(crate) checks: Arc<Checks>,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
     /// Whether the servers have sent this node's work since the agent started.

@@ -19,6 +19,8 @@ use wire::Subject;
 
 use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::cgroups::Cgroups;
+use crate::checks;
+use crate::checks::core::Restart;
 use crate::context::Context;
 use crate::devices::nvidia::Nvidia;
 use crate::devices::{DevicePlugin, Devices};
@@ -41,6 +43,7 @@ use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
 use crate::starts::Starts;
+use crate::task::commands::{TaskAction, TaskSelector, TasksCommand};
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -48,6 +51,8 @@ const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
 const COMMANDS_MAX: usize = 16;
 /// The capacity of the channel for events of allocations. Allocations wait while it is full.
 const EVENTS_MAX: usize = 1_024;
+/// The capacity of the channel for restarts by checks. Further ones are tried again later.
+const RESTARTS_MAX: usize = 256;
 
 /// How long the last reports may take when the agent ends.
 const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -103,6 +108,7 @@ async fn run_parts(
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
         networks,
+        checks: Arc::default(),
         running: RunningTasks::default(),
         drivers,
         cgroups,
@@ -126,6 +132,9 @@ async fn run_parts(
 
     // Dropping the set at the end of this function aborts its tasks.
     let mut services = JoinSet::new();
+    let (restarts, restart_receiver) = mpsc::channel(RESTARTS_MAX);
+    services.spawn(checks::runner::run(Arc::clone(&context.checks), context.store.clone(), restarts));
+    services.spawn(restart_tasks(restart_receiver, commands.clone()));
     let mut reporting = JoinSet::new();
     tokio::pin!(connecting);
     let connected = loop {
@@ -207,6 +216,21 @@ async fn run_parts(
     drop(data_dir);
     tracing::info!("agent stopped");
     Ok(())
+}
+
+/// Restarts tasks that failing checks want restarted. Nobody waits for the restarts.
+async fn restart_tasks(mut restarts: mpsc::Receiver<Restart>, commands: mpsc::Sender<AllocsCommand>) {
+    while let Some(Restart { alloc, task, reason }) = restarts.recv().await {
+        let (done, _) = oneshot::channel();
+        let command = TasksCommand {
+            selector: TaskSelector::running(task),
+            action: TaskAction::RestartFailed { reason },
+            done,
+        };
+        if commands.send(AllocsCommand::Tasks { alloc, command }).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Removes the networks of allocations of which nothing else is left. The known ones are left to their runners.

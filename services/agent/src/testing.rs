@@ -200,6 +200,7 @@ pub(crate) fn context_with(
         // Mounts would outlast the tests.
         secrets: Storage::Disk,
         networks: Networks::new(config.networks.clone(), config.networks_dir()),
+        checks: Arc::default(),
         running: RunningTasks::default(),
         contacted,
         config,

@@ -7,6 +7,7 @@
 //! headers belong to the crate `bus`.
 
 pub mod broker;
+pub mod checks;
 pub mod command;
 pub mod envelope;
 pub mod exec;

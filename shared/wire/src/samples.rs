@@ -26,6 +26,7 @@ use model::{
 use crate::broker::{
     self, Delivery, Dequeue, Dequeued, EvalLeaseAction, EvalLeaseRequest, EvalLeaseResponse,
 };
+use crate::checks::{AllocChecks, CheckState, GetAllocChecks};
 use crate::command::{
     Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
     PlanVerdict, ProbeHolder, RenewLease,
@@ -587,6 +588,23 @@ pub fn samples() -> Vec<Sample> {
             tty: true,
             requester: "127.0.0.1:50000".into(),
         }),
+        round_trip(GetAllocChecks { alloc: ALLOC, after: "".into() }),
+        round_trip(GetAllocChecks { alloc: ALLOC, after: "0f".into() }),
+        round_trip(AllocChecks {
+            checks: vec![CheckState {
+                id: "0f".into(),
+                mode: "healthiness".into(),
+                status: "failure".into(),
+                status_code: 503,
+                output: "not ready".into(),
+                at: NOW,
+                group: "web.app[0]".into(),
+                task: "main".into(),
+                service: "web".into(),
+                check: "alive".into(),
+            }],
+            more: true,
+        }),
         round_trip(GetHostFacts {}),
         round_trip(HostFacts {
             os: "debian 13".into(),
@@ -610,13 +628,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{broker, command, exec, feed, files, metrics, node, refusal, stats, tasks};
+    use crate::{broker, checks, command, exec, feed, files, metrics, node, refusal, stats, tasks};
 
     #[test]
     fn every_message_survives_encoding_and_decoding() {
         let tested: BTreeSet<&str> = samples().iter().map(|sample| sample.kind).collect();
         let kinds = [
             broker::KINDS,
+            checks::KINDS,
             command::KINDS,
             exec::KINDS,
             feed::KINDS,

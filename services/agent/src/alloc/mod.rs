@@ -2,6 +2,7 @@
 //! decides about its tasks, and `runner` carries the decisions out.
 
 pub(crate) mod allocs;
+pub(crate) mod checks;
 pub(crate) mod class;
 pub(crate) mod core;
 pub(crate) mod health;

@@ -92,3 +92,24 @@ pub(crate) struct Tls {
     /// The name that the certificate must be for; empty is the address.
     pub(crate) server_name: Text,
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A check with this id that connects to an address every ten seconds.
+    pub(crate) fn tcp(id: &str, address: SocketAddr) -> Check {
+        Check {
+            id: id.into(),
+            group: "site.app[0]".into(),
+            task: Text::default(),
+            service: "web".into(),
+            name: "alive".into(),
+            mode: Mode::Healthiness,
+            interval: Nanos::from_secs(10),
+            timeout: Nanos::from_secs(2),
+            restart: None,
+            probe: Ok(Probe { address, namespace: None, request: None }),
+        }
+    }
+}

@@ -94,7 +94,12 @@ impl Checks {
     }
 
     /// The checks of an allocation with ids after `after`, with their results, until `take` returns false for one.
-    pub(crate) fn read(&self, alloc: AllocId, after: &str, mut take: impl FnMut(&Check, &CheckResult) -> bool) {
+    pub(crate) fn read(
+        &self,
+        alloc: AllocId,
+        after: &str,
+        mut take: impl FnMut(&Check, &CheckResult) -> bool,
+    ) {
         for (check, result) in self.lock().core.results(alloc, after) {
             if !take(check, result) {
                 return;

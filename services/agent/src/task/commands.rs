@@ -16,12 +16,17 @@ pub(crate) struct Kill {
 pub(crate) type Outcome = Result<(), Text>;
 
 /// An action on a running task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TaskAction {
     /// Stop and start again.
     Restart {
         /// The reason, for the event.
         reason: &'static str,
+    },
+    /// Stop, as if the task had failed, so that its restart policy decides what follows.
+    RestartFailed {
+        /// The reason, for the event.
+        reason: Text,
     },
     /// Receive a signal.
     Signal(Signal),

@@ -1,9 +1,10 @@
-//! Routes of resource usage of nodes and tasks (http-api §18, §27), measured by agents.
+//! Routes of resource usage of nodes and tasks, and of the checks of allocations (http-api §18, §27), which agents answer.
 
 use std::collections::BTreeMap;
 
 use model::Text;
-use serde_json::json;
+use serde_json::{Value, json};
+use wire::checks::{AllocChecks, CheckState, GetAllocChecks};
 use wire::stats::{AllocStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats};
 
 use super::Request;
@@ -26,6 +27,43 @@ pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Response, Erro
     let message = GetAllocStats { alloc: agent.alloc(), task };
     let AllocStats { tasks } = agent.request_stats(&message).await?;
     Ok(Response::json(&AllocUsage::new(&tasks, message.task.is_none())))
+}
+
+/// Maximum number of requests to the agent for one response of the route of checks.
+const CHECK_REQUESTS_MAX: usize = 64;
+
+/// Reads the results of the checks that a node runs for an allocation, by the id of the check; `null` without checks.
+pub(crate) async fn checks(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
+    let mut found = BTreeMap::new();
+    let mut after = Text::default();
+    for _ in 0..CHECK_REQUESTS_MAX {
+        let message = GetAllocChecks { alloc: agent.alloc(), after };
+        let AllocChecks { checks, more } = agent.request_stats(&message).await?;
+        let Some(last) = checks.last().map(|check| Text::clone(&check.id)) else { break };
+        found.extend(checks.iter().map(|check| (Text::clone(&check.id), check_result(check))));
+        if !more {
+            break;
+        }
+        after = last;
+    }
+    Ok(Response::json(&(!found.is_empty()).then_some(found)))
+}
+
+/// The result of a check (http-api §18).
+fn check_result(check: &CheckState) -> Value {
+    json!({
+        "ID": check.id,
+        "Mode": check.mode,
+        "Status": check.status,
+        "StatusCode": check.status_code,
+        "Output": check.output,
+        "Timestamp": check.at.as_secs(),
+        "Group": check.group,
+        "Task": check.task,
+        "Service": check.service,
+        "Check": check.check,
+    })
 }
 
 /// Reads how a node's host is set up. Without a node id, the node is this process.

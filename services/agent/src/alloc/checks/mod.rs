@@ -194,9 +194,10 @@ impl Owner<'_> {
 fn request(check: &ServiceCheck) -> HttpRequest {
     let is_https = check.protocol.eq_ignore_ascii_case("https");
     let slash = if check.path.starts_with('/') { "" } else { "/" };
-    let headers = check.header.iter().flat_map(|(name, values)| {
-        values.iter().map(|value| (Text::clone(name), Text::clone(value)))
-    });
+    let headers = check
+        .header
+        .iter()
+        .flat_map(|(name, values)| values.iter().map(|value| (Text::clone(name), Text::clone(value))));
     let tls = Tls { verify: !check.tls_skip_verify, server_name: Text::clone(&check.tls_server_name) };
     HttpRequest {
         tls: is_https.then_some(tls),

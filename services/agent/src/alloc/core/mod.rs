@@ -12,6 +12,7 @@ use super::class::Class;
 use super::health::{HealthWatch, Rule};
 use super::phase::Phase;
 use super::status::{Member, Tasks, client_status, next_to_end, reason_to_end};
+use crate::checks::core::CheckHealth;
 use crate::node::limits::KILL_TIMEOUT_MAX;
 use crate::reports::core::AllocState;
 use crate::task::commands::Kill;
@@ -34,6 +35,8 @@ pub(crate) struct AllocCore {
     ending: Option<Ending>,
     forced: Option<(ClientStatus, Text)>,
     health: Option<HealthWatch>,
+    /// What the checks say of the health.
+    checks: CheckHealth,
     verdict: Option<(bool, Timestamp)>,
     /// The allocation's own network, once it is set up.
     network: Option<Arc<NetworkStatus>>,
@@ -96,6 +99,7 @@ impl AllocCore {
             ending: None,
             forced: None,
             health: None,
+            checks: CheckHealth::default(),
             verdict: None,
             network: None,
             kill_timeout_max: KILL_TIMEOUT_MAX,
@@ -233,6 +237,12 @@ impl AllocCore {
                 self.restarting.remove(task);
             }
         }
+        self.advance(now)
+    }
+
+    /// Records what the checks say of the health.
+    pub(crate) fn checks_changed(&mut self, checks: CheckHealth, now: Timestamp) -> Kills {
+        self.checks = checks;
         self.advance(now)
     }
 
@@ -387,7 +397,7 @@ impl AllocCore {
 
     fn check_health(&mut self, now: Timestamp) {
         let Some(watch) = &mut self.health else { return };
-        let Some(healthy) = watch.check(&self.tasks, now) else { return };
+        let Some(healthy) = watch.check(&self.tasks, &self.checks, now) else { return };
         let rule = watch.rule();
         self.health = None;
         self.verdict = Some((healthy, now));
@@ -395,7 +405,7 @@ impl AllocCore {
         if healthy || status == ClientStatus::Failed {
             return;
         }
-        for (name, message) in rule.explain(&self.tasks) {
+        for (name, message) in rule.explain(&self.tasks, &self.checks, now) {
             if let Some(task) = self.tasks.get_mut(&name) {
                 let event = TaskEventKind::AllocUnhealthy { message: message.into() };
                 state::apply(&mut task.state, TaskChange::event(event), now);

@@ -1,13 +1,14 @@
-//! Decides whether an allocation is healthy, for its deployment or a drain, from the states of its tasks. Pure.
-//!
-//! Service checks are not built. A task with services does not start, so there are no checks to wait for.
+//! Decides whether an allocation is healthy, for its deployment or a drain, from the states of its tasks and of the
+//! checks that the agent runs. Pure.
 
 use model::alloc::{TaskRunState, TaskState};
 use model::job::{HealthCheck, JobType};
 use model::{Nanos, Text, Timestamp};
 
+use super::checks;
 use super::class::Class;
 use super::status::{Member, Tasks};
+use crate::checks::core::CheckHealth;
 use crate::work::spec::AllocSpec;
 
 /// The parameters for groups without a `migrate` block (N-18).
@@ -21,6 +22,8 @@ pub(crate) struct Rule {
     min_healthy_time: Nanos,
     /// The time after which an allocation that is not healthy is unhealthy.
     deadline: Nanos,
+    /// The number of checks that must pass, too; 0 if only the tasks count.
+    checks: usize,
     /// Whether the verdict is for a deployment, which also needs the reasons.
     for_deployment: bool,
 }
@@ -35,9 +38,10 @@ impl Rule {
         if spec.common.deployment_id.is_some() {
             let update = group.update.as_ref().filter(|update| update.max_parallel > 0)?;
             let manual = update.health_check == Some(HealthCheck::Manual);
-            return (!manual).then_some(Self {
+            return (!manual).then(|| Self {
                 min_healthy_time: update.min_healthy_time,
                 deadline: update.healthy_deadline,
+                checks: required_checks(spec, update.health_check),
                 for_deployment: true,
             });
         }
@@ -45,29 +49,54 @@ impl Rule {
         Some(Self {
             min_healthy_time: migrate.map_or(DEFAULT_MIN_HEALTHY_TIME, |migrate| migrate.min_healthy_time),
             deadline: migrate.map_or(DEFAULT_HEALTHY_DEADLINE, |migrate| migrate.healthy_deadline),
+            checks: required_checks(spec, migrate.and_then(|migrate| migrate.health_check)),
             for_deployment: false,
         })
     }
 
     /// The reason why an allocation is unhealthy, for each task that counts. Empty without a deployment.
-    pub(crate) fn explain(&self, tasks: &Tasks) -> Vec<(Text, String)> {
+    pub(crate) fn explain(&self, tasks: &Tasks, checks: &CheckHealth, now: Timestamp) -> Vec<(Text, String)> {
         if !self.for_deployment {
             return Vec::new();
         }
         let explained = tasks.iter().filter(|(_, task)| affects_health(task));
-        explained.map(|(name, task)| (Text::clone(name), self.explain_task(&task.state))).collect()
+        explained
+            .map(|(name, task)| (Text::clone(name), self.explain_task(&task.state, checks, now)))
+            .collect()
     }
 
-    fn explain_task(&self, task: &TaskState) -> String {
+    fn explain_task(&self, task: &TaskState, checks: &CheckHealth, now: Timestamp) -> String {
         let Self { min_healthy_time, deadline, .. } = self;
+        let has_run = self.checks > 0 && task.started_at + *min_healthy_time <= now;
         match task.state {
             _ if task.failed => "Unhealthy because of failed task".into(),
             TaskRunState::Pending => format!("Task not running by healthy_deadline of {deadline}"),
             TaskRunState::Dead => "Unhealthy because of dead task".into(),
+            TaskRunState::Running if has_run => self.explain_checks(checks),
             TaskRunState::Running => format!(
                 "Task not running for min_healthy_time of {min_healthy_time} by healthy_deadline of {deadline}"
             ),
         }
+    }
+
+    fn explain_checks(&self, checks: &CheckHealth) -> String {
+        if checks.registered == 0 {
+            return "Service checks not registered".into();
+        }
+        if checks.unhealthy.is_empty() {
+            let (passing, required) = (checks.passing, self.checks);
+            return format!("Only {passing} out of {required} checks registered and passing");
+        }
+        let names: Vec<&str> = checks.unhealthy.iter().map(|name| &**name).collect();
+        format!("Services not healthy by deadline: {}", names.join(", "))
+    }
+}
+
+/// The number of checks that count, in the way that a job asks for; nothing asks for `checks` (N-18).
+fn required_checks(spec: &AllocSpec, asked: Option<HealthCheck>) -> usize {
+    match asked {
+        None | Some(HealthCheck::Checks) => checks::count(spec),
+        Some(HealthCheck::TaskStates | HealthCheck::Manual) => 0,
     }
 }
 
@@ -95,13 +124,18 @@ impl HealthWatch {
         self.healthy_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// Checks the tasks and returns the verdict, once there is one.
-    pub(crate) fn check(&mut self, tasks: &Tasks, now: Timestamp) -> Option<bool> {
-        self.healthy_at = match start_state(tasks) {
+    /// Looks at the tasks and the checks, and returns the verdict, once there is one. All tasks must run, and all
+    /// checks must pass, for the minimum healthy time without interruption.
+    pub(crate) fn check(&mut self, tasks: &Tasks, checks: &CheckHealth, now: Timestamp) -> Option<bool> {
+        let since = match start_state(tasks) {
             StartState::Failed => return Some(false),
             StartState::NotYet => None,
-            StartState::At(latest) => Some(latest + self.rule.min_healthy_time),
+            StartState::At(latest) if self.rule.checks == 0 => Some(latest),
+            StartState::At(latest) => {
+                checks.all_passing_since(self.rule.checks).map(|passing| passing.max(latest))
+            }
         };
+        self.healthy_at = since.map(|since| since + self.rule.min_healthy_time);
         match self.healthy_at {
             Some(at) if at <= now && at <= self.deadline => Some(true),
             Some(_) | None => (self.deadline <= now).then_some(false),

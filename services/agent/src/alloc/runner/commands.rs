@@ -86,7 +86,8 @@ impl AllocRunner {
         for (name, _) in running {
             let Some(control) = self.tasks.get(name) else { continue };
             let (done, outcome) = oneshot::channel();
-            if let Err(TrySendError::Full(refused)) = control.commands.try_send(TaskCommand { action, done })
+            if let Err(TrySendError::Full(refused)) =
+                control.commands.try_send(TaskCommand { action: action.clone(), done })
             {
                 let _ = refused.done.send(Err(BUSY.into()));
             }

@@ -154,6 +154,7 @@ impl AllocRunner {
 
         let is_restored = known.is_some();
         let mut preparation = Some(self.preparation(set_up_span));
+        let mut checks = self.context.checks.follow(id);
         // When all tasks have ended, their runners still clean up.
         while !self.core.is_over() || !self.runners.is_empty() {
             if self.core.is_over() {
@@ -177,6 +178,10 @@ impl AllocRunner {
                     self.prepared(outcome, is_restored).await
                 }
                 Some(_) = self.runners.join_next(), if self.core.is_over() => Kills::new(),
+                Ok(()) = checks.changed() => {
+                    let health = checks.borrow_and_update().clone();
+                    self.core.checks_changed(health, clock::now())
+                }
                 () = sleep(timer.unwrap_or_default()), if timer.is_some() => {
                     self.core.handle_timeout(clock::now())
                 }

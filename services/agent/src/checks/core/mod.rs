@@ -132,6 +132,10 @@ impl Core {
         for id in removed {
             self.remove_one(alloc, &id);
         }
+        if wanted.is_empty() {
+            self.allocs.remove(&alloc);
+            return;
+        }
         let own = self.allocs.entry(alloc).or_default();
         for (id, check) in wanted {
             let check = Arc::new(check);

@@ -43,7 +43,12 @@ const ESCAPED: &AsciiSet = &CONTROLS
 const OWN_HEADERS: [HeaderName; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
 
 /// Sends a request and judges the response. Of the response, no more than the head and a few KiB are read.
-pub(super) async fn ask<S>(stream: S, address: SocketAddr, request: &HttpRequest, deadline: Instant) -> Outcome
+pub(super) async fn ask<S>(
+    stream: S,
+    address: SocketAddr,
+    request: &HttpRequest,
+    deadline: Instant,
+) -> Outcome
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

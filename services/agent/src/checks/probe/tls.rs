@@ -13,9 +13,7 @@ use tokio_rustls::rustls::crypto::{
     CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
 };
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::checks::check::Tls;
 
@@ -56,7 +54,9 @@ async fn verifying() -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        return Err("the node trusts no certificates: the package ca-certificates has the usual ones".to_owned());
+        return Err(
+            "the node trusts no certificates: the package ca-certificates has the usual ones".to_owned()
+        );
     }
     let versions = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let builder = versions.map_err(|error| chain(&error))?;

@@ -1,6 +1,8 @@
 //! Answers requests for the resource usage of the machine and of tasks. Nothing is measured without a
 //! request: usage is computed between the last reading, which is kept for a while, and a new one.
 //!
+//! Requests for the results of checks arrive with them, and are answered by `checks`.
+//!
 //! Of tasks it asks their drivers, by what the runners of the tasks keep in [`Context::running`].
 
 mod disks;
@@ -17,6 +19,7 @@ use model::{AllocId, Text};
 use telemetry::clock;
 use tokio::sync::watch;
 use tokio::time::sleep;
+use wire::checks::GetAllocChecks;
 use wire::stats::{
     AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
 };
@@ -30,6 +33,7 @@ use crate::devices::Devices;
 use crate::disk::store;
 use crate::node::fingerprint::Machine;
 use crate::node::presence::{ContactState, LastContact};
+use crate::requests::checks::alloc_checks;
 use crate::work::spec::AllocSpec;
 
 /// The maximum number of concurrent requests; further ones wait.
@@ -70,6 +74,8 @@ impl Stats {
             request.answer_with(async |GetAgentStats {}| self.agent_stats().await).await;
         } else if request.is::<GetHostFacts>() {
             request.answer_with(async |GetHostFacts {}| self.host_facts().await).await;
+        } else if request.is::<GetAllocChecks>() {
+            request.answer_with(async |ask: GetAllocChecks| alloc_checks(&self.context, ask).await).await;
         } else {
             request.answer_with(async |ask: GetAllocStats| self.alloc_stats(ask).await).await;
         }

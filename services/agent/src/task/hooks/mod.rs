@@ -6,6 +6,7 @@
 
 mod cgroups;
 pub(crate) mod chain;
+mod check_restarts;
 mod devices;
 mod dispatch_payload;
 mod logs;
@@ -24,6 +25,7 @@ use model::job::{Task, TaskGroup};
 
 use self::cgroups::Cgroups;
 use self::chain::TaskHooks;
+use self::check_restarts::CheckRestarts;
 use self::devices::Devices;
 use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
@@ -51,6 +53,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(DispatchPayload),
         Box::new(Cgroups),
         Box::new(Devices),
+        Box::new(CheckRestarts),
     ])
 }
 

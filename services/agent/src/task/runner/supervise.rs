@@ -65,13 +65,23 @@ impl TaskRunner {
                 }
                 Some(command) = self.commands.recv() => command,
             };
-            let is_restart = matches!(command.action, TaskAction::Restart { .. });
+            let (is_restart, is_failure) = match command.action {
+                TaskAction::Restart { .. } => (true, false),
+                TaskAction::RestartFailed { .. } => (true, true),
+                TaskAction::Signal(_) => (false, false),
+            };
             let outcome = self.perform(task, command.action).await;
             let is_over = is_restart && outcome.is_ok();
             // Fails if the requester has stopped waiting.
             let _ = command.done.send(outcome);
             if is_over {
-                return RunEnd::Restarted { exit: Some(task.wait().await) };
+                let exit = Some(task.wait().await);
+                // A failed check counts as a failed exit, whatever the exit code is.
+                let run_result = RunResult::Exited { successful: false };
+                return match is_failure {
+                    true => RunEnd::Ended { exit, run_result },
+                    false => RunEnd::Restarted { exit },
+                };
             }
         }
         self.hooks.pre_kill(&self.task_run()).await;
@@ -93,11 +103,8 @@ impl TaskRunner {
     /// Carries out a user command on the running task. A restart applies no shutdown delay.
     async fn perform(&self, task: &Arc<dyn Running>, action: TaskAction) -> Outcome {
         match action {
-            TaskAction::Restart { reason } => {
-                self.updates.event(Event::RestartSignaled { reason: reason.into() }).await;
-                self.hooks.pre_kill(&self.task_run()).await;
-                self.stop(task).await.map_err(Text::from)
-            }
+            TaskAction::Restart { reason } => self.end_for_restart(task, reason.into()).await,
+            TaskAction::RestartFailed { reason } => self.end_for_restart(task, reason).await,
             TaskAction::Signal(signal) => {
                 self.check_signals()?;
                 let event = Event::Signaling { signal: signal.as_str().into(), reason: Text::default() };
@@ -105,6 +112,13 @@ impl TaskRunner {
                 task.signal(signal).await.map_err(|error| format!("cannot signal the task: {error}").into())
             }
         }
+    }
+
+    /// Stops the task, which will start again.
+    async fn end_for_restart(&self, task: &Arc<dyn Running>, reason: Text) -> Outcome {
+        self.updates.event(Event::RestartSignaled { reason }).await;
+        self.hooks.pre_kill(&self.task_run()).await;
+        self.stop(task).await.map_err(Text::from)
     }
 
     /// Refuses to signal a task whose driver cannot do so.

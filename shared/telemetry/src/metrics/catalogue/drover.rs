@@ -210,4 +210,12 @@ metrics! {
     Counter AGENT_REPORTS_FAILED = "drover.agent.reports_failed" [] PerProcess;
     "Tasks that ended because the kernel killed processes of theirs for lack of memory."
     Counter AGENT_OOM_KILLED = "drover.agent.tasks_oom_killed" [] PerProcess;
+    "Checks of services that the agent runs."
+    Gauge AGENT_CHECKS = "drover.agent.checks" [] PerProcess;
+    "Runs of checks."
+    Counter AGENT_CHECKS_RUN = "drover.agent.checks_run" [] PerProcess;
+    "Runs of checks that failed."
+    Counter AGENT_CHECKS_FAILED = "drover.agent.checks_failed" [] PerProcess;
+    "Runs of checks that began more than a second after their time."
+    Counter AGENT_CHECKS_LATE = "drover.agent.checks_late" [] PerProcess;
 }

@@ -31,6 +31,10 @@ const FLAGS: &str = "\
 agent-info
   -json: not with -t
   -t: not with -json
+alloc checks
+  -json: not with -t
+  -t: not with -json
+  -verbose
 alloc exec
   -e
   -group: only with -job

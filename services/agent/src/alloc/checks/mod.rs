@@ -3,6 +3,7 @@
 //!
 //! A check whose address or texts cannot be worked out is a check all the same: each of its runs fails, and says why.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
@@ -108,21 +109,33 @@ impl Owner<'_> {
             Ok(filled) => (filled, None),
             Err(problem) => (service.clone(), Some(Text::from(problem))),
         };
+        let mut names: BTreeMap<&Text, usize> = BTreeMap::new();
         let checks = service.checks.iter().map(|check| {
+            // Admission refuses a name that occurs twice, but each check must have an id of its own in any case.
+            let count = names.entry(&check.name).or_default();
+            let before = *count;
+            *count = count.saturating_add(1);
             let probe = match &problem {
                 Some(problem) => Err(Text::clone(problem)),
                 None => self.probe(&service, check),
             };
-            self.check(&service, check, probe)
+            self.check(&service, check, before, probe)
         });
         checks.collect()
     }
 
-    fn check(&self, service: &Service, check: &ServiceCheck, probe: Result<Probe, Text>) -> Check {
+    /// A check. `before` is the number of earlier checks of the service with its name.
+    fn check(
+        &self,
+        service: &Service,
+        check: &ServiceCheck,
+        before: usize,
+        probe: Result<Probe, Text>,
+    ) -> Check {
         let on_update = check.on_update.or(service.on_update);
         let rule = check.check_restart.as_ref().filter(|rule| rule.limit > 0);
         Check {
-            id: self.id(service, check),
+            id: self.id(service, check, before),
             group: self.spec.name(),
             task: self.task.map_or_else(Text::default, |task| Text::clone(&task.name)),
             service: Text::clone(&service.name),
@@ -159,11 +172,11 @@ impl Owner<'_> {
 
     /// A digest of what the check does. It also contains the name of the service, so that two services may have a check of
     /// the same name.
-    fn id(&self, service: &Service, check: &ServiceCheck) -> Text {
+    fn id(&self, service: &Service, check: &ServiceCheck, before: usize) -> Text {
         let on_update = check.on_update.or(service.on_update).map_or("", OnUpdate::as_str);
         let mode = check.address_mode.or(service.address_mode).map_or("", AddressMode::as_str);
         let port = if check.port_label.is_empty() { &service.port_label } else { &check.port_label };
-        let alloc = self.spec.id().to_string();
+        let (alloc, before) = (self.spec.id().to_string(), before.to_string());
         let (interval, timeout) = (check.interval.0.to_string(), check.timeout.0.to_string());
         let mut digest = Sha256::new();
         for part in [
@@ -172,6 +185,7 @@ impl Owner<'_> {
             self.task.map_or("", |task| &*task.name),
             &*service.name,
             &*check.name,
+            &*before,
             check.kind.map_or("", CheckKind::as_str),
             &**port,
             on_update,

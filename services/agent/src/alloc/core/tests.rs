@@ -257,6 +257,34 @@ fn health_is_reported_with_its_reasons() {
     assert_eq!(failed.core.report().health, Some((false, NOW)));
 }
 
+//
+#[test]
+fn the_verdict_waits_for_the_checks() {
+    let mut spec = spec();
+    let check = model::job::ServiceCheck::default();
+    group(&mut spec).services = vec![model::job::Service {
+        provider: Some(model::job::ServiceProvider::Nomad),
+        checks: vec![check],
+        ..Default::default()
+    }];
+    let mut scene = Scene::ready(spec);
+    scene.runs("web");
+    let passing = |passing, passing_since| CheckHealth {
+        registered: 1,
+        passing,
+        passing_since,
+        ..CheckHealth::default()
+    };
+    let later = NOW + Nanos::from_secs(60);
+    scene.core.checks_changed(passing(0, None), later);
+    assert_eq!(scene.core.report().health, None, "the tasks have run for long enough");
+    scene.core.checks_changed(passing(1, Some(later)), later);
+    let due = later + Nanos::from_secs(10);
+    assert_eq!(scene.core.poll_timeout(), Some(due));
+    scene.core.handle_timeout(due);
+    assert_eq!(scene.core.report().health, Some((true, due)));
+}
+
 #[test]
 fn a_restored_allocation_continues() {
     let mut before = Scene::ready(whole_life());

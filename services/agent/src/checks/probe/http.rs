@@ -40,7 +40,7 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 /// Headers that follow from the request and the connection, whatever the job says.
-const OWN_HEADERS: [HeaderName; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
+static OWN_HEADERS: [HeaderName; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
 
 /// Sends a request and judges the response. Of the response, no more than the head and a few KiB are read.
 pub(super) async fn ask<S>(

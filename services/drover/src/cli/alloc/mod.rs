@@ -1,5 +1,6 @@
 //! `drover alloc …`: commands for allocations.
 
+pub(crate) mod checks;
 pub(crate) mod exec;
 mod frames;
 pub(crate) mod fs;
@@ -17,9 +18,10 @@ use super::chosen::{choose_task, resolve};
 use crate::command::commands;
 
 commands! {
-    /// Shows allocations, their logs and their files, runs commands in them, and stops, restarts or removes them.
+    /// Shows allocations, their checks, logs and files, runs commands in them, and stops, restarts or removes them.
     Command {
         Status(WithApi<status::Args>),
+        Checks(WithApi<checks::Args>),
         Exec(WithApi<exec::Args>),
         Fs(WithApi<fs::Args>),
         Logs(WithApi<logs::Args>),

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use api_types::{Allocation, TaskState};
 use serde_json::Value;
 
-use super::resolve;
+use super::checks::Checks;
+use super::{checks, resolve};
 use crate::cli::page::Page;
 use crate::cli::prefix::Ambiguous;
 use crate::cli::{ApiCommand, Session, flags, format};
@@ -46,15 +47,22 @@ impl ApiCommand for Args {
             return Ok(ExitCode::SUCCESS);
         }
         let alloc: Allocation = session.client.get(&path, &[]).await?;
-        session.output.page(&page(&alloc, &self, format::now()));
+        let checks = match self.short {
+            true => None,
+            false => checks::of_running(&session.client, &alloc).await,
+        };
+        session.output.page(&page(&alloc, checks.as_ref(), &self, format::now()));
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn page(alloc: &Allocation, args: &Args, now: i64) -> Page {
+fn page(alloc: &Allocation, checks: Option<&Checks>, args: &Args, now: i64) -> Page {
     let mut page = Page::default();
     head(&mut page, alloc, now, args.show.verbose);
     addresses(&mut page, alloc);
+    if let Some(checks) = checks {
+        checks::table(&mut page, checks);
+    }
     let states = alloc.task_states.iter().flatten();
     if args.short {
         page.title("Tasks");

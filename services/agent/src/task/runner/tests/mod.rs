@@ -408,6 +408,32 @@ async fn a_task_whose_handle_cannot_be_saved_is_ended() {
     assert!(scene.state_dirs().is_empty());
 }
 
+//
+#[tokio::test(start_paused = true)]
+async fn a_restart_by_a_failing_check_counts_against_the_restart_policy() {
+    let scene = Scene::mock(json!({ "run_for": "1h" }), 1);
+    let ended = scene.begin(None);
+    scene.until_running().await;
+    let failed = || TaskAction::RestartFailed { reason: "healthcheck: check \"a\" unhealthy".into() };
+    scene.command(failed()).await.unwrap();
+    eventually("the task runs again", || {
+        let state = scene.state();
+        state.restarts == 1 && state.state == TaskRunState::Running
+    })
+    .await;
+    let events = scene.events();
+    let reason = "Restart Signaled: healthcheck: check \"a\" unhealthy".to_owned();
+    assert!(events.contains(&reason), "{events:?}");
+    scene.command(failed()).await.unwrap();
+    ended.await.unwrap();
+    let events = scene.events();
+    assert!(scene.state().failed, "{events:?}");
+    assert!(
+        events.iter().any(|event| event.starts_with("Not Restarting: Exceeded allowed attempts 1 ")),
+        "{events:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn users_can_restart_and_signal_a_task() {
     let scene = Scene::mock(json!({ "run_for": "1h" }), 0);

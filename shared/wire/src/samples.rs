@@ -41,6 +41,10 @@ use crate::node::{
     AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
+use crate::services::{
+    AllocServices, RegisterServices, RegisteredServices, ServiceInstance, ServicesAnswer, ServicesDigest,
+    ServicesRejection,
+};
 use crate::stats::{
     AgentStats, AllocStats, Counted, CpuStats, DeviceGroupStats, DeviceInstanceStats, DeviceStat,
     DeviceValue, DiskStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
@@ -211,6 +215,18 @@ pub(crate) fn alloc_report() -> AllocReport {
     }
 }
 
+/// The services of an allocation.
+pub(crate) fn alloc_services() -> AllocServices {
+    let service = ServiceInstance {
+        id: model::service::registration_id(ALLOC, "group-app", "web", "http").into(),
+        name: "web".into(),
+        tags: vec!["north".into()],
+        address: "10.1.2.3".into(),
+        port: 8_080,
+    };
+    AllocServices { alloc: ALLOC, services: vec![service] }
+}
+
 fn work_alloc() -> WorkAlloc {
     WorkAlloc {
         id: ALLOC,
@@ -288,6 +304,7 @@ fn answers() -> [Answer; 3] {
             plan: Some(plan),
             epoch: Some(EPOCH),
             refused_nodes: vec![NODE],
+            refused_allocs: vec![ALLOC],
             reverted_version: Some(4),
         }),
         Answer::Done(Done::default()),
@@ -441,6 +458,20 @@ pub fn samples() -> Vec<Sample> {
             ttl_ms: 5_000,
             work_index: WORK_INDEX,
             report_all: Some(INDEX),
+            services: Some(RegisteredServices { at: WORK_INDEX, digest: ServicesDigest::default() }),
+        }),
+        round_trip(RegisterServices {
+            id: NODE,
+            secret: secret(),
+            boot: 13,
+            allocs: vec![alloc_services(), AllocServices { alloc: ALLOC, services: Vec::new() }],
+        }),
+        round_trip(ServicesAnswer {
+            index: WORK_INDEX,
+            rejected: vec![
+                (ALLOC, ServicesRejection::Unknown),
+                (ALLOC, ServicesRejection::Refused("a service without a name".into())),
+            ],
         }),
         round_trip(GetWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
         round_trip(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),

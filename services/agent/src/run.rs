@@ -40,6 +40,8 @@ use crate::requests::stats::{self, Stats};
 use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
+use crate::services::Services;
+use crate::services::registrar::Registrar;
 use crate::starts::Starts;
 
 /// How often the node is fingerprinted again.
@@ -103,6 +105,7 @@ async fn run_parts(
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
         networks,
+        services: Services::default(),
         running: RunningTasks::default(),
         drivers,
         cgroups,
@@ -171,6 +174,14 @@ async fn run_parts(
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
+        let registrar = Registrar {
+            bus: bus.clone(),
+            identity: identity.clone(),
+            datacenter: context.node.datacenter.clone(),
+            registry: context.services.cluster.clone(),
+            contact_state: contact_state.subscribe(),
+        };
+        services.spawn(registrar.run());
         // Nothing new is set up before, so that only what was lost is removed.
         tokio::select! {
             removed = lost_networks => removed?,

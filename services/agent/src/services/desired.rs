@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{AllocId, Nanos, Text, Timestamp};
 
 /// How long the tasks of a restored allocation may take to say what they register.
-const EXPECTED_MAX: Nanos = Nanos::from_secs(60);
+const EXPECTED_MAX: Nanos = Nanos::from_secs(30);
 
 /// To whom registrations of an allocation belong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +43,19 @@ struct Wanted<R> {
     revision: u64,
     /// Whether the allocation stays known without registrations.
     is_tracked: bool,
-    /// Whether the registry has rejected its present set.
-    is_rejected: bool,
+    /// What has become of its present set, once the registry has answered.
+    outcome: Outcome,
+}
+
+/// What has become of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is registered.
+    Accepted,
+    /// The registry does not know the allocation. That may change.
+    Unknown,
+    /// It will never be registered.
+    Refused,
 }
 
 /// The whole set of an allocation.
@@ -104,7 +115,7 @@ impl<R: Clone + PartialEq> Desired<R> {
         } else {
             wanted.parts.insert(owner, registrations);
         }
-        (wanted.revision, wanted.is_rejected) = (revision, false);
+        (wanted.revision, wanted.outcome) = (revision, Outcome::Accepted);
         self.revision = revision;
         self.unsent.insert(alloc);
         true
@@ -145,15 +156,31 @@ impl<R: Clone + PartialEq> Desired<R> {
         batch
     }
 
-    /// The registry has answered for this set of an allocation. A rejected set is not sent again until it changes, or
-    /// everything is. A newer set is still to be sent.
-    pub(crate) fn settled(&mut self, alloc: AllocId, revision: u64, is_rejected: bool) {
+    /// The registry has answered for this set of an allocation. A set that it does not accept is not sent again until it
+    /// changes, or everything is. A newer set is still to be sent.
+    pub(crate) fn settled(&mut self, alloc: AllocId, revision: u64, outcome: Outcome) {
         let wanted = self.allocs.get_mut(&alloc).filter(|wanted| wanted.revision <= revision);
         if let Some(wanted) = wanted {
-            wanted.is_rejected = is_rejected;
+            if wanted.outcome != Outcome::Refused {
+                wanted.outcome = outcome;
+            }
             self.unsent.remove(&alloc);
             self.remove_if_empty(alloc);
         }
+    }
+
+    /// This set of an allocation can never be registered. It is replaced by an empty set.
+    pub(crate) fn refused(&mut self, alloc: AllocId, revision: u64) {
+        let wanted = self.allocs.get_mut(&alloc).filter(|wanted| wanted.revision <= revision);
+        if let Some(wanted) = wanted {
+            wanted.outcome = Outcome::Refused;
+        }
+    }
+
+    /// Sends the sets of allocations again that the registry did not know.
+    pub(crate) fn retry_unknown(&mut self) {
+        let unknown = self.allocs.iter().filter(|(_, wanted)| wanted.outcome == Outcome::Unknown);
+        self.unsent.extend(unknown.map(|(alloc, _)| *alloc));
     }
 
     /// Sends all sets again, because the registry may have lost some.
@@ -168,7 +195,7 @@ impl<R: Clone + PartialEq> Desired<R> {
 
     /// The sets that the registry has accepted, if it [is settled](Self::is_settled).
     pub(crate) fn accepted(&self) -> impl Iterator<Item = (AllocId, &R)> {
-        let accepted = self.allocs.iter().filter(|(_, wanted)| !wanted.is_rejected);
+        let accepted = self.allocs.iter().filter(|(_, wanted)| wanted.outcome == Outcome::Accepted);
         accepted.flat_map(|(alloc, wanted)| wanted.parts.values().flatten().map(|own| (*alloc, own)))
     }
 
@@ -194,7 +221,7 @@ impl<R: Clone + PartialEq> Desired<R> {
             expected: BTreeMap::new(),
             revision: 0,
             is_tracked: false,
-            is_rejected: false,
+            outcome: Outcome::Accepted,
         })
     }
 
@@ -236,7 +263,7 @@ mod tests {
     /// The registry accepts everything that is to be sent.
     fn accept(desired: &mut Desired<&'static str>) {
         for set in desired.batch(100, 100, |_| 1, NOW) {
-            desired.settled(set.alloc, set.revision, false);
+            desired.settled(set.alloc, set.revision, Outcome::Accepted);
         }
     }
 
@@ -275,7 +302,7 @@ mod tests {
         let [on_its_way] = &desired.batch(100, 100, |_| 1, NOW)[..] else { panic!("there is one set") };
         let revision = on_its_way.revision;
         desired.set(one, Owner::Group, vec!["new"]);
-        desired.settled(one, revision, false);
+        desired.settled(one, revision, Outcome::Accepted);
         assert!(!desired.is_accepted(one));
         assert_eq!(sent(&desired, NOW), [(one, vec!["new"])]);
     }
@@ -345,14 +372,30 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_set_is_sent_again_only_if_it_changes() {
+    fn the_set_of_an_unknown_allocation_is_sent_again() {
         let (mut desired, one) = (Desired::default(), alloc_id(1));
         desired.set(one, Owner::Group, vec!["a"]);
         for set in desired.batch(100, 100, |_| 1, NOW) {
-            desired.settled(set.alloc, set.revision, true);
+            desired.settled(set.alloc, set.revision, Outcome::Unknown);
+        }
+        assert_eq!((desired.accepted().count(), desired.pending()), (0, 0));
+        desired.retry_unknown();
+        assert_eq!(desired.pending(), 1);
+        accept(&mut desired);
+        assert_eq!(desired.accepted().count(), 1);
+    }
+
+    #[test]
+    fn a_refused_set_is_sent_again_only_if_it_changes() {
+        let (mut desired, one) = (Desired::default(), alloc_id(1));
+        desired.set(one, Owner::Group, vec!["a"]);
+        for set in desired.batch(100, 100, |_| 1, NOW) {
+            desired.settled(set.alloc, set.revision, Outcome::Refused);
         }
         assert!(desired.is_settled(NOW));
         assert_eq!(desired.accepted().count(), 0);
+        desired.retry_unknown();
+        assert!(desired.is_settled(NOW));
         desired.set(one, Owner::Group, vec!["b"]);
         accept(&mut desired);
         assert_eq!(desired.accepted().collect::<Vec<_>>(), [(one, &"b")]);

@@ -51,7 +51,7 @@ impl<R> Default for Registry<R> {
 impl<R: Clone + PartialEq> Registry<R> {
     /// Waits for what an owner registers, because it ran before the agent was restarted.
     pub(crate) fn expect(&self, alloc: AllocId, owner: Owner) {
-        self.desired().expect(alloc, owner, clock::now());
+        self.desired().expect(alloc, owner, clock::steady());
     }
 
     /// Keeps an allocation known, even without registrations, until [`Self::untrack`].
@@ -110,13 +110,14 @@ impl<R: Clone + PartialEq> Registry<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::services::desired::Outcome;
     use crate::testing::{NOW, alloc_id};
 
     /// Accepts everything that is to be registered.
     fn accept(registry: &Registry<&'static str>) {
         let batch = registry.desired().batch(10, 10, |_| 1, NOW);
         for set in batch {
-            registry.desired().settled(set.alloc, set.revision, false);
+            registry.desired().settled(set.alloc, set.revision, Outcome::Accepted);
         }
         registry.attempted(true);
     }

@@ -10,7 +10,6 @@ use crate::disk::dirs::SHARED;
 /// The unsupported feature that a task or its group uses, or `None` if all are supported.
 pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
     let missing = Feature::first_missing([
-        (Feature::Services, !group.services.is_empty() || !task.services.is_empty()),
         (Feature::Templates, !task.templates.is_empty()),
         (Feature::Artifacts, !task.artifacts.is_empty()),
         (Feature::Vault, task.vault.is_some()),

@@ -305,7 +305,7 @@ fn attributes(
         ("unique.storage.bytestotal", machine.disk.total_bytes.to_string()),
         ("unique.advertise.address", config.http_addr.to_string()),
         ("nomad.version", NOMAD_VERSION.to_owned()),
-        ("nomad.service_discovery", "false".to_owned()),
+        ("nomad.service_discovery", "true".to_owned()),
     ];
     let found = found.into_iter().map(|(name, value)| (name.to_owned(), value));
     let found = found.chain(topology::attributes(&machine.topology)).chain(grades(cores));

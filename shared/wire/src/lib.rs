@@ -8,6 +8,7 @@
 
 pub mod broker;
 pub mod command;
+pub mod directory;
 pub mod envelope;
 pub mod exec;
 pub mod feed;

@@ -205,15 +205,13 @@ impl Allocs {
     fn expect_services(&self, spec: &AllocSpec, states: &[TaskState]) {
         let Some(group) = spec.group().filter(|_| spec.should_run()) else { return };
         let services = &self.context.services;
-        if !group.services.is_empty() {
-            services.expect(spec.id(), Owner::Group);
-        }
+        services.expect(spec.id(), &Owner::Group, &group.services);
         let is_running = |task: &Task| {
             let state = states.iter().find(|state| state.task == task.name);
             state.is_some_and(|state| state.state == TaskRunState::Running)
         };
-        for task in group.tasks.iter().filter(|task| !task.services.is_empty() && is_running(task)) {
-            services.expect(spec.id(), Owner::Task(Text::clone(&task.name)));
+        for task in group.tasks.iter().filter(|task| is_running(task)) {
+            services.expect(spec.id(), &Owner::Task(Text::clone(&task.name)), &task.services);
         }
     }
 

@@ -1,11 +1,13 @@
 //! Services of allocations and tasks: what is registered of them, and where.
 //!
 //! The hooks of groups and tasks say what they register ([`Services`]); one task of the agent for each registry carries it
-//! out: `registrar` in the cluster. Pure: `address` says where a service is reached, `interpolate` replaces names in its
+//! out: `registrar` in the cluster, `consul` in Consul. `directory` is the other direction: it looks up what the cluster knows. Pure: `address` says where a service is reached, `interpolate` replaces names in its
 //! texts, `desired` knows what is to be registered and what was accepted.
 
 pub(crate) mod address;
+pub(crate) mod consul;
 pub(crate) mod desired;
+pub(crate) mod directory;
 pub(crate) mod interpolate;
 pub(crate) mod registrar;
 pub(crate) mod registry;
@@ -17,7 +19,10 @@ use model::text::quoted;
 use wire::services::ServiceInstance;
 
 use self::address::Endpoint;
+use self::consul::Consul;
+use self::consul::registration::ConsulService;
 use self::desired::Owner;
+use self::directory::Directory;
 use self::registry::Registry;
 
 /// A service of an allocation on this node.
@@ -51,6 +56,10 @@ pub(crate) struct Registering<'a> {
 pub(crate) struct Services {
     /// The cluster's own catalog.
     pub(crate) cluster: Registry<ServiceInstance>,
+    /// The machine's Consul agent, if there may be one.
+    pub(crate) consul: Option<Consul>,
+    /// What the cluster's catalog knows.
+    pub(crate) directory: Directory,
 }
 
 impl Services {
@@ -64,8 +73,9 @@ impl Services {
             Owner::Group => format!("group-{name}"),
             Owner::Task(_) => (*name).to_owned(),
         };
-        let (mut cluster, mut refused) = (Vec::new(), Ok(()));
-        for Advertised { service, endpoint, .. } in *services {
+        let (mut cluster, mut consul, mut refused) = (Vec::new(), Vec::new(), Ok(()));
+        for advertised in *services {
+            let Advertised { service, endpoint, .. } = advertised;
             let id = registration_id(*alloc, &in_owner, &service.name, &service.port_label);
             match service.provider.unwrap_or(ServiceProvider::Consul) {
                 ServiceProvider::Nomad => cluster.push(ServiceInstance {
@@ -75,31 +85,54 @@ impl Services {
                     address: endpoint.address.as_str().into(),
                     port: endpoint.port,
                 }),
-                ServiceProvider::Consul => {
+                ServiceProvider::Consul if self.consul.is_none() => {
+                    let name = quoted(&service.name);
                     refused = Err(format!(
-                        "service {} is to be registered in Consul, which this node is not connected to",
-                        quoted(&service.name)
+                        "service {name} is to be registered in Consul, which is switched off on this node"
                     ));
+                }
+                ServiceProvider::Consul => {
+                    match ConsulService::new(*alloc, &in_owner, *is_canary, advertised) {
+                        Ok(service) => consul.push(service),
+                        Err(error) => refused = Err(error),
+                    }
                 }
             }
         }
         self.cluster.set(*alloc, owner.clone(), cluster);
+        if let Some(Consul { registry, .. }) = &self.consul {
+            registry.set(*alloc, owner.clone(), consul);
+        }
         refused
     }
 
     /// Withdraws what an owner has registered, and waits a moment until the registries know.
     pub(crate) async fn withdraw(&self, alloc: AllocId, owner: Owner) {
-        self.cluster.withdraw(alloc, owner).await;
+        let consul = async {
+            if let Some(Consul { registry, .. }) = &self.consul {
+                registry.withdraw(alloc, owner.clone()).await;
+            }
+        };
+        tokio::join!(self.cluster.withdraw(alloc, owner.clone()), consul);
     }
 
     /// Withdraws what an owner had registered that has ended. Nothing waits for that.
-    pub(crate) fn ended(&self, alloc: AllocId, owner: Owner) {
-        self.cluster.set(alloc, owner, Vec::new());
+    pub(crate) fn ended(&self, alloc: AllocId, owner: &Owner) {
+        self.cluster.set(alloc, owner.clone(), Vec::new());
+        if let Some(Consul { registry, .. }) = &self.consul {
+            registry.set(alloc, owner.clone(), Vec::new());
+        }
     }
 
-    /// Waits for what an owner registers, because it ran before the agent was restarted.
-    pub(crate) fn expect(&self, alloc: AllocId, owner: Owner) {
-        self.cluster.expect(alloc, owner);
+    /// Waits for an owner to register these services, because it ran before the agent was restarted.
+    pub(crate) fn expect(&self, alloc: AllocId, owner: &Owner, services: &[Service]) {
+        let has = |provider| services.iter().any(|service| service.provider == Some(provider));
+        if has(ServiceProvider::Nomad) {
+            self.cluster.expect(alloc, owner.clone());
+        }
+        if let Some(Consul { registry, .. }) = self.consul.as_ref().filter(|_| has(ServiceProvider::Consul)) {
+            registry.expect(alloc, owner.clone());
+        }
     }
 
     /// Keeps an allocation known, whose services may change, until [`Self::untrack`].

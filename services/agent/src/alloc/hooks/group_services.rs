@@ -69,7 +69,7 @@ impl AllocHook for GroupServices {
     async fn postrun(&self, alloc: &AllocRun) -> Result<(), HookError> {
         self.is_ending.store(true, Ordering::Relaxed);
         let services = &alloc.context.services;
-        services.ended(alloc.spec.id(), Owner::Group);
+        services.ended(alloc.spec.id(), &Owner::Group);
         services.untrack(alloc.spec.id());
         Ok(())
     }

@@ -37,7 +37,7 @@ impl TaskServices {
             }),
             Err(error) => {
                 // What was registered before the change must not stay.
-                services.ended(run.spec.id(), owner(run));
+                services.ended(run.spec.id(), &owner(run));
                 Err(error)
             }
         };
@@ -69,12 +69,12 @@ impl TaskHook for TaskServices {
     }
 
     async fn exited(&self, run: &TaskRun) -> Result<(), HookError> {
-        run.context.services.ended(run.spec.id(), owner(run));
+        run.context.services.ended(run.spec.id(), &owner(run));
         Ok(())
     }
 
     async fn stop(&self, run: &TaskRun) -> Result<(), HookError> {
-        run.context.services.ended(run.spec.id(), owner(run));
+        run.context.services.ended(run.spec.id(), &owner(run));
         Ok(())
     }
 }

@@ -214,4 +214,8 @@ metrics! {
     Gauge AGENT_SERVICES_PENDING = "drover.agent.services_pending" [] PerProcess;
     "Requests to register services in the cluster that failed, and services that were refused."
     Counter AGENT_SERVICES_FAILED = "drover.agent.services_failed" [] PerProcess;
+    "Allocations whose services Consul does not have yet."
+    Gauge AGENT_CONSUL_PENDING = "drover.agent.consul_pending" [] PerProcess;
+    "Failed attempts to register services in Consul."
+    Counter AGENT_CONSUL_FAILED = "drover.agent.consul_failed" [] PerProcess;
 }

@@ -658,7 +658,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{broker, command, exec, feed, files, metrics, node, refusal, stats, tasks};
+    use crate::{
+        broker, command, directory, exec, feed, files, metrics, node, refusal, services, stats, tasks,
+    };
 
     #[test]
     fn every_message_survives_encoding_and_decoding() {
@@ -666,12 +668,14 @@ mod tests {
         let kinds = [
             broker::KINDS,
             command::KINDS,
+            directory::KINDS,
             exec::KINDS,
             feed::KINDS,
             files::KINDS,
             metrics::KINDS,
             node::KINDS,
             refusal::KINDS,
+            services::KINDS,
             stats::KINDS,
             tasks::KINDS,
         ]

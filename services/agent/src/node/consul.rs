@@ -27,6 +27,9 @@ pub struct ConsulArgs {
     /// Token for Consul; by default that of the variable CONSUL_HTTP_TOKEN.
     #[arg(long, env = "DROVER_CONSUL_TOKEN", hide_env_values = true, default_value = "")]
     pub consul_token: Token,
+    /// User and password for Consul, as `user:password`, if it is behind a proxy that asks for them.
+    #[arg(long, env = "DROVER_CONSUL_AUTH", hide_env_values = true, default_value = "")]
+    pub consul_auth: Token,
     /// Connect to Consul by TLS.
     #[arg(long, env = "DROVER_CONSUL_SSL")]
     pub consul_ssl: bool,
@@ -87,6 +90,8 @@ pub(crate) struct ConsulSettings {
     pub(crate) socket: Option<PathBuf>,
     /// The token; empty is none.
     pub(crate) token: Token,
+    /// User and password; empty is none.
+    pub(crate) auth: Token,
     /// Whether Consul's certificate is not verified.
     pub(crate) skip_verify: bool,
     /// The certificate authority.
@@ -126,6 +131,7 @@ impl ConsulSettings {
             url,
             socket,
             token,
+            auth: args.consul_auth,
             skip_verify: args.consul_skip_verify,
             ca_file: args.consul_ca_file,
             identity,

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Certificate, Client, Identity, Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -67,6 +69,12 @@ impl ConsulClient {
                 token.ok().context("the token for Consul has characters that no header can have")?;
             token.set_sensitive(true);
             headers.insert(TOKEN_HEADER, token);
+        }
+        if !settings.auth.0.is_empty() {
+            let auth = HeaderValue::from_str(&format!("Basic {}", BASE64.encode(&settings.auth.0)));
+            let mut auth = auth.context("user and password for Consul")?;
+            auth.set_sensitive(true);
+            headers.insert(AUTHORIZATION, auth);
         }
         let mut builder =
             Client::builder().timeout(settings.timeout).no_proxy().default_headers(headers).http1_only();

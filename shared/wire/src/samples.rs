@@ -610,7 +610,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{broker, command, exec, feed, files, metrics, node, refusal, stats, tasks};
+    use crate::{broker, command, exec, feed, files, metrics, node, refusal, services, stats, tasks};
 
     #[test]
     fn every_message_survives_encoding_and_decoding() {
@@ -624,6 +624,7 @@ mod tests {
             metrics::KINDS,
             node::KINDS,
             refusal::KINDS,
+            services::KINDS,
             stats::KINDS,
             tasks::KINDS,
         ]

@@ -217,6 +217,11 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     ensure!(plan_applier.gc_interval_secs > 0, "job_gc_interval must not be 0");
     ensure!(plan_applier.job_tracked_versions > 0, "job_tracked_versions must not be 0");
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
+    if let Some(provider) = &server.default_service_provider {
+        api.default_service_provider = provider.parse().map_err(|_| {
+            anyhow!("default_service_provider: {provider:?} is neither \"nomad\" nor \"consul\"")
+        })?;
+    }
     if let Some(types) = &server.enabled_schedulers {
         let read = |text: &String| {
             text.parse().map_err(|_| anyhow!("enabled_schedulers: unknown job type {text:?}"))
@@ -499,5 +504,8 @@ mod tests {
         assert!(read(&format!("{client}nats {{ url = \"nats://one\" }}\n")).unwrap().servers.is_none());
         let types = "data_dir = \"/d\"\nserver {\n enabled = true\n enabled_schedulers = [\"x\"]\n}\n";
         assert_eq!(error(types), "server.enabled_schedulers: unknown job type \"x\"");
+        let provider = "data_dir = \"/d\"\nserver {\n enabled = true\n default_service_provider = \"x\"\n}\n";
+        let expected = "server.default_service_provider: \"x\" is neither \"nomad\" nor \"consul\"";
+        assert_eq!(error(provider), expected);
     }
 }

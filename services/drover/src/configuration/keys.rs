@@ -348,6 +348,7 @@ const SERVER: &[Key] = &[
     unbuilt(Feature::CsiPlugins, "csi_volume_claim_gc_threshold", Type::Duration),
     idle("data_dir", Type::Text, NO_CONSENSUS),
     unbuilt(Feature::SomeSettings, "default_scheduler_config", Type::Block(SCHEDULER_CONFIG)),
+    used("default_service_provider", Type::Text),
     used("deployment_gc_threshold", Type::Duration),
     unbuilt(Feature::SomeSettings, "deployment_query_rate_limit", Type::Float),
     idle("enable_event_broker", Type::Bool, EVENTS),

@@ -20,6 +20,7 @@ use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
+use crate::services::Services;
 use crate::starts::Starts;
 
 /// Shared by all allocations.
@@ -46,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) networks: Networks,
     /// The checks of services that the agent runs.
     pub(crate) checks: Arc<Checks>,
+    /// The registries of services.
+    pub(crate) services: Services,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
     /// Whether the servers have sent this node's work since the agent started.

@@ -75,6 +75,7 @@ mod work;
 pub use driver::docker::settings::{AllowedModes, Dangling, Settings as DockerSettings};
 pub use networks::subnet::Subnet;
 pub use node::config::{Args, PortRange};
+pub use node::consul::{ConsulArgs, Token};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;

@@ -31,6 +31,7 @@ use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
+use crate::services::Services;
 use crate::starts::Starts;
 use crate::work::spec::AllocSpec;
 
@@ -201,6 +202,7 @@ pub(crate) fn context_with(
         secrets: Storage::Disk,
         networks: Networks::new(config.networks.clone(), config.networks_dir()),
         checks: Arc::default(),
+        services: Services::default(),
         running: RunningTasks::default(),
         contacted,
         config,

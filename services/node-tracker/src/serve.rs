@@ -67,6 +67,11 @@ impl Server {
         Self { bus, replica, epoch, timers, batcher, becoming_ready_permits }
     }
 
+    /// The cluster's state.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
     /// Registers a node (N-2).
     pub(crate) async fn register(self, request: Request) {
         let Some((request, Register { id, spec })) = read(request, |register: &Register| register.id).await
@@ -323,7 +328,7 @@ fn status_answer(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeResp
 }
 
 /// Reads a request's body. The request must arrive on a subject of the node that it names (see [`Subject`]).
-async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Option<(Request, T)> {
+pub(crate) async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Option<(Request, T)> {
     let (request, body) = request.read::<T>().await?;
     if Subject::node_of(request.subject()) == Some(sender(&body)) {
         return Some((request, body));
@@ -336,7 +341,7 @@ async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Optio
 }
 
 /// The status of a known node, after checking its secret and boot.
-fn authenticate(
+pub(crate) fn authenticate(
     snapshot: &Snapshot,
     id: NodeId,
     secret: &Secret,
@@ -356,7 +361,8 @@ fn authenticate(
     Ok(node.server().status)
 }
 
-async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
+/// Sends the answer, or the refusal, which is also logged.
+pub(crate) async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
     if let Err(refusal) = &answer {
         tracing::debug!(
             subject = request.subject(),

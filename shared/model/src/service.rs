@@ -152,6 +152,21 @@ impl SmallObject for ServiceRegistration {
     }
 }
 
+/// A hash of several byte strings (FNV-1a with 64 bits, mixed once more). Processes of different versions compute the same,
+/// and the same bytes divided differently have another hash.
+pub fn hash_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for part in parts {
+        let length = (part.len() as u64).to_be_bytes();
+        for byte in length.iter().chain(part) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    let bits = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@
 pub mod broker;
 pub mod checks;
 pub mod command;
+pub mod directory;
 pub mod envelope;
 pub mod exec;
 pub mod feed;

@@ -18,6 +18,7 @@ use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::keyring::RootKey;
 use model::node::{NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements, Plan};
+use model::service::{ServiceKey, ServiceRegistration};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
     RequestId, RootKeyId, Timestamp,
@@ -31,6 +32,7 @@ use crate::command::{
     Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
     PlanVerdict, ProbeHolder, RenewLease,
 };
+use crate::directory::{FindServices, FoundServices, KnownQuery, QueryResult, ServiceName, ServiceQuery};
 use crate::exec::{ExecFailure, ExecInput, ExecOutput, InputPart, OutputPart, StartExec, TerminalSize};
 use crate::feed::{Changes, Committer, GetHead, Head, LostWrites};
 use crate::files::{
@@ -214,6 +216,36 @@ pub(crate) fn alloc_report() -> AllocReport {
         network: Some(Arc::new(NetworkStatus { address: "10.1.2.3".into(), ..NetworkStatus::default() })),
         health: Some((true, NOW)),
     }
+}
+
+/// The results of queries of service discovery.
+fn found_services() -> FoundServices {
+    let registration = ServiceRegistration {
+        key: ServiceKey { namespace: "default".into(), name: "web".into(), id: "one".into() },
+        node_id: NODE,
+        datacenter: "dc1".into(),
+        job_id: "site".into(),
+        alloc_id: ALLOC,
+        tags: vec!["north".into()],
+        address: "10.1.2.3".into(),
+        port: 8_080,
+        create_index: INDEX,
+        modify_index: INDEX,
+    };
+    let instances = QueryResult {
+        query: ServiceQuery::Instances { namespace: "default".into(), name: "web".into() },
+        digest: ServicesDigest::default(),
+        instances: vec![Arc::new(registration)],
+        names: Vec::new(),
+        left_out: 3,
+    };
+    let names = QueryResult {
+        query: ServiceQuery::Names { namespace: "default".into() },
+        instances: Vec::new(),
+        names: vec![ServiceName { name: "web".into(), tags: vec!["north".into()] }],
+        ..instances.clone()
+    };
+    FoundServices { at: WORK_INDEX, results: vec![instances, names] }
 }
 
 /// The services of an allocation.
@@ -474,6 +506,22 @@ pub fn samples() -> Vec<Sample> {
                 (ALLOC, ServicesRejection::Refused("a service without a name".into())),
             ],
         }),
+        round_trip(FindServices {
+            id: NODE,
+            secret: secret(),
+            wait_ms: 10_000,
+            queries: vec![
+                KnownQuery {
+                    query: ServiceQuery::Names { namespace: "default".into() },
+                    digest: Some(ServicesDigest::default()),
+                },
+                KnownQuery {
+                    query: ServiceQuery::Instances { namespace: "default".into(), name: "web".into() },
+                    digest: None,
+                },
+            ],
+        }),
+        round_trip(found_services()),
         round_trip(GetWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
         round_trip(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
         round_trip(GetAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
@@ -628,7 +676,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{broker, checks, command, exec, feed, files, metrics, node, refusal, stats, tasks};
+    use crate::{
+        broker, checks, command, directory, exec, feed, files, metrics, node, refusal, services, stats, tasks,
+    };
 
     #[test]
     fn every_message_survives_encoding_and_decoding() {
@@ -637,12 +687,14 @@ mod tests {
             broker::KINDS,
             checks::KINDS,
             command::KINDS,
+            directory::KINDS,
             exec::KINDS,
             feed::KINDS,
             files::KINDS,
             metrics::KINDS,
             node::KINDS,
             refusal::KINDS,
+            services::KINDS,
             stats::KINDS,
             tasks::KINDS,
         ]

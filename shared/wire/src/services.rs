@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::node::Secret;
-use model::service::{ServiceRegistration, alloc_of_registration};
+use model::service::{ServiceRegistration, alloc_of_registration, hash_of};
 use model::{AllocId, NodeId, Text};
 use serde::{Deserialize, Serialize};
 
@@ -170,40 +170,11 @@ impl ServicesDigest {
 
     /// Adds a registration of an allocation, on a node of a datacenter.
     pub fn add(&mut self, alloc: AllocId, datacenter: &str, service: &ServiceInstance) {
-        let mut hash = Fnv::default();
-        hash.text(alloc.as_bytes());
-        for text in [datacenter, &service.id, &service.name, &service.address] {
-            hash.text(text.as_bytes());
-        }
-        hash.text(&service.port.to_be_bytes());
-        service.tags.iter().for_each(|tag| hash.text(tag.as_bytes()));
-        self.0 = self.0.wrapping_add(hash.finish());
-    }
-}
-
-/// The hash FNV-1a with 64 bits. Processes of different versions compute the same.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    /// Adds bytes with their length, so that the same bytes divided differently have another hash.
-    fn text(&mut self, bytes: &[u8]) {
-        let length = (bytes.len() as u64).to_be_bytes();
-        for byte in length.iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    /// The hash. Its bits are mixed once more, because the hashes of several registrations are added.
-    fn finish(self) -> u64 {
-        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        let texts = [datacenter, &service.id, &service.name, &service.address];
+        let port = service.port.to_be_bytes();
+        let parts = std::iter::once(&alloc.as_bytes()[..]).chain(texts.map(str::as_bytes));
+        let parts = parts.chain([&port[..]]).chain(service.tags.iter().map(|tag| tag.as_bytes()));
+        self.0 = self.0.wrapping_add(hash_of(parts));
     }
 }
 

@@ -9,23 +9,12 @@ use super::interpolation::Interpolator;
 use crate::driver::DriverNetwork;
 use crate::networks::AllocNetwork;
 use crate::node::facts::NodeFacts;
-use crate::services::address::{Addresses, Endpoint};
-use crate::services::interpolate;
+use crate::services::address::Addresses;
+use crate::services::{Advertised, interpolate};
 use crate::work::spec::AllocSpec;
 
 /// The attribute with the node's address.
 const NODE_IP: &str = "unique.network.ip-address";
-
-/// A service of an allocation on this node.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Advertised {
-    /// The service, in which names have been replaced by their values.
-    pub(crate) service: Service,
-    /// Where it is reached.
-    pub(crate) endpoint: Endpoint,
-    /// Where its checks reach it, in their order. `None` for checks that need no port: those that run a program.
-    pub(crate) checks: Vec<Option<Endpoint>>,
-}
 
 /// The services of an allocation's group.
 ///
@@ -97,6 +86,7 @@ mod tests {
     use model::job::{JobType, TaskGroup};
 
     use super::*;
+    use crate::services::address::Endpoint;
     use crate::testing::{task, with_group};
 
     fn of(service: Service) -> Result<Vec<Advertised>, String> {

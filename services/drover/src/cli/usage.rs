@@ -59,7 +59,6 @@ const NOT_BUILT: &[(&str, Feature)] = &[
     ("scaling policy info|list", Feature::Scaling),
     ("sentinel list|apply|delete|read", Feature::Enterprise),
     ("server force-leave|join", Feature::GossipCommands),
-    ("service list|info|delete", Feature::Services),
     ("setup consul", Feature::Consul),
     ("setup vault", Feature::Vault),
     ("system reconcile summaries", Feature::SummaryReconciliation),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use agent::Token;
+
 use super::block::{Block, FromScalar};
 use super::docker::Docker;
 use super::values::Scalar;
@@ -27,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) publish_allocation_metrics: Option<bool>,
     pub(crate) server: Server,
     pub(crate) client: Client,
+    pub(crate) consul: Consul,
     pub(crate) exec: Isolating,
     pub(crate) java: Isolating,
     pub(crate) nvidia: Nvidia,
@@ -63,6 +66,7 @@ pub(crate) struct Server {
     pub(crate) heartbeat_grace: Option<Millis>,
     pub(crate) failover_heartbeat_ttl: Option<Millis>,
     pub(crate) max_heartbeats_per_second: Option<f64>,
+    pub(crate) default_service_provider: Option<String>,
     pub(crate) job_default_priority: Option<u16>,
     pub(crate) job_max_priority: Option<u16>,
     pub(crate) job_max_count: Option<u32>,
@@ -112,10 +116,25 @@ pub(crate) struct Client {
     pub(crate) gc_parallel_destroys: Option<u32>,
     pub(crate) max_kill_timeout: Option<Millis>,
     pub(crate) max_concurrent_starts: Option<u32>,
+    pub(crate) nomad_service_discovery: Option<bool>,
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
     pub(crate) reserved_ports: Option<String>,
+}
+
+/// The block `consul`. Files are paths.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Consul {
+    pub(crate) address: Option<String>,
+    pub(crate) auth: Option<Token>,
+    pub(crate) ca_file: Option<String>,
+    pub(crate) cert_file: Option<String>,
+    pub(crate) key_file: Option<String>,
+    pub(crate) ssl: Option<bool>,
+    pub(crate) timeout: Option<Millis>,
+    pub(crate) token: Option<Token>,
+    pub(crate) verify_ssl: Option<bool>,
 }
 
 /// A block `host_network` of `client`.
@@ -169,6 +188,12 @@ impl FromScalar for Millis {
     }
 }
 
+impl FromScalar for Token {
+    fn from_scalar(scalar: &Scalar) -> Option<Self> {
+        if let Scalar::Text(text) = scalar { Some(Self(text.clone())) } else { None }
+    }
+}
+
 impl FromScalar for Bytes {
     fn from_scalar(scalar: &Scalar) -> Option<Self> {
         if let Scalar::Size(bytes) = scalar { Some(Self(*bytes)) } else { None }
@@ -208,6 +233,7 @@ impl Settings {
             publish_allocation_metrics: telemetry.get("publish_allocation_metrics"),
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
+            consul: Consul::of(top.block("consul")),
             docker: Docker::of(plugin("docker")),
             exec: Isolating::of(plugin("exec")),
             java: Isolating::of(plugin("java")),
@@ -246,6 +272,7 @@ impl Server {
             heartbeat_grace: server.get("heartbeat_grace"),
             failover_heartbeat_ttl: server.get("failover_heartbeat_ttl"),
             max_heartbeats_per_second: server.get("max_heartbeats_per_second"),
+            default_service_provider: server.get("default_service_provider"),
             job_default_priority: server.get("job_default_priority"),
             job_max_priority: server.get("job_max_priority"),
             job_max_count: server.get("job_max_count"),
@@ -300,10 +327,27 @@ impl Client {
             gc_parallel_destroys: client.get("gc_parallel_destroys"),
             max_kill_timeout: client.get("max_kill_timeout"),
             max_concurrent_starts: client.get("max_concurrent_starts"),
+            nomad_service_discovery: client.get("nomad_service_discovery"),
             reserved_cpu: reserved.get("cpu"),
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
             reserved_ports: reserved.get("reserved_ports"),
+        }
+    }
+}
+
+impl Consul {
+    fn of(consul: &Block) -> Self {
+        Self {
+            address: consul.get("address"),
+            auth: consul.get("auth"),
+            ca_file: consul.get("ca_file"),
+            cert_file: consul.get("cert_file"),
+            key_file: consul.get("key_file"),
+            ssl: consul.get("ssl"),
+            timeout: consul.get("timeout"),
+            token: consul.get("token"),
+            verify_ssl: consul.get("verify_ssl"),
         }
     }
 }

@@ -8,6 +8,7 @@ mod await_previous_allocations;
 mod cgroups;
 pub(crate) mod chain;
 mod checks;
+mod group_services;
 mod migrate_disk;
 mod network;
 
@@ -24,6 +25,7 @@ use self::await_previous_allocations::AwaitPreviousAllocations;
 use self::cgroups::Cgroups;
 use self::chain::AllocHooks;
 use self::checks::Checks;
+use self::group_services::GroupServices;
 use self::migrate_disk::MigrateDisk;
 use self::network::Network;
 use crate::context::Context;
@@ -50,6 +52,7 @@ pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
         Box::new(MigrateDisk { data_of }),
         Box::new(Cgroups),
         Box::new(Network),
+        Box::new(GroupServices::default()),
         Box::new(Checks::default()),
     ])
 }

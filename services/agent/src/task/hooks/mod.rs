@@ -11,6 +11,7 @@ mod devices;
 mod dispatch_payload;
 mod logs;
 mod task_dir;
+mod task_services;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use self::devices::Devices;
 use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
 use self::task_dir::TaskDir;
+use self::task_services::TaskServices;
 use self::validate::Validate;
 use super::env::{self, Env};
 use super::setup::AllocSetup;
@@ -53,6 +55,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(DispatchPayload),
         Box::new(Cgroups),
         Box::new(Devices),
+        Box::new(TaskServices::default()),
         Box::new(CheckRestarts),
     ])
 }

@@ -218,4 +218,12 @@ metrics! {
     Counter AGENT_CHECKS_FAILED = "drover.agent.checks_failed" [] PerProcess;
     "Runs of checks that began more than a second after their time."
     Counter AGENT_CHECKS_LATE = "drover.agent.checks_late" [] PerProcess;
+    "Allocations whose services the servers have not confirmed yet."
+    Gauge AGENT_SERVICES_PENDING = "drover.agent.services_pending" [] PerProcess;
+    "Requests to register services in the cluster that failed, and services that were refused."
+    Counter AGENT_SERVICES_FAILED = "drover.agent.services_failed" [] PerProcess;
+    "Allocations whose services Consul does not have yet."
+    Gauge AGENT_CONSUL_PENDING = "drover.agent.consul_pending" [] PerProcess;
+    "Failed attempts to register services in Consul."
+    Counter AGENT_CONSUL_FAILED = "drover.agent.consul_failed" [] PerProcess;
 }

@@ -26,6 +26,8 @@ pub(super) enum Treatment {
 const BY_SERVERS: Treatment = Harmless("servers set it");
 /// Fields of a task's default identity.
 const NO_TOKEN: Treatment = Harmless("a job that asks for the token of its identity is refused");
+/// Fields of checks that run a program.
+const OF_SCRIPTS: Treatment = Harmless("a job with checks that run a program is refused");
 /// Fields of a network that allocations have.
 const BY_SCHEDULER: Treatment = Harmless("the scheduler sets it in allocations");
 
@@ -54,6 +56,12 @@ const SUPERVISION: &str = "services/agent/src/task/runner/supervise.rs";
 const LOGS_HOOK: &str = "services/agent/src/task/hooks/logs.rs";
 const DIR_HOOK: &str = "services/agent/src/task/hooks/task_dir.rs";
 const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
+const SERVICES: &str = "services/api/src/admission/validate/services.rs";
+const SERVICE: &str = "services/agent/src/services/interpolate.rs";
+const SERVICE_ADDRESS: &str = "services/agent/src/services/address.rs";
+const CHECKS: &str = "services/agent/src/alloc/checks/mod.rs";
+const CONSUL: &str = "services/agent/src/services/consul/registration.rs";
+const IMPLIED: &str = "services/api/src/admission/implied.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
 /// Types with their fields, both sorted by name.
@@ -73,6 +81,14 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Operand", Used(CONDITION, "operand")),
             ("RTarget", Used(CONDITION, "r_target")),
             ("Weight", Used(AFFINITY, "weight")),
+        ],
+    ),
+    (
+        "CheckRestart",
+        &[
+            ("Grace", Used(CHECKS, "grace")),
+            ("IgnoreWarnings", Harmless("checks that the agent runs know no warnings")),
+            ("Limit", Used(CHECKS, "limit")),
         ],
     ),
     ("CniConfig", &[("Args", Used(NETWORK, "args"))]),
@@ -164,7 +180,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     (
         "MigrateStrategy",
         &[
-            ("HealthCheck", Harmless("without services, both kinds of checks are the same")),
+            ("HealthCheck", Used(HEALTH, "health_check")),
             ("HealthyDeadline", Used(HEALTH, "healthy_deadline")),
             ("MaxParallel", Used("shared/scheduling/src/preempt/mod.rs", "max_parallel")),
             ("MinHealthyTime", Used(HEALTH, "min_healthy_time")),
@@ -241,6 +257,64 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         ],
     ),
     (
+        "Service",
+        &[
+            ("Address", Used(SERVICE, "address")),
+            ("AddressMode", Used(SERVICE_ADDRESS, "address_mode")),
+            ("CanaryMeta", Used(SERVICE, "canary_meta")),
+            ("CanaryTags", Used(SERVICE, "canary_tags")),
+            ("CheckRestart", Used("shared/model/src/canonicalise/registration.rs", "check_restart")),
+            ("Checks", Used(CHECKS, "checks")),
+            ("Cluster", Used(IMPLIED, "cluster")),
+            ("Connect", Refused(Feature::Connect)),
+            ("EnableTagOverride", Harmless("the agent keeps the tags in Consul as the job has them")),
+            ("Identity", Harmless("the agent registers services with its own token")),
+            ("Kind", Harmless("it is the kind of a gateway of a service mesh")),
+            ("Meta", Used(SERVICE, "meta")),
+            ("Name", Used(SERVICE, "name")),
+            ("Namespace", Harmless("services are registered in the namespace of their job")),
+            ("OnUpdate", Used(CHECKS, "on_update")),
+            ("PortLabel", Used(SERVICE_ADDRESS, "port_label")),
+            ("Provider", Used(IMPLIED, "provider")),
+            ("TaggedAddresses", Used(SERVICE, "tagged_addresses")),
+            ("Tags", Used(SERVICE, "tags")),
+            ("TaskName", Used(SERVICES, "task_name")),
+            ("Weights", Harmless("they are those of Consul's DNS")),
+        ],
+    ),
+    (
+        "ServiceCheck",
+        &[
+            ("AddressMode", Used(SERVICE_ADDRESS, "address_mode")),
+            ("Advertise", Harmless("checks use the address that their mode selects")),
+            ("Args", OF_SCRIPTS),
+            ("Body", Used(CHECKS, "body")),
+            ("CheckRestart", Used(CHECKS, "check_restart")),
+            ("Command", OF_SCRIPTS),
+            ("Expose", Used(CONSUL, "expose")),
+            ("FailuresBeforeCritical", Used(CONSUL, "failures_before_critical")),
+            ("FailuresBeforeWarning", Used(CONSUL, "failures_before_warning")),
+            ("GRPCService", Used(CONSUL, "grpc_service")),
+            ("GRPCUseTLS", Used(CONSUL, "grpc_use_tls")),
+            ("Header", Used(CHECKS, "header")),
+            ("InitialStatus", Used(CONSUL, "initial_status")),
+            ("Interval", Used(CHECKS, "interval")),
+            ("Method", Used(CHECKS, "method")),
+            ("Name", Used(CHECKS, "name")),
+            ("Notes", Used(CONSUL, "notes")),
+            ("OnUpdate", Used(CHECKS, "on_update")),
+            ("Path", Used(CHECKS, "path")),
+            ("PortLabel", Used(SERVICE_ADDRESS, "port_label")),
+            ("Protocol", Used(CHECKS, "protocol")),
+            ("SuccessBeforePassing", Used(CONSUL, "success_before_passing")),
+            ("TLSServerName", Used(CHECKS, "tls_server_name")),
+            ("TLSSkipVerify", Used(CHECKS, "tls_skip_verify")),
+            ("TaskName", OF_SCRIPTS),
+            ("Timeout", Used(CHECKS, "timeout")),
+            ("Type", Used(CHECKS, "kind")),
+        ],
+    ),
+    (
         "Spread",
         &[
             ("Attribute", Used(SPREAD, "attribute")),
@@ -277,7 +351,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("ScalingPolicies", Warned(Feature::Scaling)),
             ("Schedule", Refused(Feature::TaskSchedules)),
             ("Secrets", Refused(Feature::Secrets)),
-            ("Services", Refused(Feature::Services)),
+            ("Services", Used(SERVICES, "services")),
             ("ShutdownDelay", Used(SUPERVISION, "shutdown_delay")),
             ("Templates", Refused(Feature::Templates)),
             ("User", Used(RUNNER, "user")),
@@ -304,7 +378,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("ReschedulePolicy", Used("shared/scheduling/src/placing.rs", "reschedule_policy")),
             ("RestartPolicy", Used(RUNNER, "restart_policy")),
             ("Scaling", Warned(Feature::Scaling)),
-            ("Services", Refused(Feature::Services)),
+            ("Services", Used(SERVICES, "services")),
             ("ShutdownDelay", Used(ALLOC_CORE, "shutdown_delay")),
             ("Spreads", Used(SPREAD, "spreads")),
             ("StopAfterClientDisconnect", Harmless("`disconnect.stop_on_client_after` replaces it")),
@@ -347,6 +421,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
 
 /// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
 pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
+    ("ServiceCheck", "Type", "script", Feature::ScriptChecks),
     ("Task", "Driver", "podman", Feature::ExternalDrivers),
     ("Task", "Driver", "qemu", Feature::QemuDriver),
 ];

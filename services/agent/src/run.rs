@@ -147,6 +147,7 @@ async fn run_parts(
         // Consul is on this machine, and does not wait for the servers.
         services.spawn(consul.clone().fingerprint());
         services.spawn(consul.clone().run(node));
+        services.spawn(consul.clone().follow_checks(Arc::clone(&context.checks)));
     }
     tokio::pin!(connecting);
     let connected = loop {

@@ -1,8 +1,10 @@
-//! What a check of a service is: what its runs do, when they are, and what their results mean. Pure.
+//! What a check of a service is: what its runs do, when they are, and what their results mean. The results of a
+//! check that Consul runs come from there. Pure.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use model::job::OnUpdate;
 use model::{Nanos, Text};
 
 /// What the result of a check means for the health of its allocation.
@@ -54,8 +56,30 @@ pub(crate) struct Check {
     pub(crate) timeout: Nanos,
     /// When it restarts the task, if it ever does.
     pub(crate) restart: Option<RestartRule>,
-    /// What a run does, or why it fails.
-    pub(crate) probe: Result<Probe, Text>,
+    /// Who runs it.
+    pub(crate) runner: Runner,
+}
+
+/// Who runs a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Runner {
+    /// The agent: what a run does, or why it fails.
+    Agent(Result<Probe, Text>),
+    /// Consul, with which the service is registered.
+    Consul(InConsul),
+}
+
+/// A check that Consul runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InConsul {
+    /// The id of the service in Consul.
+    pub(crate) service_id: Text,
+    /// The name of the check in Consul.
+    pub(crate) name: Text,
+    /// Which statuses are good enough for a deployment.
+    pub(crate) on_update: Option<OnUpdate>,
+    /// Whether warnings restart nothing.
+    pub(crate) ignores_warnings: bool,
 }
 
 /// What a run of a check does.
@@ -109,7 +133,7 @@ pub(crate) mod tests {
             interval: Nanos::from_secs(10),
             timeout: Nanos::from_secs(2),
             restart: None,
-            probe: Ok(Probe { address, namespace: None, request: None }),
+            runner: Runner::Agent(Ok(Probe { address, namespace: None, request: None })),
         }
     }
 }

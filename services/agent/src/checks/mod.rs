@@ -1,5 +1,5 @@
-//! Checks of services that the agent runs itself: those of the provider `nomad`. Checks of services in
-//! Consul are Consul's.
+//! Checks of services. The agent runs those of the provider `nomad` itself. Consul runs those of services
+//! in Consul; their results count in the same way.
 //!
 //! `core` decides when a check runs and what follows from its result; `probe` connects to the service; `runner` joins them.
 //! [`Checks`] is what the rest of the agent sees: hooks set the checks of an allocation, its runner follows their health, and
@@ -18,8 +18,8 @@ use telemetry::clock;
 use telemetry::metrics::catalogue::AGENT_CHECKS;
 use tokio::sync::{Notify, watch};
 
-use self::check::Check;
-use self::core::{CheckHealth, CheckResult, Core, Now};
+use self::check::{Check, InConsul};
+use self::core::{CheckHealth, CheckResult, Core, Finding, Key, Now};
 
 /// The checks of all allocations of the node.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Checks {
         let mut state = self.lock();
         state.core.set(alloc, checks, saved, now());
         state.publish(alloc);
-        AGENT_CHECKS.set(state.core.len() as f64);
+        AGENT_CHECKS.set(state.core.count() as f64);
         drop(state);
         self.changed.notify_one();
     }
@@ -65,7 +65,7 @@ impl Checks {
         let mut state = self.lock();
         state.core.remove(alloc);
         state.publish(alloc);
-        AGENT_CHECKS.set(state.core.len() as f64);
+        AGENT_CHECKS.set(state.core.count() as f64);
     }
 
     /// Follows the health of an allocation's checks, which may be set later.
@@ -105,6 +105,21 @@ impl Checks {
                 return;
             }
         }
+    }
+
+    /// The checks that Consul runs.
+    pub(crate) fn in_consul(&self) -> Vec<(Key, InConsul)> {
+        self.lock().core.in_consul()
+    }
+
+    /// Records what Consul found.
+    pub(crate) fn found(&self, key: &Key, finding: Finding) {
+        let mut state = self.lock();
+        for alloc in state.core.found(key, finding, now()).changed {
+            state.publish(alloc);
+        }
+        drop(state);
+        self.changed.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,5 +1,5 @@
-//! The checks of an allocation: those that its services of the provider `nomad` ask for, with the addresses that they go to
-//! . Pure.
+//! The checks of an allocation: those that its services ask for, with the addresses that they go to if the agent runs them,
+//! and with their names in Consul if Consul does. Pure.
 //!
 //! A check whose address or texts cannot be worked out is a check all the same: each of its runs fails, and says why.
 
@@ -8,11 +8,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use model::job::{AddressMode, CheckKind, OnUpdate, Service, ServiceCheck, ServiceProvider, Task, TaskGroup};
+use model::service::registration_id;
 use model::text::quoted;
 use model::{Nanos, Text};
 use sha2::{Digest as _, Sha256};
 
-use crate::checks::check::{Check, HttpRequest, Mode, Probe, RestartRule, Tls};
+use crate::checks::check::{Check, HttpRequest, InConsul, Mode, Probe, RestartRule, Runner, Tls};
 use crate::disk::dirs::AllocDirs;
 use crate::networks::AllocNetwork;
 use crate::node::facts::NodeFacts;
@@ -30,7 +31,7 @@ const TIMEOUT_MAX: Nanos = Nanos::from_mins(1);
 /// The node's attribute with its default address.
 const NODE_ADDRESS: &str = "unique.network.ip-address";
 
-/// The checks that the agent runs for an allocation. `network` is the allocation's own network, if it has one.
+/// The checks of an allocation. `network` is the allocation's own network, if it has one.
 pub(crate) fn checks(
     spec: &AllocSpec,
     node: &NodeFacts,
@@ -43,7 +44,7 @@ pub(crate) fn checks(
     let owners = owners.chain(group.tasks.iter().map(|task| (Some(task), &task.services)));
     let resources = spec.resources();
     for (task, services) in owners {
-        if !services.iter().any(is_checked) {
+        if !services.iter().any(|service| !service.checks.is_empty()) {
             continue;
         }
         let addresses = Addresses {
@@ -55,7 +56,7 @@ pub(crate) fn checks(
         };
         let known = environment(spec, group, task, node, dirs, network);
         let owner = Owner { spec, task, addresses, namespace: network.map(|network| &*network.namespace) };
-        for service in services.iter().filter(|service| is_checked(service)) {
+        for service in services {
             let filled = known.as_ref().map_err(String::clone).and_then(|known| {
                 let mut interpolator = Interpolator::new(node);
                 filled(service, |text| interpolator.fill(text, known))
@@ -66,16 +67,11 @@ pub(crate) fn checks(
     found
 }
 
-/// The number of checks that the agent runs for an allocation.
+/// The number of an allocation's checks.
 pub(crate) fn count(spec: &AllocSpec) -> usize {
     let Some(group) = spec.group() else { return 0 };
     let services = group.services.iter().chain(group.tasks.iter().flat_map(|task| &task.services));
-    services.filter(|service| is_checked(service)).map(|service| service.checks.len()).sum()
-}
-
-/// Whether the agent runs the checks of a service. Those of services in Consul are Consul's.
-fn is_checked(service: &Service) -> bool {
-    service.provider == Some(ServiceProvider::Nomad) && !service.checks.is_empty()
+    services.map(|service| service.checks.len()).sum()
 }
 
 /// The variables that texts of services may refer to.
@@ -115,23 +111,18 @@ impl Owner<'_> {
             let count = names.entry(&check.name).or_default();
             let before = *count;
             *count = count.saturating_add(1);
-            let probe = match &problem {
-                Some(problem) => Err(Text::clone(problem)),
-                None => self.probe(&service, check),
+            let runner = match (service.provider.unwrap_or(ServiceProvider::Consul), &problem) {
+                (ServiceProvider::Consul, _) => Runner::Consul(self.in_consul(&service, check)),
+                (ServiceProvider::Nomad, Some(problem)) => Runner::Agent(Err(Text::clone(problem))),
+                (ServiceProvider::Nomad, None) => Runner::Agent(self.probe(&service, check)),
             };
-            self.check(&service, check, before, probe)
+            self.check(&service, check, before, runner)
         });
         checks.collect()
     }
 
     /// A check. `before` is the number of earlier checks of the service with its name.
-    fn check(
-        &self,
-        service: &Service,
-        check: &ServiceCheck,
-        before: usize,
-        probe: Result<Probe, Text>,
-    ) -> Check {
+    fn check(&self, service: &Service, check: &ServiceCheck, before: usize, runner: Runner) -> Check {
         let on_update = check.on_update.or(service.on_update);
         let rule = check.check_restart.as_ref().filter(|rule| rule.limit > 0);
         Check {
@@ -144,7 +135,25 @@ impl Owner<'_> {
             interval: check.interval.max(INTERVAL_MIN),
             timeout: check.timeout.clamp(INTERVAL_MIN, TIMEOUT_MAX),
             restart: rule.map(|rule| RestartRule { limit: rule.limit, grace: rule.grace }),
-            probe,
+            runner,
+        }
+    }
+
+    /// How Consul names a check: the agent registers it so.
+    fn in_consul(&self, service: &Service, check: &ServiceCheck) -> InConsul {
+        let owner = match self.task {
+            Some(task) => task.name.to_string(),
+            None => format!("group-{}", self.spec.common.task_group),
+        };
+        let id = registration_id(self.spec.id(), &owner, &service.name, &service.port_label);
+        InConsul {
+            service_id: id.into(),
+            name: match &*check.name {
+                "" => format!("service: {} check", quoted(&service.name)).into(),
+                name => name.into(),
+            },
+            on_update: check.on_update.or(service.on_update),
+            ignores_warnings: check.check_restart.as_ref().is_some_and(|rule| rule.ignore_warnings),
         }
     }
 
@@ -196,6 +205,7 @@ impl Owner<'_> {
             &*check.path,
             &*check.method,
             if check.tls_skip_verify { "skip" } else { "verify" },
+            service.provider.map_or("", ServiceProvider::as_str),
         ] {
             digest.update(part);
             // It occurs in none of the parts, so that no two lists of parts make the same text.

@@ -79,6 +79,39 @@ fn only(check: ServiceCheck) -> Check {
     made.remove(0)
 }
 
+/// What the agent does in a run.
+fn agent(check: Check) -> Result<Probe, Text> {
+    match check.runner {
+        Runner::Agent(probe) => probe,
+        Runner::Consul(_) => panic!("Consul runs the check"),
+    }
+}
+
+//
+#[test]
+fn checks_in_consul_are_known_by_their_service_and_name() {
+    let named = ServiceCheck {
+        on_update: Some(OnUpdate::IgnoreWarnings),
+        check_restart: Some(CheckRestart { limit: 1, grace: Nanos::SECOND, ignore_warnings: true }),
+        ..check(CheckKind::Grpc)
+    };
+    let unnamed = ServiceCheck { name: "".into(), ..check(CheckKind::Tcp) };
+    let consul = |checks| Service { provider: None, ..service(checks) };
+    let spec = spec(vec![consul(vec![named])], vec![consul(vec![unnamed])]);
+    let of = |check: &Check| match &check.runner {
+        Runner::Consul(in_consul) => in_consul.clone(),
+        Runner::Agent(_) => panic!("the agent runs the check"),
+    };
+    let made = made(&spec, None);
+    let (group, task) = (of(&made[0]), of(&made[1]));
+    let id = spec.id();
+    assert_eq!(*group.service_id, *format!("_nomad-task-{id}-group-app-web-http"));
+    assert_eq!((&*group.name, group.on_update), ("alive", Some(OnUpdate::IgnoreWarnings)));
+    assert!(group.ignores_warnings && !task.ignores_warnings);
+    assert_eq!(*task.service_id, *format!("_nomad-task-{id}-server-web-http"));
+    assert_eq!(&*task.name, "service: \"web\" check");
+}
+
 //
 #[test]
 fn services_of_the_group_and_of_tasks_have_checks() {
@@ -88,14 +121,16 @@ fn services_of_the_group_and_of_tasks_have_checks() {
     let spec = spec(of_group, of_task);
     let made = made(&spec, None);
     let owners: Vec<_> = made.iter().map(|check| (&*check.task, &*check.service)).collect();
-    assert_eq!(owners, [("", "web"), ("server", "db"), ("server", "db")]);
-    assert_eq!(count(&spec), 3, "the checks of Consul are not counted");
+    assert_eq!(owners, [("", "web"), ("", "web"), ("server", "db"), ("server", "db")]);
+    assert_eq!(count(&spec), 4);
+    let in_consul: Vec<_> = made.iter().map(|check| matches!(check.runner, Runner::Consul(_))).collect();
+    assert_eq!(in_consul, [false, true, false, false]);
     assert_eq!(made[0].group, spec.name());
     assert!(
         made.iter()
             .all(|check| check.id.len() == 64 && check.id.bytes().all(|byte| byte.is_ascii_hexdigit()))
     );
-    assert!(made[0].id != made[1].id && made[1].id != made[2].id);
+    assert!(made[0].id != made[1].id && made[2].id != made[3].id);
 }
 
 //
@@ -103,7 +138,7 @@ fn services_of_the_group_and_of_tasks_have_checks() {
 fn a_check_goes_to_the_node_unless_its_mode_is_the_network_of_the_allocation() {
     let probe = |mode, port: &str| {
         let check = ServiceCheck { address_mode: mode, port_label: port.into(), ..check(CheckKind::Tcp) };
-        only(check).probe.unwrap()
+        agent(only(check)).unwrap()
     };
     let on_node = probe(None, "");
     assert_eq!((on_node.address.to_string(), on_node.namespace), ("10.0.0.1:21000".to_owned(), None));
@@ -125,7 +160,7 @@ fn http_checks_have_the_request_of_the_job() {
         body: "x".into(),
         ..check(CheckKind::Http)
     };
-    let request = only(http).probe.unwrap().request.unwrap();
+    let request = agent(only(http)).unwrap().request.unwrap();
     assert_eq!(
         request,
         HttpRequest {
@@ -137,31 +172,31 @@ fn http_checks_have_the_request_of_the_job() {
         }
     );
     let plain = ServiceCheck { path: "/".into(), ..check(CheckKind::Http) };
-    assert_eq!(only(plain).probe.unwrap().request.unwrap().tls, None);
-    assert_eq!(only(check(CheckKind::Tcp)).probe.unwrap().request, None);
+    assert_eq!(agent(only(plain)).unwrap().request.unwrap().tls, None);
+    assert_eq!(agent(only(check(CheckKind::Tcp))).unwrap().request, None);
 }
 
 //
 #[test]
 fn names_in_the_texts_of_checks_are_replaced() {
     let named = ServiceCheck { path: "/${NOMAD_GROUP_NAME}".into(), ..check(CheckKind::Http) };
-    assert_eq!(&*only(named).probe.unwrap().request.unwrap().target, "/app");
+    assert_eq!(&*agent(only(named)).unwrap().request.unwrap().target, "/app");
     let of_task = ServiceCheck { path: "/${NOMAD_TASK_NAME}".into(), ..check(CheckKind::Http) };
     let spec = spec(Vec::new(), vec![service(vec![of_task])]);
-    let request = made(&spec, None).remove(0).probe.unwrap().request.unwrap();
+    let request = agent(made(&spec, None).remove(0)).unwrap().request.unwrap();
     assert_eq!(&*request.target, "/server");
 }
 
 #[test]
 fn a_check_without_an_address_fails_with_the_reason() {
-    let reason = |check| only(check).probe.unwrap_err().to_string();
+    let reason = |check| agent(only(check)).unwrap_err().to_string();
     let unknown = reason(ServiceCheck { port_label: "htpp".into(), ..check(CheckKind::Tcp) });
     assert!(unknown.contains("\"htpp\""), "{unknown}");
     assert_eq!(reason(check(CheckKind::Script)), "checks of type script need the provider consul");
     assert_eq!(reason(ServiceCheck { kind: None, ..check(CheckKind::Tcp) }), "the check has no type");
     let inside = ServiceCheck { address_mode: Some(AddressMode::Alloc), ..check(CheckKind::Tcp) };
     let spec = spec(vec![service(vec![inside])], Vec::new());
-    let reason = made(&spec, None).remove(0).probe.unwrap_err();
+    let reason = agent(made(&spec, None).remove(0)).unwrap_err();
     assert!(reason.contains("alloc"), "{reason}");
 }
 

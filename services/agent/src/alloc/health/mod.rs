@@ -1,5 +1,5 @@
-//! Decides whether an allocation is healthy, for its deployment or a drain, from the states of its tasks and of the
-//! checks that the agent runs. Pure.
+//! Decides whether an allocation is healthy, for its deployment or a drain, from the states of its tasks and the
+//! results of its checks. Pure.
 
 use model::alloc::{TaskRunState, TaskState};
 use model::job::{HealthCheck, JobType};

@@ -168,8 +168,8 @@ fn only_jobs_that_ask_for_checks_wait_for_them() {
         let group = TaskGroup { name: "app".into(), services, migrate, ..TaskGroup::default() };
         Rule::of(&with_group(JobType::Service, group)).unwrap().checks
     };
-    assert_eq!(required(None), 2, "the checks of Consul are not the agent's");
-    assert_eq!(required(Some(HealthCheck::Checks)), 2);
+    assert_eq!(required(None), 4, "those of Consul count as well");
+    assert_eq!(required(Some(HealthCheck::Checks)), 4);
     assert_eq!(required(Some(HealthCheck::TaskStates)), 0);
 }
 

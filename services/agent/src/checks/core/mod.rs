@@ -15,8 +15,9 @@ use std::sync::Arc;
 use model::{AllocId, Nanos, Text, Timestamp};
 
 use self::restarts::RestartWatch;
-pub(crate) use self::results::{AllocResults, CheckHealth, CheckResult, Outcome, Status};
-use super::check::Check;
+use self::results::AllocResults;
+pub(crate) use self::results::{CheckHealth, CheckResult, Finding, Outcome, Status};
+use super::check::{Check, InConsul, Runner};
 
 /// The maximum number of probes that run at the same time.
 pub(crate) const PROBES_MAX: usize = 512;
@@ -113,6 +114,8 @@ enum Phase {
     Due(Timestamp),
     /// Its probe runs.
     Running(u64),
+    /// Consul runs it.
+    Elsewhere,
 }
 
 impl Core {
@@ -146,8 +149,14 @@ impl Core {
             let at = now.steady + first_run_after(&check);
             let result = saved.get(&id).cloned().unwrap_or_else(|| CheckResult::pending(now.wall));
             own.results.insert(&check, result);
-            self.runs.insert((at, (alloc, Text::clone(&id))));
-            own.checks.insert(id, Entry { check, phase: Phase::Due(at), restart: None });
+            let phase = match check.runner {
+                Runner::Agent(_) => Phase::Due(at),
+                Runner::Consul(_) => Phase::Elsewhere,
+            };
+            if let Phase::Due(at) = phase {
+                self.runs.insert((at, (alloc, Text::clone(&id))));
+            }
+            own.checks.insert(id, Entry { check, phase, restart: None });
         }
         own.results.refresh(now.wall);
     }
@@ -189,7 +198,9 @@ impl Core {
                 self.restarts.remove(&(at, key.clone()));
             }
             let mut watch = RestartWatch::begin(rule, entry.check.interval, now.steady);
-            watch.observe(own.results.status(id) == Status::Success, now.steady);
+            // What Consul found before may be about an earlier start.
+            let is_own = matches!(entry.check.runner, Runner::Agent(_));
+            watch.observe(!is_own || own.results.status(id) == Status::Success, now.steady);
             if let Some(at) = watch.due() {
                 self.restarts.insert((at, key));
             }
@@ -259,18 +270,35 @@ impl Core {
 
     /// Records the outcome of a run. The next run begins an interval later.
     pub(crate) fn finished(&mut self, key: &Key, number: u64, outcome: Outcome, now: Now) -> Effects {
-        let mut effects = Effects::default();
         let (alloc, id) = key;
         self.end_of_probe(*alloc);
-        let Some(own) = self.allocs.get_mut(alloc) else { return effects };
-        let Some(entry) = own.checks.get_mut(id).filter(|entry| entry.phase == Phase::Running(number)) else {
+        let entry = self.allocs.get_mut(alloc).and_then(|own| own.checks.get_mut(id));
+        let Some(entry) = entry.filter(|entry| entry.phase == Phase::Running(number)) else {
             // The check was removed while its probe ran.
-            return effects;
+            return Effects::default();
         };
         let at = now.steady + entry.check.interval;
         entry.phase = Phase::Due(at);
         self.runs.insert((at, key.clone()));
-        let passes = outcome.status == Status::Success;
+        let is_healthy = outcome.status == Status::Success;
+        self.record(key, Finding { outcome, is_healthy }, now)
+    }
+
+    /// Records what Consul found. A check that was removed meanwhile, or that the agent runs, is left as it is.
+    pub(crate) fn found(&mut self, key: &Key, finding: Finding, now: Now) -> Effects {
+        let entry = self.allocs.get(&key.0).and_then(|own| own.checks.get(&key.1));
+        match entry.map(|entry| entry.phase) {
+            Some(Phase::Elsewhere) => self.record(key, finding, now),
+            Some(Phase::Due(_) | Phase::Running(_)) | None => Effects::default(),
+        }
+    }
+
+    fn record(&mut self, key: &Key, finding: Finding, now: Now) -> Effects {
+        let mut effects = Effects::default();
+        let (alloc, id) = key;
+        let Some(own) = self.allocs.get_mut(alloc) else { return effects };
+        let Some(entry) = own.checks.get_mut(id) else { return effects };
+        let Finding { outcome, is_healthy } = finding;
         let result = CheckResult { at: now.wall, ..CheckResult::from(outcome) };
         if own.results.record(&entry.check, result) {
             effects.changed.insert(*alloc);
@@ -278,7 +306,7 @@ impl Core {
         own.results.refresh(now.wall);
         if let Some(watch) = &mut entry.restart {
             let before = watch.due();
-            watch.observe(passes, now.steady);
+            watch.observe(is_healthy, now.steady);
             if before != watch.due() {
                 if let Some(at) = before {
                     self.restarts.remove(&(at, key.clone()));
@@ -311,7 +339,20 @@ impl Core {
         self.allocs.get(&alloc).map(|own| own.results.health()).unwrap_or_default()
     }
 
-    /// The checks of an allocation with ids after `after`, in the order of their ids, with their results.
+    /// The checks that Consul runs.
+    pub(crate) fn in_consul(&self) -> Vec<(Key, InConsul)> {
+        let mut found = Vec::new();
+        for (alloc, own) in &self.allocs {
+            for (id, entry) in &own.checks {
+                if let Runner::Consul(check) = &entry.check.runner {
+                    found.push(((*alloc, Text::clone(id)), check.clone()));
+                }
+            }
+        }
+        found
+    }
+
+    /// The checks that the agent runs for an allocation with ids after `after`, in the order of their ids, with their results.
     pub(crate) fn results(
         &self,
         alloc: AllocId,
@@ -320,7 +361,8 @@ impl Core {
         let after = Text::from(after);
         self.allocs.get(&alloc).into_iter().flat_map(move |own| {
             let later = own.checks.range((Bound::Excluded(Text::clone(&after)), Bound::Unbounded));
-            later.filter_map(move |(id, entry)| Some((&entry.check, own.results.get(id)?)))
+            let here = later.filter(|(_, entry)| entry.phase != Phase::Elsewhere);
+            here.filter_map(move |(id, entry)| Some((&entry.check, own.results.get(id)?)))
         })
     }
 
@@ -329,9 +371,10 @@ impl Core {
         self.allocs.get(&alloc).map(|own| own.results.all().clone())
     }
 
-    /// The number of checks.
-    pub(crate) fn len(&self) -> usize {
-        self.allocs.values().map(|own| own.checks.len()).sum()
+    /// The number of checks that the agent runs.
+    pub(crate) fn count(&self) -> usize {
+        let entries = self.allocs.values().flat_map(|own| own.checks.values());
+        entries.filter(|entry| entry.phase != Phase::Elsewhere).count()
     }
 }
 

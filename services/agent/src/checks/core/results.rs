@@ -47,6 +47,15 @@ pub(crate) struct Outcome {
     pub(crate) output: Text,
 }
 
+/// What a run of a check found, here or in Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// What it means for the health of the allocation.
+    pub(crate) outcome: Outcome,
+    /// Whether it is good enough not to restart a task.
+    pub(crate) is_healthy: bool,
+}
+
 /// The last result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CheckResult {

@@ -88,7 +88,7 @@ fn the_first_runs_of_many_checks_spread_over_a_tenth_of_the_interval() {
     assert!(times.len() > 10, "{times:?}");
     assert!(times.iter().all(|time| (Nanos::from_secs(5)..=Nanos::from_secs(6)).contains(time)), "{times:?}");
     set(&mut core, many, at(0));
-    assert_eq!(core.len(), 100);
+    assert_eq!(core.count(), 100);
 }
 
 //
@@ -103,7 +103,7 @@ fn a_check_that_stays_keeps_its_result_and_one_that_changes_begins_again() {
     assert_eq!(core.results(alloc_id(1), "").count(), 2);
     assert!(core.poll_timeout() < due, "the new check is due first");
     core.remove(alloc_id(1));
-    assert_eq!((core.poll_timeout(), core.len()), (None, 0));
+    assert_eq!((core.poll_timeout(), core.count()), (None, 0));
     assert_eq!(core.results(alloc_id(1), "").count(), 0);
 }
 
@@ -290,4 +290,35 @@ fn a_check_without_a_rule_or_that_was_removed_restarts_nothing() {
     assert!(core.restarts.is_empty());
     core.arm(alloc_id(2), "web", at(0));
     assert!(core.restarts.is_empty());
+}
+
+//
+#[test]
+fn the_results_of_consul_count_as_those_of_the_agent() {
+    let in_consul =
+        InConsul { service_id: "s".into(), name: "alive".into(), on_update: None, ignores_warnings: false };
+    let mut core = Core::default();
+    set(
+        &mut core,
+        vec![Check { runner: Runner::Consul(in_consul.clone()), ..restarting("a", "web") }],
+        at(0),
+    );
+    assert_eq!((core.poll_timeout(), core.count()), (None, 0), "the agent runs nothing");
+    assert_eq!(core.results(alloc_id(1), "").count(), 0, "Consul shows it");
+    let key = (alloc_id(1), Text::from("a"));
+    assert_eq!(core.in_consul(), [(key.clone(), in_consul)]);
+    core.arm(alloc_id(1), "web", at(0));
+    assert_eq!(core.poll_timeout(), None, "a check that Consul does not have restarts nothing");
+
+    let found = |outcome: Outcome| Finding { is_healthy: outcome.status == Status::Success, outcome };
+    let effects = core.found(&key, found(success()), at(1_000));
+    assert_eq!(effects.changed, [alloc_id(1)].into());
+    assert_eq!(core.health(alloc_id(1)).all_passing_since(1), Some(at(1_000).wall));
+    core.found(&key, found(failure()), at(5_000));
+    assert_eq!(core.health(alloc_id(1)).passing, 0);
+    assert_eq!(core.poll_timeout(), Some(at(25_000).steady), "two intervals later");
+    assert_eq!(core.handle_timeout(at(25_000)).restarts.len(), 1);
+    set(&mut core, vec![check("a")], at(26_000));
+    core.remove(alloc_id(1));
+    assert_eq!(core.found(&key, found(success()), at(27_000)), Effects::default());
 }

@@ -13,7 +13,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout_at};
 
 use self::tls::TlsConfigs;
-use super::check::{Check, HttpRequest, Probe};
+use super::check::{Check, HttpRequest, Probe, Runner};
 use super::core::{Outcome, Status};
 use crate::networks::namespace;
 
@@ -26,9 +26,10 @@ pub(super) struct Prober {
 impl Prober {
     /// Runs a check once, within its timeout.
     pub(super) async fn probe(&self, check: &Check, limit: Duration) -> Outcome {
-        let probe = match &check.probe {
-            Ok(probe) => probe,
-            Err(reason) => return Outcome::failure(reason),
+        let probe = match &check.runner {
+            Runner::Agent(Ok(probe)) => probe,
+            Runner::Agent(Err(reason)) => return Outcome::failure(reason),
+            Runner::Consul(_) => return Outcome::failure("Consul runs the check"),
         };
         let deadline = Instant::now() + limit;
         let late = || Outcome::failure(&format!("no answer from {} within {limit:?}", probe.address));

@@ -57,7 +57,7 @@ fn get(target: &str) -> HttpRequest {
 }
 
 fn check(address: SocketAddr, request: Option<HttpRequest>) -> Check {
-    Check { probe: Ok(Probe { address, namespace: None, request }), ..tcp("a", address) }
+    Check { runner: Runner::Agent(Ok(Probe { address, namespace: None, request })), ..tcp("a", address) }
 }
 
 async fn probe(address: SocketAddr, request: Option<HttpRequest>) -> Outcome {
@@ -142,7 +142,8 @@ async fn requests_that_cannot_be_sent_fail_with_the_reason() {
         assert_eq!(outcome.status, Status::Failure);
         assert!(outcome.output.starts_with("nomad: the request is not valid: "), "{}", outcome.output);
     }
-    let unknown = Check { probe: Err("port \"x\" is unknown".into()), ..check(address, None) };
+    let unknown =
+        Check { runner: Runner::Agent(Err("port \"x\" is unknown".into())), ..check(address, None) };
     let outcome = Prober::default().probe(&unknown, LONG).await;
     assert_eq!((outcome.status, &*outcome.output), (Status::Failure, "nomad: port \"x\" is unknown"));
 }
@@ -249,7 +250,9 @@ async fn a_namespace_that_is_gone_is_a_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let gone = Probe { address, namespace: Some("/nonexistent/namespace".into()), request: None };
-    let outcome = Prober::default().probe(&Check { probe: Ok(gone), ..check(address, None) }, LONG).await;
+    let outcome = Prober::default()
+        .probe(&Check { runner: Runner::Agent(Ok(gone)), ..check(address, None) }, LONG)
+        .await;
     assert!(
         outcome.output.starts_with(&format!("nomad: cannot connect to {address}: ")),
         "{}",

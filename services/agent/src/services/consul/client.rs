@@ -12,6 +12,7 @@ use reqwest::{Certificate, Client, Identity, Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::checks::ListedCheck;
 use super::registration::Listed;
 use crate::node::consul::ConsulSettings;
 
@@ -111,6 +112,11 @@ impl ConsulClient {
     /// All services of Consul's agent, by id.
     pub(crate) async fn services(&self) -> Result<BTreeMap<String, Listed>, ConsulError> {
         self.get("/v1/agent/services").await
+    }
+
+    /// All checks of Consul's agent, by id.
+    pub(super) async fn checks(&self) -> Result<BTreeMap<String, ListedCheck>, ConsulError> {
+        self.get("/v1/agent/checks").await
     }
 
     /// Registers a service. Checks that it had before and that are not in the body are removed.

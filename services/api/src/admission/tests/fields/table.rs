@@ -87,7 +87,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         "CheckRestart",
         &[
             ("Grace", Used(CHECKS, "grace")),
-            ("IgnoreWarnings", Harmless("checks that the agent runs know no warnings")),
+            ("IgnoreWarnings", Used(CHECKS, "ignore_warnings")),
             ("Limit", Used(CHECKS, "limit")),
         ],
     ),

@@ -143,6 +143,16 @@ impl Core {
         for (id, check) in wanted {
             let check = Arc::new(check);
             if let Some(entry) = own.checks.get_mut(&id) {
+                if entry.check.restart != check.restart
+                    && let Some(watch) = entry.restart.take()
+                {
+                    // The new rule counts from now on.
+                    if let Some(at) = watch.due() {
+                        self.restarts.remove(&(at, (alloc, Text::clone(&id))));
+                    }
+                    entry.restart =
+                        check.restart.map(|rule| RestartWatch::begin(rule, check.interval, now.steady));
+                }
                 entry.check = check;
                 continue;
             }
@@ -199,8 +209,8 @@ impl Core {
             }
             let mut watch = RestartWatch::begin(rule, entry.check.interval, now.steady);
             // What Consul found before may be about an earlier start.
-            let is_own = matches!(entry.check.runner, Runner::Agent(_));
-            watch.observe(!is_own || own.results.status(id) == Status::Success, now.steady);
+            let is_here = matches!(entry.check.runner, Runner::Agent(_));
+            watch.observe(!is_here || own.results.status(id) == Status::Success, now.steady);
             if let Some(at) = watch.due() {
                 self.restarts.insert((at, key));
             }

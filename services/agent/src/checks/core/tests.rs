@@ -292,6 +292,22 @@ fn a_check_without_a_rule_or_that_was_removed_restarts_nothing() {
     assert!(core.restarts.is_empty());
 }
 
+#[test]
+fn an_update_of_the_rule_counts_at_once() {
+    let mut core = Core::default();
+    set(&mut core, vec![restarting("a", "web")], at(0));
+    core.arm(alloc_id(1), "web", at(0));
+    run_due(&mut core, &failure(), at(6_000));
+    let stricter = RestartRule { limit: 1, grace: Nanos::from_secs(2) };
+    set(&mut core, vec![Check { restart: Some(stricter), ..restarting("a", "web") }], at(7_000));
+    let effects = run_due(&mut core, &failure(), at(16_000));
+    assert!(effects.restarts.is_empty());
+    assert_eq!(core.handle_timeout(at(16_000)).restarts.len(), 1, "the first failure after the grace period");
+    core.arm(alloc_id(1), "web", at(17_000));
+    set(&mut core, vec![Check { restart: None, ..restarting("a", "web") }], at(18_000));
+    assert!(core.restarts.is_empty());
+}
+
 //
 #[test]
 fn the_results_of_consul_count_as_those_of_the_agent() {

@@ -1,9 +1,9 @@
-//! Checks of services. The agent runs those of the provider `nomad` itself. Consul runs those of services
-//! in Consul; their results count in the same way.
+//! Checks of services. The agent runs those of the provider `nomad` itself. Consul runs those of
+//! services in Consul; their results count in the same way.
 //!
 //! `core` decides when a check runs and what follows from its result; `probe` connects to the service; `runner` joins them.
-//! [`Checks`] is what the rest of the agent sees: hooks set the checks of an allocation, its runner follows their health, and
-//! the API reads their results.
+//! [`Checks`] is what the rest of the agent sees: hooks set the checks of an allocation, its runner follows their health,
+//! and the API reads their results.
 
 pub(crate) mod check;
 pub(crate) mod core;
@@ -49,8 +49,8 @@ impl State {
 }
 
 impl Checks {
-    /// Replaces the checks of an allocation. A check that was there before keeps its result. `saved` are results from before a
-    /// restart of the agent, by the id of the check.
+    /// Replaces the checks of an allocation. A check that was there before keeps its result. `saved` are results from
+    /// before a restart of the agent, by the id of the check.
     pub(crate) fn set(&self, alloc: AllocId, checks: Vec<Check>, saved: &BTreeMap<Text, CheckResult>) {
         let mut state = self.lock();
         state.core.set(alloc, checks, saved, now());
@@ -82,7 +82,8 @@ impl Checks {
         self.lock().followers.remove(&alloc);
     }
 
-    /// A task has started: failures of its checks, and of its group's, may restart it from now on, after their grace period.
+    /// A task has started: failures of its checks, and of its group's, may restart it from now on, after their grace
+    /// period.
     pub(crate) fn task_started(&self, alloc: AllocId, task: &str) {
         self.lock().core.arm(alloc, task, now());
         self.changed.notify_one();

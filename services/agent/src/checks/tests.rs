@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::check::RestartRule;
 use super::check::tests::tcp;
-use super::check::{Check, RestartRule};
 use super::core::{Restart, Status};
 use super::*;
 use crate::disk::store::Store;

@@ -3,6 +3,7 @@
 use bus::Bus;
 use serde_json::json;
 use wire::Subject;
+use wire::checks::{AllocChecks, CheckState, GetAllocChecks};
 use wire::stats::*;
 
 use super::files::{ALLOC, NODE, cluster};
@@ -48,6 +49,13 @@ async fn serve(bus: Bus) {
                 let facts =
                     HostFacts { os: "os".into(), hosts: "127.0.0.1 x".into(), ..HostFacts::default() };
                 request.answer(&HostFacts { disks: vec![disk.clone()], ..facts }).await;
+            } else if request.is::<GetAllocChecks>() {
+                // Each response has one of the checks.
+                let asked: GetAllocChecks = request.body().unwrap();
+                let all = [check("0a", "healthiness", 503), check("0b", "readiness", 0)];
+                let mut left = all.into_iter().filter(|check| check.id > asked.after);
+                let checks = left.next().into_iter().collect();
+                request.answer(&AllocChecks { checks, more: left.next().is_some() }).await;
             } else {
                 let asked: GetAllocStats = request.body().unwrap();
                 let task = TaskStats {
@@ -63,6 +71,21 @@ async fn serve(bus: Bus) {
             }
         }
     });
+}
+
+fn check(id: &str, mode: &str, status_code: u16) -> CheckState {
+    CheckState {
+        id: id.into(),
+        mode: mode.into(),
+        status: "failure".into(),
+        status_code,
+        output: "down".into(),
+        at: model::Timestamp::from_secs(1_767_225_600),
+        group: "a.g[0]".into(),
+        task: "".into(),
+        service: "web".into(),
+        check: "alive".into(),
+    }
 }
 
 async fn harness() -> Harness {
@@ -131,4 +154,23 @@ async fn tasks_are_added_up_or_looked_at_alone() {
     let memory = &one["Tasks"]["t"]["ResourceUsage"]["MemoryStats"];
     assert_eq!((&memory["Swap"], &memory["MaxUsage"]), (&json!(10), &json!(2_500)));
     assert_eq!(harness.get(&format!("{path}?task=x")).await.json()["Tasks"], json!({}));
+}
+
+// http-api §18.
+#[actix_web::test]
+async fn all_checks_of_an_allocation_are_read() {
+    let harness = harness().await;
+    let path = format!("/v1/client/allocation/{ALLOC}/checks");
+    let checks = harness.get(&path).await.json();
+    assert_eq!(checks.as_object().unwrap().keys().collect::<Vec<_>>(), ["0a", "0b"]);
+    assert_eq!(
+        checks["0a"],
+        json!({
+            "ID": "0a", "Mode": "healthiness", "Status": "failure", "StatusCode": 503, "Output": "down",
+            "Timestamp": 1_767_225_600, "Group": "a.g[0]", "Task": "", "Service": "web", "Check": "alive",
+        })
+    );
+    let unknown = "00000000-0000-4000-8000-000000000000";
+    let refused = harness.get(&format!("/v1/client/allocation/{unknown}/checks")).await;
+    assert_eq!(refused.error(), (404, &*format!("Unknown allocation \"{unknown}\"")));
 }

@@ -25,8 +25,8 @@ use crate::work::spec::AllocSpec;
 
 /// The minimum interval between two runs, and the minimum time that a probe waits (N-18.14).
 const INTERVAL_MIN: Nanos = Nanos::SECOND;
-/// The maximum time that a probe waits. Longer timeouts count as this one, because a probe occupies one of the node's places
-/// for probes as long as it waits.
+/// The maximum time that a probe waits. Longer timeouts count as this one, because a probe occupies one of the node's
+/// places for probes as long as it waits.
 const TIMEOUT_MAX: Nanos = Nanos::from_mins(1);
 /// The node's attribute with its default address.
 const NODE_ADDRESS: &str = "unique.network.ip-address";

@@ -362,7 +362,8 @@ impl Core {
         found
     }
 
-    /// The checks that the agent runs for an allocation with ids after `after`, in the order of their ids, with their results.
+    /// The checks that the agent runs for an allocation, with their results: those with ids after `after`, in the order of
+    /// their ids.
     pub(crate) fn results(
         &self,
         alloc: AllocId,

@@ -1,5 +1,5 @@
-//! Follows the checks that Consul runs: their results decide about the health of allocations and about restarts of tasks, as
-//! those of the agent's own checks do.
+//! Follows the checks that Consul runs: their results decide about the health of allocations and about restarts of tasks,
+//! as those of the agent's own checks do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,13 +40,14 @@ impl Consul {
                 continue;
             }
             let listed = match self.client.checks().await {
-                Ok(listed) => by_name(listed.values()),
+                Ok(listed) => listed,
                 Err(error) => {
                     // The registration of services warns of it.
                     tracing::debug!(error = chain(&error), "cannot read the checks of Consul");
                     continue;
                 }
             };
+            let listed = by_name(listed.values());
             for (key, check) in wanted {
                 let status = listed.get(&(&*check.service_id, &*check.name)).copied();
                 checks.found(&key, finding(&check, status));

@@ -84,6 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     row("ANY /v1/client/fs/:other", "client", "", ""),
     row("ANY /v1/client/allocation/:id/exec", "exec", "command task tty ws_handshake", ""),
     row("ANY /v1/client/allocation/:id/stats", "stats", "task", ""),
+    row("ANY /v1/client/allocation/:id/checks", "stats", "", ""),
     row("ANY /v1/client/allocation/:id/restart", "client", "", "AllTasks TaskName"),
     row("PUT /v1/client/allocation/:id/signal", "client", "", "Signal Task"),
     row("ANY /v1/client/allocation/:id/gc", "client", "", ""),

@@ -2,9 +2,10 @@
 //! refer to.
 
 use std::io;
+use std::sync::Arc;
 
 use model::AllocId;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::cgroups::Cgroups;
 use crate::devices::Devices;
@@ -19,6 +20,7 @@ use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
 use crate::starts::Starts;
+use crate::template_data::TemplateData;
 
 /// Shared by all allocations.
 pub(crate) struct Context {
@@ -44,8 +46,17 @@ pub(crate) struct Context {
     pub(crate) networks: Networks,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
+    /// Where templates get the cluster's data from.
+    pub(crate) template_data: Arc<dyn TemplateData>,
+    /// Permits to render templates, one for each processor.
+    pub(crate) renderings: Arc<Semaphore>,
     /// Whether the servers have sent this node's work since the agent started.
     pub(crate) contacted: watch::Receiver<bool>,
+}
+
+/// Permits to render templates, one for each processor.
+pub(crate) fn renderings() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)))
 }
 
 impl Context {

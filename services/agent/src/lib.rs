@@ -16,6 +16,7 @@
 //! | `task` | one task of an allocation: its environment, restarts and runner |
 //! | `reports` | what the agent reports: the states of allocations |
 //! | `context` | values that the modules above share |
+//! | `template_data` | the cluster's data that templates read |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `devices` | devices of the node, such as GPUs |
@@ -35,7 +36,7 @@
 //! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation
+//! `servers::heartbeats`, `starts::pressure`, `devices::known`, `task::hooks::templates::changes`. Around them are tokio tasks: one for each allocation
 //! and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports, and one for each kind of
 //! message from the servers and the API.
 
@@ -63,6 +64,7 @@ mod run;
 mod servers;
 mod starts;
 mod task;
+mod template_data;
 #[cfg(test)]
 mod testing;
 mod wait;
@@ -79,4 +81,5 @@ pub use node::isolation_args::IsolationArgs;
 pub use node::limits::LimitArgs;
 pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};
+pub use node::templates::TemplateArgs;
 pub use run::run_connecting;

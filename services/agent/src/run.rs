@@ -19,7 +19,7 @@ use wire::Subject;
 
 use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::cgroups::Cgroups;
-use crate::context::Context;
+use crate::context::{Context, renderings};
 use crate::devices::nvidia::Nvidia;
 use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
@@ -41,6 +41,7 @@ use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
 use crate::starts::Starts;
+use crate::template_data::NoServices;
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -109,6 +110,8 @@ async fn run_parts(
         devices,
         starts: Starts::new(config.limits.concurrent_starts_max),
         store,
+        template_data: Arc::new(NoServices),
+        renderings: renderings(),
         contacted: contacted_receiver,
         config,
     });

@@ -16,7 +16,7 @@ use wire::node::WorkAlloc;
 
 use crate::alloc::class::Class;
 use crate::alloc::status::{Member, Tasks};
-use crate::context::Context;
+use crate::context::{Context, renderings};
 use crate::devices::Devices;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Secrets, Storage};
@@ -32,6 +32,7 @@ use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
 use crate::starts::Starts;
+use crate::template_data::NoServices;
 use crate::work::spec::AllocSpec;
 
 /// The time at which tests start.
@@ -201,6 +202,8 @@ pub(crate) fn context_with(
         secrets: Storage::Disk,
         networks: Networks::new(config.networks.clone(), config.networks_dir()),
         running: RunningTasks::default(),
+        template_data: Arc::new(NoServices),
+        renderings: renderings(),
         contacted,
         config,
     })

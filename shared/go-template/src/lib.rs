@@ -10,7 +10,7 @@ mod value;
 
 use std::collections::BTreeSet;
 
-pub use self::functions::{DENIED_BY_DEFAULT, is_known};
+pub use self::functions::is_known;
 pub use self::limits::Limit;
 pub use self::render::render;
 

@@ -8,9 +8,9 @@ pub const SOURCE_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of the result, in bytes.
 pub const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of steps: actions, texts and function calls that are carried out.
-pub const STEPS_MAX: u64 = 5_000_000;
+pub const STEPS_MAX: u64 = 2_000_000;
 /// Maximum number of iterations of all `range` actions.
-pub const ITERATIONS_MAX: u64 = 1_000_000;
+pub const ITERATIONS_MAX: u64 = 500_000;
 /// Maximum size of one value, in bytes. A list or map counts [`ELEMENT_BYTES`] for each element.
 pub const VALUE_BYTES_MAX: u64 = 16 << 20;
 /// Maximum size of all values that functions return, in bytes.

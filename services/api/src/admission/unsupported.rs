@@ -37,7 +37,6 @@ fn task(task: &Task) -> Problems {
     let is_exposed = |identity: &WorkloadIdentity| flag(identity.env) || flag(identity.file);
     let has_identity = !items(&task.identities).is_empty() || task.identity.as_ref().is_some_and(is_exposed);
     let mut problems = missing([
-        (Feature::Templates, !items(&task.templates).is_empty()),
         (Feature::Artifacts, !items(&task.artifacts).is_empty()),
         (Feature::Secrets, !items(&task.secrets).is_empty()),
         (Feature::Vault, task.vault.is_some()),

@@ -4,7 +4,7 @@ use gotmpl::Value;
 
 use super::{Named, World};
 use crate::arguments::Arguments;
-use crate::limits::{ELEMENT_BYTES, VALUE_BYTES_MAX};
+use crate::limits::VALUE_BYTES_MAX;
 use crate::value::{list, map, string, strings};
 
 /// The functions of this module.
@@ -35,8 +35,7 @@ pub(super) const FUNCTIONS: &[Named] = &[
 ];
 
 /// The largest number of items that a function makes: more would be too large in any case.
-#[expect(clippy::cast_possible_truncation, reason = "the number is far below the limit of every machine")]
-pub(super) const ITEMS_MAX: usize = (VALUE_BYTES_MAX / ELEMENT_BYTES) as usize;
+pub(super) const ITEMS_MAX: usize = 1 << 20;
 
 /// `contains VALUE COLLECTION`: whether a list has the value, a map the key, or a text the part.
 fn contains(_: &World, arguments: Arguments<'_>) -> Result<Value, String> {

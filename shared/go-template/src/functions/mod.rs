@@ -19,9 +19,6 @@ use crate::arguments::Arguments;
 use crate::limits::Meter;
 use crate::value::size;
 
-/// The functions that are denied unless the operator says otherwise.
-pub const DENIED_BY_DEFAULT: [&str; 3] = ["executeTemplate", "plugin", "writeToFile"];
-
 /// What the functions of one rendering share.
 pub(crate) struct World {
     /// Where data comes from.
@@ -52,7 +49,7 @@ const BUILT: [&[Named]; 8] = [
 
 const CONSUL: &str = "it needs Consul, which agents of this cluster do not use";
 const VAULT: &str = "it needs Vault, which agents of this cluster do not use";
-const VARIABLES: &str = "variables are not built yet";
+const VARIABLES: &str = "there are no variables in this cluster";
 const WRITES: &str = "templates cannot run programs, write files or render other templates here";
 const NOT_BUILT: &str = "the function is not built";
 

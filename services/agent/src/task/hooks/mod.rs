@@ -10,6 +10,7 @@ mod devices;
 mod dispatch_payload;
 mod logs;
 mod task_dir;
+mod templates;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,9 @@ use self::devices::Devices;
 use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
 use self::task_dir::TaskDir;
+use self::templates::Templates;
 use self::validate::Validate;
+use super::commands::HookRequests;
 use super::setup::AllocSetup;
 use super::updates::Updates;
 use crate::account::Account;
@@ -50,6 +53,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(DispatchPayload),
         Box::new(Cgroups),
         Box::new(Devices),
+        Box::new(Templates::default()),
     ])
 }
 
@@ -102,6 +106,8 @@ pub(crate) struct TaskRun {
     pub(crate) dirs: TaskDirs,
     /// The user that the task runs as; `None` if there is no such user. The driver refuses the task then.
     pub(crate) account: Option<Account>,
+    /// What the hooks ask the task's runner to do.
+    pub(crate) requests: HookRequests,
     pub(super) updates: Updates,
 }
 

@@ -53,6 +53,8 @@ const START: &str = "services/agent/src/task/runner/start.rs";
 const SUPERVISION: &str = "services/agent/src/task/runner/supervise.rs";
 const LOGS_HOOK: &str = "services/agent/src/task/hooks/logs.rs";
 const DIR_HOOK: &str = "services/agent/src/task/hooks/task_dir.rs";
+const TEMPLATES_HOOK: &str = "services/agent/src/task/hooks/templates/mod.rs";
+const TEMPLATE: &str = "services/agent/src/task/hooks/templates/plan.rs";
 const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
@@ -73,6 +75,16 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Operand", Used(CONDITION, "operand")),
             ("RTarget", Used(CONDITION, "r_target")),
             ("Weight", Used(AFFINITY, "weight")),
+        ],
+    ),
+    (
+        "ChangeScript",
+        &[
+            ("Args", Used(TEMPLATE, "args")),
+            ("Command", Used(TEMPLATE, "command")),
+            ("FailOnError", Used(TEMPLATE, "fail_on_error")),
+            ("RunOnFirstRender", Used(TEMPLATE, "run_on_first_render")),
+            ("Timeout", Used(TEMPLATE, "timeout")),
         ],
     ),
     ("CniConfig", &[("Args", Used(NETWORK, "args"))]),
@@ -237,7 +249,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Delay", Used(RESTARTS, "delay")),
             ("Interval", Used(RESTARTS, "interval")),
             ("Mode", Used(RESTARTS, "mode")),
-            ("RenderTemplates", Harmless("a job with templates is refused")),
+            ("RenderTemplates", Harmless("templates are rendered before every start")),
         ],
     ),
     (
@@ -279,7 +291,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Secrets", Refused(Feature::Secrets)),
             ("Services", Refused(Feature::Services)),
             ("ShutdownDelay", Used(SUPERVISION, "shutdown_delay")),
-            ("Templates", Refused(Feature::Templates)),
+            ("Templates", Used(TEMPLATES_HOOK, "templates")),
             ("User", Used(RUNNER, "user")),
             ("Vault", Refused(Feature::Vault)),
             ("VolumeMounts", Refused(Feature::Volumes)),
@@ -315,6 +327,28 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     ),
     ("TaskLifecycleConfig", &[("Hook", Used(CLASS, "hook")), ("Sidecar", Used(CLASS, "sidecar"))]),
     (
+        "Template",
+        &[
+            ("ChangeMode", Used(TEMPLATE, "change_mode")),
+            ("ChangeScript", Used(TEMPLATE, "change_script")),
+            ("ChangeSignal", Used(TEMPLATE, "change_signal")),
+            ("DestPath", Used(TEMPLATE, "dest_path")),
+            ("EmbeddedTmpl", Used(TEMPLATE, "embedded_tmpl")),
+            ("Envvars", Used(TEMPLATE, "envvars")),
+            ("ErrMissingKey", Used(TEMPLATE, "err_missing_key")),
+            ("Gid", Used(TEMPLATE, "gid")),
+            ("LeftDelim", Used(TEMPLATE, "left_delim")),
+            ("Once", Used(TEMPLATE, "once")),
+            ("Perms", Used(TEMPLATE, "perms")),
+            ("RightDelim", Used(TEMPLATE, "right_delim")),
+            ("SourcePath", Used(TEMPLATE, "source_path")),
+            ("Splay", Used(TEMPLATE, "splay")),
+            ("Uid", Used(TEMPLATE, "uid")),
+            ("VaultGrace", Deprecated("VaultGrace has been deprecated as of Nomad 0.11")),
+            ("Wait", Used(TEMPLATE, "wait")),
+        ],
+    ),
+    (
         "UpdateStrategy",
         &[
             ("AutoPromote", Used("shared/state/src/deployment_health.rs", "auto_promote")),
@@ -328,6 +362,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Stagger", Harmless("updates of system jobs are deployments, as those of service jobs are")),
         ],
     ),
+    ("WaitConfig", &[("Max", Used(TEMPLATE, "max")), ("Min", Used(TEMPLATE, "min"))]),
     (
         "WorkloadIdentity",
         &[

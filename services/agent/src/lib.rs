@@ -36,9 +36,9 @@
 //! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `servers::heartbeats`, `starts::pressure`, `devices::known`, `task::hooks::templates::changes`. Around them are tokio tasks: one for each allocation
-//! and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports, and one for each kind of
-//! message from the servers and the API.
+//! `servers::heartbeats`, `starts::pressure`, `devices::known`, `task::hooks::templates::changes`. Around them are tokio
+//! tasks: one for each allocation and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports,
+//! and one for each kind of message from the servers and the API.
 
 mod account;
 mod alloc;

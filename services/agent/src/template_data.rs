@@ -1,4 +1,5 @@
-//! Where templates get the cluster's data from. Each query is asked once for the whole node, however many templates have it.
+//! Where templates get the cluster's data from. Each query is asked once for the whole node, however many templates have
+//! it.
 
 use std::sync::Arc;
 

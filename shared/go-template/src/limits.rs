@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum size of a template, in bytes.
-pub const SOURCE_BYTES_MAX: usize = 1 << 20;
+pub const SOURCE_BYTES_MAX: usize = 256 << 10;
 /// Maximum size of the result, in bytes.
 pub const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of steps: actions, texts and function calls that are carried out.
@@ -12,9 +12,9 @@ pub const STEPS_MAX: u64 = 2_000_000;
 /// Maximum number of iterations of all `range` actions.
 pub const ITERATIONS_MAX: u64 = 500_000;
 /// Maximum size of one value, in bytes. A list or map counts [`ELEMENT_BYTES`] for each element.
-pub const VALUE_BYTES_MAX: u64 = 16 << 20;
+pub const VALUE_BYTES_MAX: u64 = 8 << 20;
 /// Maximum size of all values that functions return, in bytes.
-pub const PRODUCED_BYTES_MAX: u64 = 64 << 20;
+pub const PRODUCED_BYTES_MAX: u64 = 48 << 20;
 /// The size that an element of a list or map counts in addition to its content, in bytes.
 pub const ELEMENT_BYTES: u64 = 16;
 /// Maximum nesting of lists and maps.
@@ -22,7 +22,9 @@ pub const VALUE_DEPTH_MAX: usize = 64;
 /// Maximum size of a compiled regular expression, in bytes.
 pub const REGEX_BYTES_MAX: usize = 256 << 10;
 /// Maximum size of a text in which a regular expression is searched, in bytes.
-pub const REGEX_TEXT_BYTES_MAX: usize = 1 << 20;
+pub const REGEX_TEXT_BYTES_MAX: usize = 32 << 10;
+/// Maximum size of a text that is parsed as JSON, in bytes.
+pub const JSON_BYTES_MAX: usize = 1 << 20;
 /// Steps between two looks at the clock.
 const STEPS_PER_LOOK: u64 = 64;
 
@@ -77,6 +79,11 @@ impl Meter {
             return self.exceed(Limit::Time);
         }
         Ok(())
+    }
+
+    /// Ends the rendering if it has taken too long.
+    pub(crate) fn look(&self, is_out_of_time: bool) -> Result<(), Limit> {
+        if is_out_of_time { self.exceed(Limit::Time) } else { Ok(()) }
     }
 
     /// Counts a value that a function returns.

@@ -1,6 +1,6 @@
 //! Go's own functions that make texts. The engine's functions do the work, after a look at how long the text may become.
 
-use gotmpl::{Template, Value};
+use gotmpl::{Template, TemplateError, Value};
 
 use super::{Named, World};
 use crate::arguments::Arguments;
@@ -8,8 +8,8 @@ use crate::limits::VALUE_BYTES_MAX;
 use crate::value::{list, size, string};
 
 /// The functions of the engine that templates call directly: none of them makes a larger value than it gets.
-pub(super) const OF_ENGINE: [&str; 13] =
-    ["and", "call", "eq", "ge", "gt", "index", "le", "len", "lt", "ne", "not", "or", "slice"];
+pub(super) const OF_ENGINE: [&str; 12] =
+    ["and", "call", "eq", "ge", "gt", "index", "le", "len", "lt", "ne", "not", "or"];
 
 /// The functions of this module.
 pub(super) const FUNCTIONS: &[Named] = &[
@@ -18,8 +18,19 @@ pub(super) const FUNCTIONS: &[Named] = &[
     ("print", |world, arguments| of_engine(world, "print", arguments)),
     ("printf", |world, arguments| of_engine(world, "printf", arguments)),
     ("println", |world, arguments| of_engine(world, "println", arguments)),
+    ("slice", slice),
     ("urlquery", |world, arguments| of_engine(world, "urlquery", arguments)),
 ];
+
+/// `slice VALUE [START [END]]`: a part of a text or a list.
+fn slice(_: &World, arguments: Arguments<'_>) -> Result<Value, String> {
+    arguments.count(1, 3)?;
+    let bound = |position| match arguments.0.get(position) {
+        Some(_) => arguments.whole(position).map(Some),
+        None => Ok(None),
+    };
+    arguments.value(0).slice(bound(1)?, bound(2)?).map_err(explained)
+}
 
 /// The largest width or precision that a verb of `printf` may have.
 const WIDTH_MAX: u64 = 100_000;
@@ -34,10 +45,13 @@ fn of_engine(_: &World, name: &str, arguments: Arguments<'_>) -> Result<Value, S
     let text = format!("{{{{{name}{}}}}}", positions.collect::<String>());
     let template = Template::new("").parse(&text).map_err(|error| error.to_string())?;
     let written = template.execute_to_string(&list(arguments.0.iter().cloned()));
-    written.map(string).map_err(|error| {
-        let text = error.to_string();
-        text.strip_prefix("execution error: ").unwrap_or(&text).to_owned()
-    })
+    written.map(string).map_err(explained)
+}
+
+/// The text of an engine's error.
+fn explained(error: TemplateError) -> String {
+    let text = error.to_string();
+    text.strip_prefix("execution error: ").unwrap_or(&text).to_owned()
 }
 
 /// Refuses a call whose result may be too long.

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::Named;
 use super::texts::changed;
 use crate::arguments::Arguments;
+use crate::limits::JSON_BYTES_MAX;
 use crate::value::{from_json, string, to_json};
 
 /// The functions of this module.
@@ -56,6 +57,9 @@ fn parse_json(arguments: Arguments<'_>) -> Result<Value, String> {
     let text = arguments.text(0)?;
     if text.is_empty() {
         return Ok(from_json(&Json::Object(serde_json::Map::new())));
+    }
+    if text.len() > JSON_BYTES_MAX {
+        return Err(format!("the text is longer than {JSON_BYTES_MAX} bytes"));
     }
     let json: Json = serde_json::from_str(&text).map_err(|error| format!("the text is not JSON: {error}"))?;
     Ok(from_json(&json))
@@ -158,7 +162,8 @@ fn toml(json: &Json) -> Result<String, String> {
 }
 
 fn toml_table(members: &serde_json::Map<String, Json>, path: &str, lines: &mut Vec<String>) {
-    let is_tables = |value: &Json| matches!(value, Json::Array(items) if !items.is_empty() && items.iter().all(Json::is_object));
+    let is_list_of_maps = |items: &Vec<Json>| !items.is_empty() && items.iter().all(Json::is_object);
+    let is_tables = |value: &Json| value.as_array().is_some_and(is_list_of_maps);
     let plain =
         members.iter().filter(|(_, value)| !value.is_null() && !value.is_object() && !is_tables(value));
     for (key, value) in plain {

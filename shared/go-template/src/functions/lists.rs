@@ -1,5 +1,7 @@
 //! Lists and maps.
 
+use std::collections::BTreeSet;
+
 use gotmpl::Value;
 
 use super::{Named, World};
@@ -10,18 +12,10 @@ use crate::value::{list, map, string, strings};
 /// The functions of this module.
 pub(super) const FUNCTIONS: &[Named] = &[
     ("contains", contains),
-    ("containsAll", |_, arguments| {
-        compared(arguments, |wanted, found| wanted.iter().all(|one| found.contains(one)))
-    }),
-    ("containsAny", |_, arguments| {
-        compared(arguments, |wanted, found| wanted.iter().any(|one| found.contains(one)))
-    }),
-    ("containsNone", |_, arguments| {
-        compared(arguments, |wanted, found| !wanted.iter().any(|one| found.contains(one)))
-    }),
-    ("containsNotAll", |_, arguments| {
-        compared(arguments, |wanted, found| !wanted.iter().all(|one| found.contains(one)))
-    }),
+    ("containsAll", |_, arguments| compared(arguments, |wanted, found| wanted.is_subset(found))),
+    ("containsAny", |_, arguments| compared(arguments, |wanted, found| !wanted.is_disjoint(found))),
+    ("containsNone", |_, arguments| compared(arguments, |wanted, found| wanted.is_disjoint(found))),
+    ("containsNotAll", |_, arguments| compared(arguments, |wanted, found| !wanted.is_subset(found))),
     ("in", |world, arguments| {
         arguments.count(2, 2)?;
         contains(world, Arguments(&[arguments.value(1).clone(), arguments.value(0).clone()]))
@@ -35,7 +29,7 @@ pub(super) const FUNCTIONS: &[Named] = &[
 ];
 
 /// The largest number of items that a function makes: more would be too large in any case.
-pub(super) const ITEMS_MAX: usize = 1 << 20;
+pub(super) const ITEMS_MAX: usize = 1 << 19;
 
 /// `contains VALUE COLLECTION`: whether a list has the value, a map the key, or a text the part.
 fn contains(_: &World, arguments: Arguments<'_>) -> Result<Value, String> {
@@ -51,9 +45,13 @@ fn contains(_: &World, arguments: Arguments<'_>) -> Result<Value, String> {
 }
 
 /// Compares the wanted texts, which come first, with those of a list.
-fn compared(arguments: Arguments<'_>, compare: fn(&[String], &[String]) -> bool) -> Result<Value, String> {
+fn compared(
+    arguments: Arguments<'_>,
+    compare: fn(&BTreeSet<String>, &BTreeSet<String>) -> bool,
+) -> Result<Value, String> {
     arguments.count(2, 2)?;
-    Ok(Value::Bool(compare(&arguments.texts(0)?, &arguments.texts(1)?)))
+    let set = |position| Ok::<_, String>(arguments.texts(position)?.into_iter().collect());
+    Ok(Value::Bool(compare(&set(0)?, &set(1)?)))
 }
 
 /// `join SEPARATOR LIST`.
@@ -69,11 +67,18 @@ fn split(_: &World, arguments: Arguments<'_>) -> Result<Value, String> {
     arguments.count(2, 2)?;
     let (separator, text) = (arguments.text(0)?, arguments.text(1)?);
     let text = text.trim();
-    Ok(match (text.is_empty(), separator.is_empty()) {
-        (true, _) => list([]),
-        (false, true) => strings(text.chars().map(String::from)),
-        (false, false) => strings(text.split(&separator)),
-    })
+    if text.is_empty() {
+        return Ok(list([]));
+    }
+    let parts: Vec<String> = if separator.is_empty() {
+        text.chars().take(ITEMS_MAX.saturating_add(1)).map(String::from).collect()
+    } else {
+        text.split(&separator).take(ITEMS_MAX.saturating_add(1)).map(str::to_owned).collect()
+    };
+    if parts.len() > ITEMS_MAX {
+        return Err(format!("more than {ITEMS_MAX} parts"));
+    }
+    Ok(strings(parts))
 }
 
 /// `splitToMap PAIRS KEYS TEXT`: the separators of pairs, and of key and value.
@@ -82,6 +87,9 @@ fn split_to_map(_: &World, arguments: Arguments<'_>) -> Result<Value, String> {
     let (pairs, keys, text) = (arguments.text(0)?, arguments.text(1)?, arguments.text(2)?);
     if pairs.is_empty() || keys.is_empty() {
         return Err("a separator is empty".to_owned());
+    }
+    if text.matches(&pairs).count() > ITEMS_MAX {
+        return Err(format!("more than {ITEMS_MAX} parts"));
     }
     let parts = text.split(&pairs).filter_map(|pair| pair.split_once(&keys));
     Ok(map(parts.map(|(key, value)| (key.trim().to_owned(), string(value.trim())))))

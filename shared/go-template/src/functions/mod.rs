@@ -126,7 +126,11 @@ fn wrapped(world: &Arc<World>, name: &'static str, call: Call) -> ValueFunc {
 
 fn called(world: &World, call: Call, arguments: &[Value]) -> Result<Value, String> {
     let World { data, meter, .. } = world;
-    meter.step(|| data.is_out_of_time()).map_err(|limit| limit.to_string())?;
+    // A call may take as long as many other steps.
+    meter
+        .step(|| false)
+        .and_then(|()| meter.look(data.is_out_of_time()))
+        .map_err(|limit| limit.to_string())?;
     let measured = |value: &Value| {
         size(value).map_err(|limit| {
             // The error ends the rendering, which takes the limit from the meter.

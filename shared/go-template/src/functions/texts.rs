@@ -1,10 +1,10 @@
 //! Texts: cutting, replacing, regular expressions.
 
 use gotmpl::Value;
-use regex::{NoExpand, Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder};
 
-use super::Named;
 use super::lists::check_repeated;
+use super::{Named, World};
 use crate::arguments::Arguments;
 use crate::limits::{REGEX_BYTES_MAX, REGEX_TEXT_BYTES_MAX};
 use crate::value::string;
@@ -19,9 +19,9 @@ pub(super) const FUNCTIONS: &[Named] = &[
         arguments.count(2, 2)?;
         Ok(Value::Bool(regex(&arguments.text(0)?)?.is_match(&searched(arguments, 1)?)))
     }),
-    ("regexReplaceAll", |_, arguments| {
+    ("regexReplaceAll", |world, arguments| {
         arguments.count(3, 3)?;
-        regex_replaced(arguments)
+        regex_replaced(world, arguments)
     }),
     ("replaceAll", |_, arguments| {
         arguments.count(3, 3)?;
@@ -101,17 +101,19 @@ fn searched(arguments: Arguments<'_>, position: usize) -> Result<String, String>
     Ok(text)
 }
 
-/// `regexReplaceAll PATTERN REPLACEMENT TEXT`. `$1` and `${name}` stand for groups.
-fn regex_replaced(arguments: Arguments<'_>) -> Result<Value, String> {
+/// `regexReplaceAll PATTERN REPLACEMENT TEXT`. `$1` and `${name}` stand for groups. After each match there is a
+/// look at the clock, because the time for all matches grows with the square of the text.
+fn regex_replaced(world: &World, arguments: Arguments<'_>) -> Result<Value, String> {
     let (regex, to, text) = (regex(&arguments.text(0)?)?, arguments.text(1)?, searched(arguments, 2)?);
-    let found = regex.find_iter(&text).count();
-    if !to.contains('$') {
-        check_repeated(to.len(), found)?;
-        return Ok(string(regex.replace_all(&text, NoExpand(&to))));
+    let (mut replaced, mut end) = (String::new(), 0);
+    for captures in regex.captures_iter(&text) {
+        world.meter.look(world.data.is_out_of_time()).map_err(|limit| limit.to_string())?;
+        let Some(found) = captures.get(0) else { continue };
+        replaced.push_str(text.get(end..found.start()).unwrap_or_default());
+        captures.expand(&to, &mut replaced);
+        end = found.end();
+        check_repeated(replaced.len(), 1)?;
     }
-    // Each reference may stand for the whole match.
-    let references = to.matches('$').count();
-    check_repeated(to.len(), found)?;
-    check_repeated(text.len(), references)?;
-    Ok(string(regex.replace_all(&text, to.as_str())))
+    replaced.push_str(text.get(end..).unwrap_or_default());
+    Ok(string(replaced))
 }

@@ -1,5 +1,5 @@
-//! What follows from changes of templates while their task runs: files are written when their values have settled, and
-//! then one action is taken for all that have changed. Pure.
+//! What follows from changes of templates while their task runs: files are written when their values have settled,
+//! and then one action is taken for all that have changed. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

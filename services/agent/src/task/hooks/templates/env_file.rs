@@ -3,8 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Parses lines of `KEY=value`. A line may begin with `export`; `#` begins a comment. A value may have parts in single quotes,
-/// which stand for themselves, and in double quotes, in which a backslash escapes.
+/// Parses lines of `KEY=value`. A line may begin with `export`; `#` begins a comment. A value may have parts in single
+/// quotes, which stand for themselves, and in double quotes, in which a backslash escapes.
 ///
 /// # Errors
 /// If a line is not valid. The message has its number, and nothing of its value, which may be a secret.

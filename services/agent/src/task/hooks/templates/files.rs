@@ -1,5 +1,5 @@
-//! The files of templates, in the directory of their allocation. Tasks can replace what is there at any time, so everything is
-//! done relative to open directories, and nothing is written through a link.
+//! The files of templates, in the directory of their allocation. Tasks can replace what is there at any time, so everything
+//! is done relative to open directories, and nothing is written through a link.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read as _, Write as _};

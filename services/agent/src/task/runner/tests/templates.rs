@@ -173,7 +173,8 @@ async fn a_template_that_fails_is_the_reason_that_its_task_does_not_start() {
         (
             r#"{{ key "a" }}"#,
             "local/a",
-            r#"Task hook failed: template: template "local/a": key: it needs Consul, which agents of this cluster do not use"#,
+            "Task hook failed: template: template \"local/a\": key: it needs Consul, which agents of this cluster do \
+             not use",
         ),
         ("x", "../../x", "Failed Validation: template ../../x: Path escapes the alloc directory"),
     ] {

@@ -19,8 +19,8 @@ use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
+use crate::services::Services;
 use crate::starts::Starts;
-use crate::template_data::TemplateData;
 
 /// Shared by all allocations.
 pub(crate) struct Context {
@@ -44,10 +44,10 @@ pub(crate) struct Context {
     pub(crate) secrets: Storage,
     /// The networks of allocations.
     pub(crate) networks: Networks,
+    /// The registries of services.
+    pub(crate) services: Services,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
-    /// Where templates get the cluster's data from.
-    pub(crate) template_data: Arc<dyn TemplateData>,
     /// Permits to render templates, one for each processor.
     pub(crate) renderings: Arc<Semaphore>,
     /// Whether the servers have sent this node's work since the agent started.

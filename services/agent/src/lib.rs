@@ -16,7 +16,6 @@
 //! | `task` | one task of an allocation: its environment, restarts and runner |
 //! | `reports` | what the agent reports: the states of allocations |
 //! | `context` | values that the modules above share |
-//! | `template_data` | the cluster's data that templates read |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `devices` | devices of the node, such as GPUs |
@@ -26,6 +25,7 @@
 //! | `engine` | a client of container engines |
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
+//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `starts` | how many tasks may start at the same time |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |
@@ -62,9 +62,9 @@ mod requests;
 mod resources;
 mod run;
 mod servers;
+mod services;
 mod starts;
 mod task;
-mod template_data;
 #[cfg(test)]
 mod testing;
 mod wait;
@@ -73,6 +73,7 @@ mod work;
 pub use driver::docker::settings::{AllowedModes, Dangling, Settings as DockerSettings};
 pub use networks::subnet::Subnet;
 pub use node::config::{Args, PortRange};
+pub use node::consul::{ConsulArgs, Token};
 pub use node::data_dir::DataDir;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;

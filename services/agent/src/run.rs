@@ -31,7 +31,7 @@ use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
-use crate::node::fingerprint::{Machine, is_same, node_spec, with_devices};
+use crate::node::fingerprint::{Machine, is_same, node_spec, with_attributes, with_devices};
 use crate::node::host_env::HostEnv;
 use crate::node::identity::Identity;
 use crate::node::presence::Presence;
@@ -40,8 +40,11 @@ use crate::requests::stats::{self, Stats};
 use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
+use crate::services::Services;
+use crate::services::consul::{Attributes, Consul};
+use crate::services::directory;
+use crate::services::registrar::Registrar;
 use crate::starts::Starts;
-use crate::template_data::NoServices;
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -98,19 +101,21 @@ async fn run_parts(
     let spec = Arc::new(with_devices(spec, devices.fingerprint().await));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
+    let consul = config.consul.as_ref().map(Consul::new).transpose()?;
+    let consul_attributes = consul.as_ref().map(Consul::attributes);
     let (contacted, contacted_receiver) = watch::channel(false);
     let context = Arc::new(Context {
         node: NodeFacts::new(&config, &identity, &spec),
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
         networks,
+        services: Services { consul, ..Services::default() },
         running: RunningTasks::default(),
         drivers,
         cgroups,
         devices,
         starts: Starts::new(config.limits.concurrent_starts_max),
         store,
-        template_data: Arc::new(NoServices),
         renderings: renderings(),
         contacted: contacted_receiver,
         config,
@@ -130,6 +135,11 @@ async fn run_parts(
     // Dropping the set at the end of this function aborts its tasks.
     let mut services = JoinSet::new();
     let mut reporting = JoinSet::new();
+    if let Some(consul) = &context.services.consul {
+        // Consul is on this machine, and does not wait for the servers.
+        services.spawn(consul.clone().fingerprint());
+        services.spawn(consul.clone().run(node));
+    }
     tokio::pin!(connecting);
     let connected = loop {
         tokio::select! {
@@ -174,6 +184,21 @@ async fn run_parts(
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
+        let registrar = Registrar {
+            bus: bus.clone(),
+            identity: identity.clone(),
+            datacenter: context.node.datacenter.clone(),
+            registry: context.services.cluster.clone(),
+            contact_state: contact_state.subscribe(),
+        };
+        services.spawn(registrar.run());
+        let directory = directory::Follower {
+            bus: bus.clone(),
+            identity: identity.clone(),
+            directory: context.services.directory.clone(),
+            contact_state: contact_state.subscribe(),
+        };
+        services.spawn(directory.run());
         // Nothing new is set up before, so that only what was lost is removed.
         tokio::select! {
             removed = lost_networks => removed?,
@@ -183,7 +208,7 @@ async fn run_parts(
         let follow =
             WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
         services.spawn(follow.run());
-        services.spawn(refresh_fingerprint(Arc::clone(&context), identity, machine, spec));
+        services.spawn(refresh_fingerprint(Arc::clone(&context), identity, machine, spec, consul_attributes));
         stop.cancelled().await;
     }
 
@@ -259,12 +284,17 @@ async fn refresh_fingerprint(
     identity: Identity,
     machine: Arc<Machine>,
     spec: watch::Sender<Arc<NodeSpec>>,
+    mut consul: Option<watch::Receiver<Attributes>>,
 ) {
     let mut ticks = interval(FINGERPRINT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = changed(&mut consul) => {}
+        }
+        let attributes = consul.as_mut().map(|consul| consul.borrow_and_update().clone()).unwrap_or_default();
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
         let detected = context.networks.detect().await;
         let devices = context.devices.fingerprint().await;
@@ -272,7 +302,7 @@ async fn refresh_fingerprint(
             let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
             let spec =
                 node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now());
-            with_devices(spec, devices)
+            with_attributes(with_devices(spec, devices), attributes)
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {
@@ -282,5 +312,14 @@ async fn refresh_fingerprint(
             }
             changed
         });
+    }
+}
+
+/// Waits for a change of what the node shows of Consul.
+async fn changed(consul: &mut Option<watch::Receiver<Attributes>>) {
+    match consul {
+        Some(consul) if consul.changed().await.is_ok() => {}
+        // Nothing will change any more.
+        Some(_) | None => std::future::pending().await,
     }
 }

@@ -31,8 +31,8 @@ use crate::networks::Networks;
 use crate::node::config::Config;
 use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
+use crate::services::Services;
 use crate::starts::Starts;
-use crate::template_data::NoServices;
 use crate::work::spec::AllocSpec;
 
 /// The time at which tests start.
@@ -201,8 +201,8 @@ pub(crate) fn context_with(
         // Mounts would outlast the tests.
         secrets: Storage::Disk,
         networks: Networks::new(config.networks.clone(), config.networks_dir()),
+        services: Services::default(),
         running: RunningTasks::default(),
-        template_data: Arc::new(NoServices),
         renderings: renderings(),
         contacted,
         config,

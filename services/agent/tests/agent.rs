@@ -274,6 +274,7 @@ fn node_answer(state: &TrackerState) -> NodeResponse {
         ttl_ms: 300,
         work_index: state.work_index(),
         report_all: state.report_all,
+        services: None,
     }
 }
 

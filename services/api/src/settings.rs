@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use model::job::ServiceProvider;
 use telemetry::clock;
 
 use crate::admission::{DEFAULT_REGION, Rules};
@@ -67,6 +68,10 @@ pub struct Args {
     /// Maximum total count of the task groups of a job.
     #[arg(long, env = "DROVER_JOB_MAX_COUNT", default_value_t = 50_000)]
     pub job_max_count: u32,
+    /// Provider of services in jobs that do not name one: `nomad`, the cluster's own service discovery, or `consul`.
+    #[arg(long, env = "DROVER_DEFAULT_SERVICE_PROVIDER", value_name = "PROVIDER",
+        default_value_t = ServiceProvider::Consul)]
+    pub default_service_provider: ServiceProvider,
     /// Serve metrics in Prometheus format under /v1/metrics.
     #[arg(long, env = "DROVER_PROMETHEUS_METRICS", value_name = "BOOL", default_value_t = true,
         action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -151,6 +156,7 @@ impl Args {
             priority_max: self.job_max_priority,
             count_max: self.job_max_count,
             source_bytes_max: self.job_max_source_bytes,
+            service_provider: self.default_service_provider,
         }
     }
 }

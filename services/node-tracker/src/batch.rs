@@ -2,10 +2,11 @@
 //! it was sent, the next batch is collected (N-7.6).
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bus::Bus;
-use model::{Epoch, Index, NodeId};
+use model::{AllocId, Epoch, Index, NodeId};
 use telemetry::repeats::{Outage, Repeats};
 use telemetry::traces::{self, Joined};
 use telemetry::{attribute, clock};
@@ -13,7 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span};
-use wire::command::{Command, CommandError, Done, NodeLiveness, NodeReport, ReportAllocs, UpdateNodes};
+use wire::command::{
+    Command, CommandError, Done, NodeLiveness, NodeReport, NodeServices, ReportAllocs, UpdateNodes,
+    UpdateServices,
+};
 use wire::{Refusal, RefusalKind};
 
 use crate::metrics;
@@ -34,15 +38,25 @@ const INTERVAL_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duratio
 /// The size of the reports in a large command, in bytes: those of a few hundred allocations.
 const LARGE_BATCH_BYTES: usize = 128 << 10;
 
-/// The index at which a node's message was committed, or the reason why it was not. It is [`RefusalKind::NotReady`] if the
-/// command was committed without this node's part.
-pub(crate) type Outcome = Result<Index, Refusal>;
+/// The commit of a node's message, or the reason why it was not committed. It is [`RefusalKind::NotReady`] if the command was
+/// committed without this node's part.
+pub(crate) type Outcome = Result<Committed, Refusal>;
+
+/// The commit of a command with messages of nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct Committed {
+    /// Its index.
+    pub(crate) index: Index,
+    /// The allocations, of any node, whose part was refused.
+    pub(crate) refused_allocs: Arc<[AllocId]>,
+}
 
 /// Queues messages of nodes and waits for the outcome of their commands.
 #[derive(Debug, Clone)]
 pub(crate) struct Batcher {
     heartbeats: mpsc::Sender<Queued<()>>,
     reports: mpsc::Sender<Queued<NodeReport>>,
+    services: mpsc::Sender<Queued<NodeServices>>,
 }
 
 /// A message of a node that waits for its command.
@@ -61,6 +75,7 @@ impl Batcher {
     pub(crate) fn start(bus: &Bus, epoch: Epoch, tasks: &mut JoinSet<()>) -> Self {
         let (heartbeats, heartbeat_receiver) = mpsc::channel(QUEUE_CAPACITY);
         let (reports, report_receiver) = mpsc::channel(QUEUE_CAPACITY);
+        let (services, service_receiver) = mpsc::channel(QUEUE_CAPACITY);
         tasks.spawn(send_batches(
             heartbeat_receiver,
             bus.clone(),
@@ -80,7 +95,16 @@ impl Batcher {
                 Command::ReportAllocs(ReportAllocs { epoch, reports })
             },
         ));
-        Self { heartbeats, reports }
+        tasks.spawn(send_batches(
+            service_receiver,
+            bus.clone(),
+            "gather services",
+            move |messages: Vec<(NodeId, NodeServices)>| {
+                let nodes = messages.into_iter().map(|(_, services)| services).collect();
+                Command::UpdateServices(UpdateServices { epoch, nodes })
+            },
+        ));
+        Self { heartbeats, reports, services }
     }
 
     /// Submits a heartbeat of a node that is not ready.
@@ -91,6 +115,11 @@ impl Batcher {
     /// Submits a node's report, of approximately `bytes` bytes.
     pub(crate) async fn report(&self, report: NodeReport, bytes: usize) -> Outcome {
         submit(&self.reports, report.node, report, bytes).await
+    }
+
+    /// Submits the services of a node's allocations, of approximately `bytes` bytes.
+    pub(crate) async fn services(&self, services: NodeServices, bytes: usize) -> Outcome {
+        submit(&self.services, services.node, services, bytes).await
     }
 }
 
@@ -186,7 +215,11 @@ fn span(name: &'static str, spans: &[Span]) -> Span {
 /// The outcome for the nodes of a command, and the nodes that the applier refused.
 fn outcome_of(answer: Result<Done, CommandError>) -> (Outcome, HashSet<NodeId>) {
     let refusal = match answer {
-        Ok(done) => return (Ok(done.index), done.refused_nodes.into_iter().collect()),
+        Ok(done) => {
+            let refused_allocs = done.refused_allocs.into();
+            let committed = Committed { index: done.index, refused_allocs };
+            return (Ok(committed), done.refused_nodes.into_iter().collect());
+        }
         Err(CommandError::Refused(refusal)) => refusal,
         Err(error) => unavailable(telemetry::chain(&error)),
     };

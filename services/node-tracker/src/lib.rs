@@ -9,6 +9,7 @@
 mod actor;
 mod batch;
 pub mod core;
+mod directory;
 mod listen;
 mod metrics;
 mod refusals;
@@ -37,6 +38,7 @@ use wire::Subject;
 use crate::actor::{Activate, NodeTracker, StandBy, StopOnDrop};
 use crate::batch::Batcher;
 use crate::core::{Heartbeats, Settings};
+use crate::directory::WAITING_MAX;
 use crate::listen::Standby;
 use crate::serve::{REQUESTS_MAX, Server};
 
@@ -172,10 +174,15 @@ async fn be_active(
     let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(CANNOT_SERVE)?;
     let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(CANNOT_SERVE)?;
     let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(CANNOT_SERVE)?;
-    let [register_server, work_server, report_server] = [server.clone(), server.clone(), server];
+    let services = bus.serve(Subject::EVERY_NODE_SERVICES).await.context(CANNOT_SERVE)?;
+    let directory = bus.serve(Subject::EVERY_NODE_DIRECTORY).await.context(CANNOT_SERVE)?;
+    let [register_server, work_server, report_server] = [server.clone(), server.clone(), server.clone()];
+    let directory_server = server.clone();
     tasks.spawn(registrations.each(REQUESTS_MAX, move |request| register_server.clone().register(request)));
     tasks.spawn(work.each(REQUESTS_MAX, move |request| work_server.clone().work(request)));
     tasks.spawn(reports.each(REQUESTS_MAX, move |request| report_server.clone().report(request)));
+    tasks.spawn(services.each(REQUESTS_MAX, move |request| server.clone().services(request)));
+    tasks.spawn(directory.each(WAITING_MAX, move |request| directory_server.clone().directory(request)));
     let _ = tasks.join_next().await;
     Err(stopped_serving())
 }

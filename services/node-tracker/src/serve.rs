@@ -1,22 +1,27 @@
 //! Answers the requests of agents: registrations, heartbeats, requests for work, and reports.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
 use bus::{Bus, Request};
 use model::node::{NodeStatus, Secret};
-use model::{Epoch, Index, Nanos, NodeId};
+use model::{AllocId, Epoch, Index, Nanos, NodeId};
 use state::{NodeRef, Replica, Snapshot};
 use telemetry::clock;
 use telemetry::metrics::catalogue::{
     CLIENT_GET_ALLOCS, CLIENT_GET_CLIENT_ALLOCS, CLIENT_REGISTER, CLIENT_UPDATE_ALLOC, CLIENT_UPDATE_STATUS,
 };
 use tokio::sync::Semaphore;
-use wire::command::{Command, CommandError, NodeReport, RegisterNode};
+use wire::command::{Command, CommandError, NodeReport, NodeServices, RegisterNode};
 use wire::node::{
     GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Work, WorkAllocs,
     WorkIndex,
+};
+use wire::services::{
+    AllocServices, RegisterServices, RegisteredServices, SERVICE_ALLOCS_MAX, ServicesAnswer, ServicesDigest,
+    ServicesRejection,
 };
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
@@ -60,6 +65,11 @@ impl Server {
     ) -> Self {
         let becoming_ready_permits = Arc::new(Semaphore::new(BECOMING_READY_MAX));
         Self { bus, replica, epoch, timers, batcher, becoming_ready_permits }
+    }
+
+    /// The cluster's state.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.replica
     }
 
     /// Registers a node (N-2).
@@ -126,7 +136,7 @@ impl Server {
 
     async fn become_ready(&self, id: NodeId) -> Result<NodeResponse, Refusal> {
         match self.batcher.heartbeat(id).await {
-            Ok(index) => self.node_answer(id, index).await,
+            Ok(committed) => self.node_answer(id, committed.index).await,
             // The node was deleted meanwhile.
             Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(unknown()),
             Err(refusal) => Err(refusal),
@@ -211,7 +221,7 @@ impl Server {
         authenticate(&self.replica.snapshot(), id, &secret, None)?;
         let result = self.batcher.report(NodeReport { node: id, boot, all_since, allocs }, bytes).await;
         match result {
-            Ok(index) => Ok(ReportAccepted { index }),
+            Ok(committed) => Ok(ReportAccepted { index: committed.index }),
             Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(self.report_refused(id)),
             Err(refusal) => Err(refusal),
         }
@@ -224,6 +234,40 @@ impl Server {
         let status = node.server().status.as_str();
         let message = format!("node {id} is not allowed to update allocs while in status {status}");
         Refusal { kind: RefusalKind::NotReady, message: message.into() }
+    }
+
+    /// Registers the services of a node's allocations.
+    pub(crate) async fn services(self, request: Request) {
+        let bytes = request.payload().len();
+        let sender = |services: &RegisterServices| services.id;
+        let Some((request, services)) = read(request, sender).await else { return };
+        let answer = self.submit_services(services, bytes).await;
+        answer_or_refuse(request, answer).await;
+    }
+
+    async fn submit_services(
+        &self,
+        services: RegisterServices,
+        bytes: usize,
+    ) -> Result<ServicesAnswer, Refusal> {
+        let RegisterServices { id, secret, boot, allocs } = services;
+        if allocs.len() > SERVICE_ALLOCS_MAX {
+            let message = format!("services of {} allocations; at most {SERVICE_ALLOCS_MAX}", allocs.len());
+            return Err(invalid(message));
+        }
+        authenticate(&self.replica.snapshot(), id, &secret, Some(boot))?;
+        let (allocs, mut rejected) = checked(allocs);
+        let own: BTreeSet<AllocId> = allocs.iter().map(|services| services.alloc).collect();
+        let submitted = self.batcher.services(NodeServices { node: id, boot, allocs }, bytes).await;
+        let committed = match submitted {
+            Ok(committed) => committed,
+            Err(refusal) if refusal.kind == RefusalKind::NotReady => return Err(self.report_refused(id)),
+            Err(refusal) => return Err(refusal),
+        };
+        let unknown = committed.refused_allocs.iter().filter(|alloc| own.contains(*alloc));
+        rejected.extend(unknown.map(|alloc| (*alloc, ServicesRejection::Unknown)));
+        let history = self.snapshot_at(committed.index).await?.history();
+        Ok(ServicesAnswer { index: WorkIndex { history, index: committed.index }, rejected })
     }
 
     /// A snapshot that is at least as new as the work index that the agent knows. An index of another history is ignored.
@@ -245,6 +289,28 @@ impl Server {
     }
 }
 
+/// The sets, of which those that are not valid are replaced by empty ones, and what is wrong with these.
+fn checked(mut allocs: Vec<AllocServices>) -> (Vec<AllocServices>, Vec<(AllocId, ServicesRejection)>) {
+    let mut rejected = Vec::new();
+    for services in &mut allocs {
+        if let Err(reason) = services.check() {
+            metrics::refused("services");
+            rejected.push((services.alloc, ServicesRejection::Refused(reason.into())));
+            services.services.clear();
+        }
+    }
+    (allocs, rejected)
+}
+
+/// What is registered of the services of a node's allocations.
+fn registered_services(node: NodeRef<'_>, snapshot: &Snapshot) -> RegisteredServices {
+    let registrations = node.allocs().flat_map(|alloc| snapshot.small_objects_of(alloc.id()));
+    RegisteredServices {
+        at: WorkIndex { history: snapshot.history(), index: snapshot.index() },
+        digest: ServicesDigest::of(registrations),
+    }
+}
+
 /// The answer to a node's registration or heartbeat.
 fn status_answer(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeResponse {
     let server = node.server();
@@ -257,11 +323,12 @@ fn status_answer(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeResp
         ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or(u32::MAX),
         work_index: WorkIndex { history: snapshot.history(), index: node.work_index() },
         report_all: waits.then_some(missed),
+        services: Some(registered_services(node, snapshot)),
     }
 }
 
 /// Reads a request's body. The request must arrive on a subject of the node that it names (see [`Subject`]).
-async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Option<(Request, T)> {
+pub(crate) async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Option<(Request, T)> {
     let (request, body) = request.read::<T>().await?;
     if Subject::node_of(request.subject()) == Some(sender(&body)) {
         return Some((request, body));
@@ -274,7 +341,7 @@ async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Optio
 }
 
 /// The status of a known node, after checking its secret and boot.
-fn authenticate(
+pub(crate) fn authenticate(
     snapshot: &Snapshot,
     id: NodeId,
     secret: &Secret,
@@ -294,7 +361,8 @@ fn authenticate(
     Ok(node.server().status)
 }
 
-async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
+/// Sends the answer, or the refusal, which is also logged.
+pub(crate) async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
     if let Err(refusal) = &answer {
         tracing::debug!(
             subject = request.subject(),

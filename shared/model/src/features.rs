@@ -100,7 +100,7 @@ features! {
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {
-        Services("services", Are, NotBuilt, None);
+        ServiceChecks("health checks of services", Are, NotBuilt, None);
         Connect("Connect tasks", Are, NotBuilt, None);
         Consul("integration with Consul", Is, NotBuilt, None);
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::table::Table;
-use crate::{Index, Timestamp};
+use crate::{AllocId, Index, Timestamp};
 
 /// A kind of small object.
 pub trait SmallObject:
@@ -30,6 +30,9 @@ pub trait SmallObject:
     /// The topic of events about the objects (`docs/rules/http-api.md` §26.3), which is also the name of the object in
     /// the event's payload. `None` if there are no events about them.
     const TOPIC: Option<&'static str> = None;
+    /// The types of events about an object that was created or changed, and of those about one that was deleted. `None` if
+    /// events are named after the cause of their change set.
+    const EVENT_TYPES: Option<[&'static str; 2]> = None;
     /// The columns of the object table that are its primary key.
     const KEY_COLUMNS: &'static [Column<Self::Key>];
     /// The further columns that people can query. Every table of small objects also has `create_index`, `modify_index`
@@ -47,6 +50,27 @@ pub trait SmallObject:
 
     /// The text by whose beginning an object is found: its name or its id.
     fn search_text(key: &Self::Key) -> Cow<'_, str>;
+
+    /// The key of events about an object; unique among the objects of a topic.
+    fn event_key(key: &Self::Key) -> Cow<'_, str> {
+        Self::search_text(key)
+    }
+
+    /// The namespace that an object belongs to; empty if objects of the kind belong to none.
+    fn namespace(_key: &Self::Key) -> &str {
+        ""
+    }
+
+    /// Additional keys by which a topic finds events about the object (http-api §26.3).
+    fn filter_keys(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The allocation that the object belongs to, by which the state finds it; it never changes. `None` if objects of the
+    /// kind are not found by allocation.
+    fn owner(&self) -> Option<AllocId> {
+        None
+    }
 
     /// The object as the API shows it, in responses and in events.
     fn shape(&self) -> Self::Api;

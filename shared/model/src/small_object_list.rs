@@ -17,6 +17,9 @@ macro_rules! for_each_small_object {
             csi_volume, csi_volumes: CsiVolumes { CsiVolume, CsiVolumeDeleted } of $crate::volume::CsiVolume;
             volume_claim, volume_claims: VolumeClaims { VolumeClaim, VolumeClaimDeleted }
                 of $crate::volume::VolumeClaim;
+            service_registration, service_registrations:
+                ServiceRegistrations { ServiceRegistration, ServiceRegistrationDeleted }
+                of $crate::service::ServiceRegistration;
         }
     };
 }

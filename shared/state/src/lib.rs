@@ -41,7 +41,7 @@ pub use references::MissingReference;
 pub use replica::Replica;
 pub use rollout::Rollout;
 pub use scope::Scope;
-pub use small::{SmallObjects, Stored};
+pub use small::{SmallObjects, SmallTable, Stored};
 pub use stamp::Stamp;
 pub use tables::{Snapshot, State, UnblockKey};
 pub use views::{AllocRef, NodeRef};

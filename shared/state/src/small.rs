@@ -2,16 +2,81 @@
 
 use std::sync::Arc;
 
-use model::SmallObject;
 use model::change::SmallChange;
 use model::small_object::ObjectWrite;
+use model::{AllocId, SmallObject};
 
 use crate::btree::BTree;
 
 /// A kind of small object that the state has a table of: every kind in [`model::for_each_small_object`].
 pub trait Stored: SmallObject {
-    /// The objects of the kind, by key.
-    fn table(objects: &SmallObjects) -> &BTree<Self::Key, Arc<Self>>;
+    /// The objects of the kind.
+    fn table(objects: &SmallObjects) -> &SmallTable<Self>;
+}
+
+/// The objects of a kind.
+#[derive(Debug)]
+pub struct SmallTable<T: SmallObject> {
+    by_key: BTree<T::Key, Arc<T>>,
+    /// The keys of the objects of each allocation, sorted, for kinds whose objects belong to one ([`SmallObject::owner`]).
+    by_owner: BTree<AllocId, Arc<Vec<T::Key>>>,
+}
+
+impl<T: SmallObject> Default for SmallTable<T> {
+    fn default() -> Self {
+        Self { by_key: BTree::default(), by_owner: BTree::default() }
+    }
+}
+
+impl<T: SmallObject> Clone for SmallTable<T> {
+    fn clone(&self) -> Self {
+        Self { by_key: self.by_key.clone(), by_owner: self.by_owner.clone() }
+    }
+}
+
+impl<T: SmallObject> SmallTable<T> {
+    /// The objects by key.
+    pub(crate) fn by_key(&self) -> &BTree<T::Key, Arc<T>> {
+        &self.by_key
+    }
+
+    /// The keys of the objects that belong to an allocation, sorted.
+    pub(crate) fn keys_of(&self, owner: AllocId) -> &[T::Key] {
+        self.by_owner.get(&owner).map_or(&[], |keys| keys.as_slice())
+    }
+
+    fn apply(&mut self, write: ObjectWrite<'_, T>) {
+        match write {
+            ObjectWrite::Put(object) => {
+                self.add_owned(object);
+                self.by_key.insert(object.key().clone(), Arc::new(object.clone()));
+            }
+            ObjectWrite::Deleted(key) => {
+                if let Some(removed) = self.by_key.remove(key) {
+                    self.remove_owned(&removed);
+                }
+            }
+        }
+    }
+
+    fn add_owned(&mut self, object: &T) {
+        let Some(owner) = object.owner() else { return };
+        let Err(position) = self.keys_of(owner).binary_search(object.key()) else { return };
+        let mut keys = self.keys_of(owner).to_vec();
+        keys.insert(position, object.key().clone());
+        self.by_owner.insert(owner, Arc::new(keys));
+    }
+
+    fn remove_owned(&mut self, object: &T) {
+        let Some(owner) = object.owner() else { return };
+        let keys: Vec<T::Key> =
+            self.keys_of(owner).iter().filter(|key| *key != object.key()).cloned().collect();
+        if keys.is_empty() {
+            self.by_owner.remove(&owner);
+        } else {
+            self.by_owner.insert(owner, Arc::new(keys));
+        }
+    }
 }
 
 macro_rules! small_objects {
@@ -19,21 +84,21 @@ macro_rules! small_objects {
         /// The small objects of a state.
         #[derive(Debug, Clone, Default)]
         pub struct SmallObjects {
-            $( $all: BTree<<$object as SmallObject>::Key, Arc<$object>>, )+
+            $( $all: SmallTable<$object>, )+
         }
 
         impl SmallObjects {
             /// Stores a change of an object of any kind.
             pub(crate) fn apply(&mut self, change: SmallChange<'_>) {
                 match change {
-                    $( SmallChange::$small(write) => apply(&mut self.$all, write), )+
+                    $( SmallChange::$small(write) => self.$all.apply(write), )+
                 }
             }
         }
 
         $(
             impl Stored for $object {
-                fn table(objects: &SmallObjects) -> &BTree<Self::Key, Arc<Self>> {
+                fn table(objects: &SmallObjects) -> &SmallTable<Self> {
                     &objects.$all
                 }
             }
@@ -42,14 +107,3 @@ macro_rules! small_objects {
 }
 
 model::for_each_small_object!(small_objects);
-
-fn apply<T: SmallObject>(table: &mut BTree<T::Key, Arc<T>>, write: ObjectWrite<'_, T>) {
-    match write {
-        ObjectWrite::Put(object) => {
-            table.insert(object.key().clone(), Arc::new(object.clone()));
-        }
-        ObjectWrite::Deleted(key) => {
-            table.remove(key);
-        }
-    }
-}

@@ -8,6 +8,7 @@
 
 pub mod broker;
 pub mod command;
+pub mod directory;
 pub mod envelope;
 pub mod exec;
 pub mod feed;
@@ -21,6 +22,7 @@ pub mod permissions;
 pub mod refusal;
 pub mod role;
 pub mod senders;
+pub mod services;
 pub mod stats;
 pub mod subject;
 pub mod tasks;

@@ -13,6 +13,7 @@ use model::{AllocId, HistoryId, Index, NodeId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
+use crate::services::RegisteredServices;
 
 /// The index up to which a node's work is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +80,9 @@ pub struct NodeResponse {
     /// non-terminal allocations, with this index (`docs/architecture/agents.md`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_all: Option<Index>,
+    /// What is registered of the services of the node's allocations. Trackers of older versions leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<RegisteredServices>,
 }
 
 /// Requests the changes of a node's work since an index (N-6). The response is [`Work`]. The tracker responds as soon

@@ -89,6 +89,8 @@ table! {
     NodeHeartbeat(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeWork(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeReport(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    NodeServices(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    NodeDirectory(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     AgentWake(_node in [ANY_NODE]) => one_way(&[Role::NodeTracker], &[Role::Agent]);
     AgentFiles(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     AgentTasks(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
@@ -187,6 +189,8 @@ fn subscription(subject: &Subject) -> String {
         | Subject::NodeHeartbeat(_)
         | Subject::NodeWork(_)
         | Subject::NodeReport(_)
+        | Subject::NodeServices(_)
+        | Subject::NodeDirectory(_)
         | Subject::AgentWake(_)
         | Subject::AgentFiles(_)
         | Subject::AgentTasks(_)
@@ -244,7 +248,14 @@ mod tests {
         let own = |subjects: &[&str]| -> BTreeSet<String> {
             subjects.iter().map(|subject| subject.replace("ID", NODE)).collect()
         };
-        let sent = ["node.ID.register", "node.ID.heartbeat", "node.ID.work", "node.ID.report"];
+        let sent = [
+            "node.ID.register",
+            "node.ID.heartbeat",
+            "node.ID.work",
+            "node.ID.report",
+            "node.ID.services",
+            "node.ID.directory",
+        ];
         let answers = ["inbox.api.node.ID.>", "inbox.servers.node.ID.>"];
         assert_eq!(publish, own(&[&sent[..], &answers].concat()));
         let heard = ["agent.ID.wake", "agent.ID.files", "agent.ID.tasks", "agent.ID.stats", "agent.ID.exec"];
@@ -341,6 +352,8 @@ mod tests {
             Subject::EVERY_NODE_HEARTBEAT,
             Subject::EVERY_NODE_WORK,
             Subject::EVERY_NODE_REPORT,
+            Subject::EVERY_NODE_SERVICES,
+            Subject::EVERY_NODE_DIRECTORY,
         ];
         assert!(served.iter().all(|subject| tracker.contains(*subject)));
         let api = of(Role::Api).subscribe;

@@ -18,6 +18,7 @@ use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::keyring::RootKey;
 use model::node::{NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements, Plan};
+use model::service::{ServiceKey, ServiceRegistration};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
     RequestId, RootKeyId, Timestamp,
@@ -30,6 +31,7 @@ use crate::command::{
     Answer, Command, Done, ForceGarbageCollection, GarbageCollectionStarted, HolderAlive, PlanResult,
     PlanVerdict, ProbeHolder, RenewLease,
 };
+use crate::directory::{FindServices, FoundServices, KnownQuery, QueryResult, ServiceName, ServiceQuery};
 use crate::exec::{ExecFailure, ExecInput, ExecOutput, InputPart, OutputPart, StartExec, TerminalSize};
 use crate::feed::{Changes, Committer, GetHead, Head, LostWrites};
 use crate::files::{
@@ -40,6 +42,10 @@ use crate::metrics::{Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
     AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
+};
+use crate::services::{
+    AllocServices, RegisterServices, RegisteredServices, ServiceInstance, ServicesAnswer, ServicesDigest,
+    ServicesRejection,
 };
 use crate::stats::{
     AgentStats, AllocStats, Counted, CpuStats, DeviceGroupStats, DeviceInstanceStats, DeviceStat,
@@ -211,6 +217,48 @@ pub(crate) fn alloc_report() -> AllocReport {
     }
 }
 
+/// The results of queries of service discovery.
+fn found_services() -> FoundServices {
+    let registration = ServiceRegistration {
+        key: ServiceKey { namespace: "default".into(), name: "web".into(), id: "one".into() },
+        node_id: NODE,
+        datacenter: "dc1".into(),
+        job_id: "site".into(),
+        alloc_id: ALLOC,
+        tags: vec!["north".into()],
+        address: "10.1.2.3".into(),
+        port: 8_080,
+        create_index: INDEX,
+        modify_index: INDEX,
+    };
+    let instances = QueryResult {
+        query: ServiceQuery::Instances { namespace: "default".into(), name: "web".into() },
+        digest: ServicesDigest::default(),
+        instances: vec![Arc::new(registration)],
+        names: Vec::new(),
+        left_out: 3,
+    };
+    let names = QueryResult {
+        query: ServiceQuery::Names { namespace: "default".into() },
+        instances: Vec::new(),
+        names: vec![ServiceName { name: "web".into(), tags: vec!["north".into()] }],
+        ..instances.clone()
+    };
+    FoundServices { at: WORK_INDEX, results: vec![instances, names] }
+}
+
+/// The services of an allocation.
+pub(crate) fn alloc_services() -> AllocServices {
+    let service = ServiceInstance {
+        id: model::service::registration_id(ALLOC, "group-app", "web", "http").into(),
+        name: "web".into(),
+        tags: vec!["north".into()],
+        address: "10.1.2.3".into(),
+        port: 8_080,
+    };
+    AllocServices { alloc: ALLOC, services: vec![service] }
+}
+
 fn work_alloc() -> WorkAlloc {
     WorkAlloc {
         id: ALLOC,
@@ -288,6 +336,7 @@ fn answers() -> [Answer; 3] {
             plan: Some(plan),
             epoch: Some(EPOCH),
             refused_nodes: vec![NODE],
+            refused_allocs: vec![ALLOC],
             reverted_version: Some(4),
         }),
         Answer::Done(Done::default()),
@@ -441,7 +490,37 @@ pub fn samples() -> Vec<Sample> {
             ttl_ms: 5_000,
             work_index: WORK_INDEX,
             report_all: Some(INDEX),
+            services: Some(RegisteredServices { at: WORK_INDEX, digest: ServicesDigest::default() }),
         }),
+        round_trip(RegisterServices {
+            id: NODE,
+            secret: secret(),
+            boot: 13,
+            allocs: vec![alloc_services(), AllocServices { alloc: ALLOC, services: Vec::new() }],
+        }),
+        round_trip(ServicesAnswer {
+            index: WORK_INDEX,
+            rejected: vec![
+                (ALLOC, ServicesRejection::Unknown),
+                (ALLOC, ServicesRejection::Refused("a service without a name".into())),
+            ],
+        }),
+        round_trip(FindServices {
+            id: NODE,
+            secret: secret(),
+            wait_ms: 10_000,
+            queries: vec![
+                KnownQuery {
+                    query: ServiceQuery::Names { namespace: "default".into() },
+                    digest: Some(ServicesDigest::default()),
+                },
+                KnownQuery {
+                    query: ServiceQuery::Instances { namespace: "default".into(), name: "web".into() },
+                    digest: None,
+                },
+            ],
+        }),
+        round_trip(found_services()),
         round_trip(GetWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
         round_trip(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
         round_trip(GetAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
@@ -579,7 +658,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{broker, command, exec, feed, files, metrics, node, refusal, stats, tasks};
+    use crate::{
+        broker, command, directory, exec, feed, files, metrics, node, refusal, services, stats, tasks,
+    };
 
     #[test]
     fn every_message_survives_encoding_and_decoding() {
@@ -587,12 +668,14 @@ mod tests {
         let kinds = [
             broker::KINDS,
             command::KINDS,
+            directory::KINDS,
             exec::KINDS,
             feed::KINDS,
             files::KINDS,
             metrics::KINDS,
             node::KINDS,
             refusal::KINDS,
+            services::KINDS,
             stats::KINDS,
             tasks::KINDS,
         ]

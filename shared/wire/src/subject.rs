@@ -73,6 +73,15 @@ pub enum Subject {
     /// that.
     #[display("node.{_0}.report")]
     NodeReport(NodeId),
+    /// Registers the services of a node's allocations at the active tracker ([`services`](crate::services)). Each request
+    /// contains whole sets, so a repeat is harmless. A late one may undo a newer one; the digest in the responses to
+    /// heartbeats shows that.
+    #[display("node.{_0}.services")]
+    NodeServices(NodeId),
+    /// Asks the active tracker what is registered in the cluster's service discovery ([`directory`](crate::directory)); a long
+    /// poll. A lost request or response costs time only.
+    #[display("node.{_0}.directory")]
+    NodeDirectory(NodeId),
     /// Tells an agent that its work has changed, with the changes if they are small. A lost wake costs one heartbeat
     /// interval, because the heartbeat's response carries the same index. Agents act on the changes, so only servers
     /// may publish on this subject, and only this agent may subscribe.
@@ -115,6 +124,10 @@ impl Subject {
     pub const EVERY_NODE_WORK: &'static str = "node.*.work";
     /// Reports of all nodes; a pattern for subscriptions.
     pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
+    /// Registrations of services of all nodes; a pattern for subscriptions.
+    pub const EVERY_NODE_SERVICES: &'static str = "node.*.services";
+    /// Queries of service discovery of all nodes; a pattern for subscriptions.
+    pub const EVERY_NODE_DIRECTORY: &'static str = "node.*.directory";
 
     /// Wakes of all agents; a pattern for subscriptions of simulated agents.
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
@@ -142,6 +155,8 @@ impl Subject {
             | Self::NodeHeartbeat(_)
             | Self::NodeWork(_)
             | Self::NodeReport(_)
+            | Self::NodeServices(_)
+            | Self::NodeDirectory(_)
             | Self::ProcessMetrics(_) => None,
         }
     }
@@ -216,11 +231,13 @@ mod tests {
     const NODE: NodeId = NodeId::from_bytes([7; 16]);
 
     /// Subjects that nodes publish on, and the patterns that services subscribe to.
-    const OF_NODES: [(Subject, &str); 4] = [
+    const OF_NODES: [(Subject, &str); 6] = [
         (Subject::NodeRegister(NODE), Subject::EVERY_NODE_REGISTER),
         (Subject::NodeHeartbeat(NODE), Subject::EVERY_NODE_HEARTBEAT),
         (Subject::NodeWork(NODE), Subject::EVERY_NODE_WORK),
         (Subject::NodeReport(NODE), Subject::EVERY_NODE_REPORT),
+        (Subject::NodeServices(NODE), Subject::EVERY_NODE_SERVICES),
+        (Subject::NodeDirectory(NODE), Subject::EVERY_NODE_DIRECTORY),
     ];
 
     #[test]

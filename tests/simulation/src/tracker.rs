@@ -230,6 +230,7 @@ impl TrackerProcess {
                     index: if loses_wake_ups { Index::ZERO } else { node.work_index() },
                 },
                 report_all: waits.then_some(missed),
+                services: None,
             }
         });
         ctx.answer(Some(to), Reply::Node(answer));

@@ -7,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::{AllocId, Nanos};
+use model::alloc::{TaskRunState, TaskState};
+use model::job::Task;
+use model::{AllocId, Nanos, Text};
 use telemetry::metrics::catalogue::AGENT_ALLOCS;
 use telemetry::{chain, clock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -25,6 +27,7 @@ use crate::disk::store::{self, Saved};
 use crate::node::presence::{ContactState, LastContact};
 use crate::reports::actor::acknowledged_file;
 use crate::reports::core::{AllocEvent, AllocState, Reports};
+use crate::services::desired::Owner;
 use crate::task::commands::{Outcome, TaskSelector, TasksCommand};
 use crate::work::changes::{Changes, Held, is_reconnect};
 use crate::work::spec::AllocSpec;
@@ -193,7 +196,22 @@ impl Allocs {
             self.begin(&spec, core, Predecessors::default(), |runner| runner.clean_up(states));
         } else {
             tracing::info!(alloc.id = %id, "restoring an allocation");
+            self.expect_services(&spec, &states);
             self.begin(&spec, core, Predecessors::default(), |runner| runner.run(Some(states)));
+        }
+    }
+
+    /// Waits for what an allocation registers again, before anything of it is sent to a registry.
+    fn expect_services(&self, spec: &AllocSpec, states: &[TaskState]) {
+        let Some(group) = spec.group().filter(|_| spec.should_run()) else { return };
+        let services = &self.context.services;
+        services.expect(spec.id(), &Owner::Group, &group.services);
+        let is_running = |task: &Task| {
+            let state = states.iter().find(|state| state.task == task.name);
+            state.is_some_and(|state| state.state == TaskRunState::Running)
+        };
+        for task in group.tasks.iter().filter(|task| is_running(task)) {
+            services.expect(spec.id(), &Owner::Task(Text::clone(&task.name)), &task.services);
         }
     }
 

@@ -146,7 +146,6 @@ pub(crate) trait Running: Send + Sync {
     async fn exec(&self, request: ExecRequest) -> Result<ExecSession, ExecError>;
 
     /// The network that the driver itself gave the task.
-    #[cfg_attr(not(test), expect(dead_code, reason = "services, which are not built, advertise it"))]
     fn network(&self) -> Option<DriverNetwork> {
         None
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use model::Text;
 
+use super::consul::{ConsulArgs, ConsulSettings};
 use super::host_env::check_env_allowlist;
 use super::host_networks::{AddressFamily, HostNetworkArgs};
 use super::isolation_args::IsolationArgs;
@@ -177,6 +178,12 @@ pub struct Args {
     /// Further settings of the driver `docker`. Those that have an argument of their own are taken from it.
     #[arg(skip)]
     pub docker: docker::settings::Settings,
+    /// Settings of Consul.
+    #[command(flatten)]
+    pub consul: ConsulArgs,
+    /// Do not let tasks register services in the cluster's own service discovery.
+    #[arg(long = "no-service-discovery", env = "DROVER_NO_SERVICE_DISCOVERY")]
+    pub no_service_discovery: bool,
     /// Environment variables of the agent that tasks get besides LANG and TZ; a trailing `*` matches any suffix. Tasks
     /// never get credentials and settings of the agent.
     #[arg(long = "env-allowlist", env = "DROVER_ENV_ALLOWLIST", value_delimiter = ',')]
@@ -282,6 +289,10 @@ pub(crate) struct Config {
     pub(crate) drivers: DriverSettings,
     /// The users that tasks may not run as.
     pub(crate) users: DeniedUsers,
+    /// The settings of Consul; `None` is without.
+    pub(crate) consul: Option<ConsulSettings>,
+    /// Whether the node takes services of the cluster's own service discovery.
+    pub(crate) service_discovery: bool,
     pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
@@ -381,6 +392,8 @@ impl Config {
                 docker: socket.map(|socket| (socket, docker)),
             },
             users: args.isolation.users(),
+            consul: ConsulSettings::new(args.consul)?,
+            service_discovery: !args.no_service_discovery,
             data_dir,
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,

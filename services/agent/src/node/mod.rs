@@ -2,6 +2,7 @@
 //! about the node.
 
 pub(crate) mod config;
+pub(crate) mod consul;
 pub(crate) mod data_dir;
 pub(crate) mod facts;
 pub(crate) mod fingerprint;

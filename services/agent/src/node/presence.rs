@@ -7,6 +7,7 @@ use model::Index;
 use model::node::NodeStatus;
 use tokio::sync::watch;
 use wire::node::WorkIndex;
+use wire::services::RegisteredServices;
 
 /// The last statement of the servers about the node.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct ContactState {
     pub(crate) work_index: WorkIndex,
     /// Set while the servers want a report of all allocations.
     pub(crate) report_all: Option<Index>,
+    /// What is registered of the node's services, at the last answer that said so.
+    pub(crate) services: Option<RegisteredServices>,
     /// The last answer from the servers.
     pub(crate) last_contact: Option<LastContact>,
 }

@@ -154,6 +154,7 @@ impl Contact {
             contact_state.status = Some(answer.status);
             contact_state.work_index.advance_to(answer.work_index);
             contact_state.report_all = answer.report_all;
+            contact_state.services = answer.services;
             contact_state.last_contact = Some(last_contact);
         });
         last_contact

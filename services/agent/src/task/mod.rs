@@ -1,5 +1,6 @@
 //! One task of an allocation: its environment, restart decisions, commands, hooks, and the runner.
 
+pub(crate) mod advertised;
 pub(crate) mod commands;
 pub(crate) mod env;
 pub(crate) mod hooks;

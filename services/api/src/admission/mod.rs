@@ -19,10 +19,10 @@ mod weights;
 
 use std::sync::Arc;
 
-use api_types::{Job, NamespaceCapabilities};
+use api_types::{Job, NamespaceCapabilities, Service};
 use model::JobKey;
 use model::cluster::NodePool;
-use model::job::JobSpec;
+use model::job::{JobSpec, ServiceProvider};
 use model::text::quoted;
 use model::{RegistrationDefaults, canonicalise_for_registration};
 use state::State;
@@ -46,6 +46,8 @@ pub(crate) struct Rules {
     pub(crate) count_max: u32,
     /// Maximum size of the source that is stored with a version of a job, in bytes.
     pub(crate) source_bytes_max: usize,
+    /// Provider of services that do not name one.
+    pub(crate) service_provider: ServiceProvider,
 }
 
 /// Why a job cannot be registered.
@@ -90,10 +92,24 @@ pub(crate) fn fill_defaults(job: &mut Job, rules: &Rules) {
     job.status = None;
     // A priority of 0 is the default one (http-api §11.1).
     job.priority = job.priority.filter(|priority| *priority != 0);
+    services_of(job).for_each(|service| {
+        let provider = service.provider.get_or_insert_default();
+        if provider.is_empty() {
+            rules.service_provider.as_str().clone_into(provider);
+        }
+    });
     let defaults =
         RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: NodePool::DEFAULT };
     canonicalise_for_registration(job, defaults);
     implied::constrain(job);
+}
+
+/// The services of a job's groups and tasks.
+fn services_of(job: &mut Job) -> impl Iterator<Item = &mut Service> {
+    job.task_groups.iter_mut().flatten().flat_map(|group| {
+        let of_tasks = group.tasks.iter_mut().flatten().flat_map(|task| task.services.iter_mut().flatten());
+        group.services.iter_mut().flatten().chain(of_tasks)
+    })
 }
 
 /// Warnings about a job as it was sent.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use model::change::{
     AllocChange, Cause, ChangeSet, Concern, DeploymentChange, EvalChange, JobChange, NodeChange, SmallChange,
 };
+use model::small_object::ObjectWrite;
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -200,9 +201,14 @@ impl ChangedObjects {
     }
 
     // Only kinds of small objects with a topic have events.
-    fn small_object<T: Stored>(&mut self, kind: &'static str, key: &T::Key) {
+    fn small_object<T: Stored>(&mut self, kind: &'static str, write: ObjectWrite<'_, T>) {
         let Some(topic) = T::TOPIC else { return };
-        self.add(kind, [ObjectKey::Small { topic, name: T::search_text(key).into_owned() }]);
+        let kind = match (T::EVENT_TYPES, write) {
+            (Some([put, _]), ObjectWrite::Put(_)) => put,
+            (Some([_, deleted]), ObjectWrite::Deleted(_)) => deleted,
+            (None, _) => kind,
+        };
+        self.add(kind, [ObjectKey::Small { topic, name: T::event_key(write.key()).into_owned() }]);
     }
 }
 
@@ -264,8 +270,9 @@ pub(super) fn event(step: &SingleSet, topics: &Topics, changed: &ChangedObject) 
         }
         ObjectKey::Small { name, .. } => {
             let Concern::Small(change) = step.set.changes.get(changed.change)?.concern() else { return None };
-            let shape = changed_shape(step, change)?;
-            builder.event(name.clone(), "", None, || Payload::Small(json!({ topic: shape })))
+            let Shown { namespace, filter_keys, shape } = shown(step, change)?;
+            let payload = || Payload::Small(json!({ topic: shape }));
+            builder.event(name.clone(), &namespace, filter_keys, payload)
         }
     }
 }
@@ -299,15 +306,15 @@ macro_rules! small_changes {
         impl ChangedObjects {
             fn small_change(&mut self, kind: &'static str, change: SmallChange<'_>) {
                 match change {
-                    $( SmallChange::$small(write) => self.small_object::<$object>(kind, write.key()), )+
+                    $( SmallChange::$small(write) => self.small_object::<$object>(kind, write), )+
                 }
             }
         }
 
-        /// Makes the JSON object of the changed small object; `None` if there is no such object.
-        fn changed_shape(step: &SingleSet, change: SmallChange<'_>) -> Option<Value> {
+        /// What an event says of the changed small object; `None` if there is no such object.
+        fn shown(step: &SingleSet, change: SmallChange<'_>) -> Option<Shown> {
             match change {
-                $( SmallChange::$small(write) => shape_of::<$object>(step, write.key()), )+
+                $( SmallChange::$small(write) => shown_of::<$object>(step, write.key()), )+
             }
         }
     };
@@ -315,10 +322,19 @@ macro_rules! small_changes {
 
 model::for_each_small_object!(small_changes);
 
-fn shape_of<T: Stored>(step: &SingleSet, key: &T::Key) -> Option<Value> {
+/// What an event says of a small object.
+struct Shown {
+    namespace: String,
+    filter_keys: Option<Vec<String>>,
+    /// Its JSON object.
+    shape: Value,
+}
+
+fn shown_of<T: Stored>(step: &SingleSet, key: &T::Key) -> Option<Shown> {
     let (before, after) = (&step.before, &step.after);
     let object = after.small_object::<T, _>(key).or_else(|| before.small_object::<T, _>(key))?;
-    Some(json!(object.shape()))
+    let namespace = T::namespace(key).to_owned();
+    Some(Shown { namespace, filter_keys: object.filter_keys(), shape: json!(object.shape()) })
 }
 
 /// Additional keys by which a topic finds events of an evaluation or allocation: the job id and the deployment id.

@@ -9,6 +9,7 @@ use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::Job;
 use model::node::Node;
+use model::service::ServiceRegistration;
 use serde::Serialize;
 use serde_json::Value;
 use state::AllocRef;
@@ -124,6 +125,26 @@ impl Object for Node {
 impl Object for NodePool {
     fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         (field == "Name").then(|| (&*self.name).into())
+    }
+
+    fn to_json(&self) -> Value {
+        json(&self.shape())
+    }
+}
+
+impl Object for ServiceRegistration {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => (&*self.key.id).into(),
+            "ServiceName" => (&*self.key.name).into(),
+            "Namespace" => (&*self.key.namespace).into(),
+            "JobID" => (&*self.job_id).into(),
+            "Datacenter" => (&*self.datacenter).into(),
+            "Address" => (&*self.address).into(),
+            "AllocID" => id(self.alloc_id),
+            "NodeID" => id(self.node_id),
+            _ => return None,
+        })
     }
 
     fn to_json(&self) -> Value {

@@ -24,6 +24,7 @@ mod operator;
 mod plan;
 mod route;
 mod search;
+mod services;
 mod small_objects;
 mod stats;
 mod statuses;
@@ -61,7 +62,7 @@ static ROUTES: &[Route] = &[
     get("/v1/job/:id/deployment", handler!(job::deployment, JOB_LATEST_DEPLOYMENT)),
     put("/v1/job/:id/stable", handler!(version_writes::set_stability)),
     not_built("/v1/job/:id/scale", Feature::Scaling),
-    not_built("/v1/job/:id/services", Feature::Services),
+    get("/v1/job/:id/services", handler!(services::of_job)),
     any("/v1/job/:id/submission", handler!(submission::read, JOB_GET_SUBMISSION)),
     get("/v1/job/:id/actions", handler!(job::actions)),
     any("/v1/job/:id/action", handler!(exec::action)),
@@ -71,7 +72,7 @@ static ROUTES: &[Route] = &[
     // Allocations (§12).
     get("/v1/allocations", handler!(allocations::list, ALLOC_LIST)),
     put("/v1/allocation/:id/stop", handler!(allocations::stop, ALLOC_STOP)),
-    not_built("/v1/allocation/:id/services", Feature::Services),
+    get("/v1/allocation/:id/services", handler!(services::of_alloc)),
     any("/v1/allocation/:id/:other", sync_handler!(allocations::unknown)),
     get("/v1/allocation/:id", handler!(allocations::read, ALLOC_GET_ALLOC)),
     // Files and logs of allocations (§13).
@@ -85,7 +86,7 @@ static ROUTES: &[Route] = &[
     // Other routes that nodes answer (§14, §18).
     any("/v1/client/allocation/:id/exec", handler!(exec::exec)),
     any("/v1/client/allocation/:id/stats", handler!(stats::alloc)),
-    not_built("/v1/client/allocation/:id/checks", Feature::Services),
+    not_built("/v1/client/allocation/:id/checks", Feature::ServiceChecks),
     any("/v1/client/allocation/:id/restart", handler!(client::restart)),
     put("/v1/client/allocation/:id/signal", handler!(client::signal)),
     not_built("/v1/client/allocation/:id/pause", Feature::TaskSchedules),
@@ -135,8 +136,9 @@ static ROUTES: &[Route] = &[
     // Variables, services, volumes, plugins (§20 to §22).
     not_built("/v1/vars", Feature::Variables),
     not_built("/v1/var/:path", Feature::Variables),
-    not_built("/v1/services", Feature::Services),
-    not_built("/v1/service/:name", Feature::Services),
+    get("/v1/services", handler!(services::list)),
+    get("/v1/services/prometheus", handler!(services::prometheus)),
+    any("/v1/service/:name", handler!(services::service)),
     not_built("/v1/volumes", Feature::Volumes),
     not_built("/v1/volumes/external", Feature::CsiPlugins),
     not_built("/v1/volumes/snapshot", Feature::CsiPlugins),

@@ -1,6 +1,7 @@
 //! Objects of the API that `model` does not convert by itself, because they combine several objects or omit parts of one:
-//! list entries, responses to writes, statuses of jobs (`status`), and resource usage (`usage`).
+//! list entries, responses to writes, statuses of jobs (`status`), instances of services (`services`), and resource usage (`usage`).
 
+pub(crate) mod services;
 pub(crate) mod status;
 pub(crate) mod usage;
 
@@ -16,6 +17,8 @@ use state::{AllocRef, State};
 use wire::command::Done;
 
 use crate::http;
+
+pub(crate) use services::{Choice, targets};
 
 /// Response to a registration or an evaluation of a job (http-api A.9).
 #[derive(Debug, Default, Serialize)]

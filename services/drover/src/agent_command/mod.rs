@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::{IsolationArgs, Pair, TemplateArgs};
+use agent::{ConsulArgs, IsolationArgs, Pair, TemplateArgs};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::cluster::{self, Parsed, Servers, Setup};
-use crate::configuration::{self, Loaded, Millis, Nats, Postgres, Settings};
+use crate::configuration::{self, Consul, Loaded, Millis, Nats, Postgres, Settings};
 use crate::health::{self, Parts};
 use crate::{dev, process, services};
 
@@ -217,6 +217,11 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     ensure!(plan_applier.gc_interval_secs > 0, "job_gc_interval must not be 0");
     ensure!(plan_applier.job_tracked_versions > 0, "job_tracked_versions must not be 0");
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
+    if let Some(provider) = &server.default_service_provider {
+        api.default_service_provider = provider.parse().map_err(|_| {
+            anyhow!("default_service_provider: {provider:?} is neither \"nomad\" nor \"consul\"")
+        })?;
+    }
     if let Some(types) = &server.enabled_schedulers {
         let read = |text: &String| {
             text.parse().map_err(|_| anyhow!("enabled_schedulers: unknown job type {text:?}"))
@@ -284,6 +289,8 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.denied_env, &settings.raw_exec.denied_envvars);
     replace(&mut args.raw_exec_no_cgroups, &settings.raw_exec.no_cgroups);
     isolate(&mut args.isolation, settings);
+    replace(&mut args.no_service_discovery, &client.nomad_service_discovery.map(|enabled| !enabled));
+    connect_consul(&mut args.consul, &settings.consul);
     settings.docker.apply(&mut args);
     Ok(args)
 }
@@ -317,6 +324,20 @@ fn isolate(args: &mut IsolationArgs, settings: &Settings) {
     replace(&mut args.java_allow_caps, &java.allow_caps);
     replace(&mut args.user_denylist, &configuration::option_names(client, "user.denylist"));
     replace(&mut args.user_checked_drivers, &configuration::option_names(client, "user.checked_drivers"));
+}
+
+/// What the files set of Consul.
+fn connect_consul(args: &mut ConsulArgs, consul: &Consul) {
+    let path = |file: &Option<String>| file.as_ref().filter(|file| !file.is_empty()).map(PathBuf::from);
+    replace(&mut args.consul_address, &consul.address);
+    replace(&mut args.consul_auth, &consul.auth);
+    replace(&mut args.consul_token, &consul.token);
+    replace(&mut args.consul_ssl, &consul.ssl);
+    replace(&mut args.consul_skip_verify, &consul.verify_ssl.map(|verify| !verify));
+    replace(&mut args.consul_timeout_ms, &consul.timeout.map(|timeout| timeout.0));
+    args.consul_ca_file = path(&consul.ca_file).or(args.consul_ca_file.take());
+    args.consul_cert_file = path(&consul.cert_file).or(args.consul_cert_file.take());
+    args.consul_key_file = path(&consul.key_file).or(args.consul_key_file.take());
 }
 
 fn replace<T: Clone>(value: &mut T, by: &Option<T>) {
@@ -439,13 +460,15 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 11] = [
+    const ELSEWHERE: [&str; 13] = [
         "data_dir",
         "log_level",
         "log_json",
         "server { enabled ",
         "client { enabled ",
+        "client { nomad_service_discovery ",
         "client { options ",
+        "consul { verify_ssl ",
         "plugin docker { config { gc { container ",
         "plugin docker { config { gc { dangling_containers { enabled ",
         "plugin docker { config { gc { image ",
@@ -494,5 +517,8 @@ mod tests {
         assert!(read(&format!("{client}nats {{ url = \"nats://one\" }}\n")).unwrap().servers.is_none());
         let types = "data_dir = \"/d\"\nserver {\n enabled = true\n enabled_schedulers = [\"x\"]\n}\n";
         assert_eq!(error(types), "server.enabled_schedulers: unknown job type \"x\"");
+        let provider = "data_dir = \"/d\"\nserver {\n enabled = true\n default_service_provider = \"x\"\n}\n";
+        let expected = "server.default_service_provider: \"x\" is neither \"nomad\" nor \"consul\"";
+        assert_eq!(error(provider), expected);
     }
 }

@@ -148,6 +148,11 @@ impl Client {
         self.fetch(path, self.request(Method::DELETE, path, query)?.timeout(REQUEST_TIMEOUT)).await
     }
 
+    /// Deletes an object, with an empty response.
+    pub(crate) async fn delete_empty(&self, path: &str) -> Result<(), Error> {
+        self.send(self.request(Method::DELETE, path, &[])?.timeout(REQUEST_TIMEOUT)).await.map(drop)
+    }
+
     /// Asks the server to use the connection for something else, which the headers name. Returns the response that says so.
     pub(crate) async fn upgrade(
         &self,

@@ -30,6 +30,7 @@ mod paging;
 mod prefix;
 mod reasons;
 mod server;
+mod service;
 mod status;
 mod system;
 mod tables;
@@ -61,6 +62,8 @@ commands! {
         Node(node::Command),
         #[command(subcommand)]
         Server(server::Command),
+        #[command(subcommand)]
+        Service(service::Command),
         Status(WithApi<status::Args>),
         AgentInfo(WithApi<agent_info::Args>),
         Monitor(WithApi<agent_monitor::Args>),

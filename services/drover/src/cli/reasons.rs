@@ -7,6 +7,11 @@ pub(crate) fn has_failures(eval: &Evaluation) -> bool {
     eval.failed_tg_allocs.as_ref().is_some_and(|failed| !failed.is_empty())
 }
 
+/// What helps if services wait for nodes with a Consul agent.
+const WITHOUT_CONSUL: &str = "These nodes run no Consul agent, which services use by default. To use the cluster's own \
+                              service discovery, add provider = \"nomad\" to the service blocks, or \
+                              default_service_provider = \"nomad\" to the server block of all servers";
+
 /// The reasons why no node was chosen, one sentence each.
 pub(crate) fn reasons(metric: &AllocMetric) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -23,6 +28,9 @@ pub(crate) fn reasons(metric: &AllocMetric) -> Vec<String> {
     }
     for (constraint, count) in metric.constraint_filtered.iter().flatten() {
         reasons.push(format!("Constraint \"{constraint}\": {count} nodes excluded by filter"));
+        if constraint.starts_with("${attr.consul.") {
+            reasons.push(WITHOUT_CONSUL.to_owned());
+        }
     }
     let exhausted = metric.nodes_exhausted.unwrap_or(0);
     if exhausted > 0 {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use agent::Token;
+
 use super::block::{Block, FromScalar};
 use super::docker::Docker;
 use super::values::Scalar;
@@ -27,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) publish_allocation_metrics: Option<bool>,
     pub(crate) server: Server,
     pub(crate) client: Client,
+    pub(crate) consul: Consul,
     pub(crate) exec: Isolating,
     pub(crate) java: Isolating,
     pub(crate) nvidia: Nvidia,
@@ -63,6 +66,7 @@ pub(crate) struct Server {
     pub(crate) heartbeat_grace: Option<Millis>,
     pub(crate) failover_heartbeat_ttl: Option<Millis>,
     pub(crate) max_heartbeats_per_second: Option<f64>,
+    pub(crate) default_service_provider: Option<String>,
     pub(crate) job_default_priority: Option<u16>,
     pub(crate) job_max_priority: Option<u16>,
     pub(crate) job_max_count: Option<u32>,
@@ -114,6 +118,7 @@ pub(crate) struct Client {
     /// The settings of templates.
     pub(crate) template: Template,
     pub(crate) max_concurrent_starts: Option<u32>,
+    pub(crate) nomad_service_discovery: Option<bool>,
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
@@ -129,6 +134,20 @@ pub(crate) struct Template {
     pub(crate) wait_max: Option<Millis>,
     pub(crate) bound_min: Option<Millis>,
     pub(crate) bound_max: Option<Millis>,
+}
+
+/// The block `consul`. Files are paths.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Consul {
+    pub(crate) address: Option<String>,
+    pub(crate) auth: Option<Token>,
+    pub(crate) ca_file: Option<String>,
+    pub(crate) cert_file: Option<String>,
+    pub(crate) key_file: Option<String>,
+    pub(crate) ssl: Option<bool>,
+    pub(crate) timeout: Option<Millis>,
+    pub(crate) token: Option<Token>,
+    pub(crate) verify_ssl: Option<bool>,
 }
 
 /// A block `host_network` of `client`.
@@ -182,6 +201,12 @@ impl FromScalar for Millis {
     }
 }
 
+impl FromScalar for Token {
+    fn from_scalar(scalar: &Scalar) -> Option<Self> {
+        if let Scalar::Text(text) = scalar { Some(Self(text.clone())) } else { None }
+    }
+}
+
 impl FromScalar for Bytes {
     fn from_scalar(scalar: &Scalar) -> Option<Self> {
         if let Scalar::Size(bytes) = scalar { Some(Self(*bytes)) } else { None }
@@ -221,6 +246,7 @@ impl Settings {
             publish_allocation_metrics: telemetry.get("publish_allocation_metrics"),
             server: Server::of(top.block("server")),
             client: Client::of(top.block("client")),
+            consul: Consul::of(top.block("consul")),
             docker: Docker::of(plugin("docker")),
             exec: Isolating::of(plugin("exec")),
             java: Isolating::of(plugin("java")),
@@ -259,6 +285,7 @@ impl Server {
             heartbeat_grace: server.get("heartbeat_grace"),
             failover_heartbeat_ttl: server.get("failover_heartbeat_ttl"),
             max_heartbeats_per_second: server.get("max_heartbeats_per_second"),
+            default_service_provider: server.get("default_service_provider"),
             job_default_priority: server.get("job_default_priority"),
             job_max_priority: server.get("job_max_priority"),
             job_max_count: server.get("job_max_count"),
@@ -314,6 +341,7 @@ impl Client {
             max_kill_timeout: client.get("max_kill_timeout"),
             template: Template::of(client.block("template")),
             max_concurrent_starts: client.get("max_concurrent_starts"),
+            nomad_service_discovery: client.get("nomad_service_discovery"),
             reserved_cpu: reserved.get("cpu"),
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
@@ -334,6 +362,22 @@ impl Template {
             wait_max: wait.get("max"),
             bound_min: bounds.get("min"),
             bound_max: bounds.get("max"),
+        }
+    }
+}
+
+impl Consul {
+    fn of(consul: &Block) -> Self {
+        Self {
+            address: consul.get("address"),
+            auth: consul.get("auth"),
+            ca_file: consul.get("ca_file"),
+            cert_file: consul.get("cert_file"),
+            key_file: consul.get("key_file"),
+            ssl: consul.get("ssl"),
+            timeout: consul.get("timeout"),
+            token: consul.get("token"),
+            verify_ssl: consul.get("verify_ssl"),
         }
     }
 }

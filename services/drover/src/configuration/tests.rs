@@ -146,7 +146,7 @@ Error loading configuration from a.hcl: At 3:24: client.meta unexpected keys a: 
 #[test]
 fn settings_without_effect_say_why() {
     let report = of_text(
-        "server { bootstrap_expect = 3 }\ntls { http = false }\nconsul { address = \"x\" }\nclient { options { a = 1 } }\n",
+        "server { bootstrap_expect = 3 }\ntls { http = false }\nui { enabled = true }\nclient { options { a = 1 } }\n",
     )
     .report;
     let lines: Vec<_> = report.no_effect.iter().map(ToString::to_string).collect();
@@ -154,7 +154,7 @@ fn settings_without_effect_say_why() {
         "a.hcl: At 1:10: server.bootstrap_expect has no effect: servers form no consensus of their own: PostgreSQL \
          holds the state",
         "a.hcl: At 2:7: tls.http has no effect: TLS of the HTTP API is not built, and off",
-        "a.hcl: At 3:1: consul has no effect: there is no integration with Consul",
+        "a.hcl: At 3:1: ui has no effect: there is no web interface",
         "a.hcl: At 4:20: client.options.a has no effect: the option is unknown",
     ];
     assert_eq!(lines, expected);

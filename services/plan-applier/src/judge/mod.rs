@@ -4,12 +4,13 @@
 //! Pure: the time, the index and the liveness of lease holders come from the caller. The caller also decides the order of
 //! commands, what is durable, and when senders are answered. There is a file for each kind of command, in which `Work` is
 //! its handler. Shared consequences have files of their own: `work` holds a command while it is judged; `allocs`, `jobs`,
-//! `versions`, `submissions`, `deployments` and `nodes` compute what follows when one of those changes.
+//! `versions`, `submissions`, `deployments`, `nodes` and `services` compute what follows when one of those changes.
 
 mod allocs;
 mod bootstrap;
 mod collect_garbage;
 mod delete_evals;
+mod delete_service;
 mod deployments;
 mod deregister_job;
 mod deregister_nodes;
@@ -28,6 +29,7 @@ mod report_allocs;
 mod revert_job;
 mod root_keys;
 mod scheduler_config;
+mod services;
 mod set_alloc_health;
 mod set_eligibility;
 mod submissions;
@@ -39,6 +41,7 @@ mod transition;
 mod update_deployments;
 mod update_evals;
 mod update_nodes;
+mod update_services;
 mod version_fields;
 mod versions;
 mod work;

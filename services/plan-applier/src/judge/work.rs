@@ -18,7 +18,7 @@ use planted_bugs::{Bug, is_planted};
 use state::{NodeRef, Stamp, State};
 use wire::{Refusal, RefusalKind};
 
-use super::Inputs;
+use super::{Inputs, services};
 
 /// A refusal with a message for people.
 pub(super) fn refusal(kind: RefusalKind, message: impl Into<Text>) -> Refusal {
@@ -106,11 +106,17 @@ impl<'a> Work<'a> {
         self.inputs.trace
     }
 
-    /// Applies a change.
+    /// Applies a change, and deletes the registrations of services that end with it.
     ///
     /// # Errors
     /// If the change does not fit the state, which is possible only for a command that contradicts itself.
     pub(super) fn apply(&mut self, change: Change) -> Result<(), Refusal> {
+        let ended = services::ended_by(self.state, &change);
+        self.apply_one(change)?;
+        ended.into_iter().try_for_each(|key| self.apply_one(Change::ServiceRegistrationDeleted(key)))
+    }
+
+    fn apply_one(&mut self, change: Change) -> Result<(), Refusal> {
         let stamp = self.stamp();
         let applied = self.state.apply_change(&change, stamp);
         // Recorded even if it failed, because the state may have been changed in part.

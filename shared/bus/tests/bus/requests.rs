@@ -31,7 +31,7 @@ fn at(index: u64) -> WorkIndex {
 }
 
 fn ready() -> NodeResponse {
-    NodeResponse { status: NodeStatus::Ready, ttl_ms: 5, work_index: at(9), report_all: None }
+    NodeResponse { status: NodeStatus::Ready, ttl_ms: 5, work_index: at(9), report_all: None, services: None }
 }
 
 fn refusal() -> Refusal {

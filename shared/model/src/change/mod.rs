@@ -90,6 +90,10 @@ string_enum! {
         NodePoolUpserted => "NodePoolUpserted",
         /// A node pool was deleted.
         NodePoolDeleted => "NodePoolDeleted",
+        /// Agents registered or withdrew services of their allocations.
+        ServiceRegistration => "ServiceRegistration",
+        /// A user deleted the registration of a service.
+        ServiceDeregistration => "ServiceDeregistration",
         /// Settings of the cluster changed.
         Settings => "Settings",
         /// A singleton's lease changed hands.
@@ -370,6 +374,7 @@ mod tests {
             ["host_volumes", "HostVolume", "HostVolumeDeleted"],
             ["csi_volumes", "CsiVolume", "CsiVolumeDeleted"],
             ["volume_claims", "VolumeClaim", "VolumeClaimDeleted"],
+            ["service_registrations", "ServiceRegistration", "ServiceRegistrationDeleted"],
         ] {
             assert!(names.contains(&stored), "{stored:?}");
         }

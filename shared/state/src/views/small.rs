@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use model::SmallObject;
+use model::{AllocId, SmallObject};
 
 use crate::small::Stored;
 use crate::tables::State;
@@ -15,13 +15,29 @@ impl State {
         T::Key: Borrow<Q>,
     {
         self.assert_in_scope(T::TABLE);
-        T::table(&self.small).get(key)
+        T::table(&self.small).by_key().get(key)
     }
 
     /// All small objects of a kind, by key.
     pub fn small_objects<T: Stored>(&self) -> impl DoubleEndedIterator<Item = &Arc<T>> {
         self.assert_in_scope(T::TABLE);
-        T::table(&self.small).values()
+        T::table(&self.small).by_key().values()
+    }
+
+    /// The small objects of a kind from a key on, by key.
+    pub fn small_objects_from<'a, T: Stored>(
+        &'a self,
+        first: &T::Key,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<T>> + use<'a, T> {
+        self.assert_in_scope(T::TABLE);
+        T::table(&self.small).by_key().range::<T::Key>(first..).map(|(_, object)| object)
+    }
+
+    /// The small objects of a kind that belong to an allocation, by key.
+    pub fn small_objects_of<T: Stored>(&self, owner: AllocId) -> impl Iterator<Item = &Arc<T>> {
+        self.assert_in_scope(T::TABLE);
+        let table = T::table(&self.small);
+        table.keys_of(owner).iter().filter_map(|key| table.by_key().get(key))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The applier's response to a command.
 
-use model::{Epoch, EvalId, Index, NodeId, Text};
+use model::{AllocId, Epoch, EvalId, Index, NodeId, Text};
 use serde::{Deserialize, Serialize};
 
 /// The applier's response to a command that it does not refuse ([`Refusal`](crate::Refusal)).
@@ -38,6 +38,10 @@ pub struct Done {
     /// report in their current status (N-7.3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused_nodes: Vec<NodeId>,
+    /// For a command that batches several allocations: the allocations whose part was refused, because they are unknown, have
+    /// ended, or belong to another node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused_allocs: Vec<AllocId>,
     /// The version that the job returns to, because its deployment failed (N-15.2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverted_version: Option<u64>,

@@ -28,6 +28,8 @@ mod jobs;
 mod leases;
 #[macro_use]
 mod nodes;
+#[macro_use]
+mod services;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +43,7 @@ pub use info::{Class, CommandInfo};
 pub use jobs::*;
 pub use leases::*;
 pub use nodes::*;
+pub use services::*;
 
 use crate::Refusal;
 use crate::envelope::kinds;
@@ -124,6 +127,7 @@ collect! {
         job_commands
         eval_commands
         node_commands
+        service_commands
         deployment_commands
         garbage_commands
         cluster_commands

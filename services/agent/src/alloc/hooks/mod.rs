@@ -7,6 +7,7 @@ mod alloc_dir;
 mod await_previous_allocations;
 mod cgroups;
 pub(crate) mod chain;
+mod group_services;
 mod migrate_disk;
 mod network;
 
@@ -22,6 +23,7 @@ use self::alloc_dir::AllocDir;
 use self::await_previous_allocations::AwaitPreviousAllocations;
 use self::cgroups::Cgroups;
 use self::chain::AllocHooks;
+use self::group_services::GroupServices;
 use self::migrate_disk::MigrateDisk;
 use self::network::Network;
 use crate::context::Context;
@@ -48,6 +50,7 @@ pub(crate) fn all(predecessors: Predecessors) -> AllocHooks {
         Box::new(MigrateDisk { data_of }),
         Box::new(Cgroups),
         Box::new(Network),
+        Box::new(GroupServices::default()),
     ])
 }
 

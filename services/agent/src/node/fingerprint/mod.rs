@@ -210,6 +210,13 @@ pub(crate) fn with_devices(mut spec: NodeSpec, devices: Vec<NodeDeviceGroup>) ->
     spec
 }
 
+/// A node's specification with further attributes.
+pub(crate) fn with_attributes(mut spec: NodeSpec, attributes: BTreeMap<Text, Text>) -> NodeSpec {
+    spec.attributes.extend(attributes);
+    spec.computed_class = class::computed_class(&spec);
+    spec
+}
+
 /// Whether two specifications are equal, except for update times.
 pub(crate) fn is_same(one: &NodeSpec, other: &NodeSpec) -> bool {
     let timeless = |spec: &NodeSpec| {
@@ -305,7 +312,7 @@ fn attributes(
         ("unique.storage.bytestotal", machine.disk.total_bytes.to_string()),
         ("unique.advertise.address", config.http_addr.to_string()),
         ("nomad.version", NOMAD_VERSION.to_owned()),
-        ("nomad.service_discovery", "false".to_owned()),
+        ("nomad.service_discovery", config.service_discovery.to_string()),
     ];
     let found = found.into_iter().map(|(name, value)| (name.to_owned(), value));
     let found = found.chain(topology::attributes(&machine.topology)).chain(grades(cores));

@@ -41,11 +41,7 @@ pub(crate) fn build(
         own_network(&mut env, &spec.resources().ports, network);
     }
     let mut interpolator = Interpolator::new(node);
-    for (key, value) in meta(spec, group, task) {
-        let value = interpolator.fill(&value, &env).map_err(|error| format!("meta {key} {error}"))?;
-        put(&mut env, &format!("NOMAD_META_{key}"), value.clone());
-        put(&mut env, &format!("NOMAD_META_{}", key.to_uppercase()), value);
-    }
+    put_meta(&mut env, &mut interpolator, meta(spec, group, Some(task)))?;
     for (name, value) in host {
         if !env.contains_key(name) {
             env.insert(name.clone(), value.clone());
@@ -58,6 +54,41 @@ pub(crate) fn build(
         env.insert(fill(name)?, fill(value)?);
     }
     Ok(env)
+}
+
+/// The variables that services of a group, and their checks, may refer to: those of [`of_alloc`], ports, and the metadata of
+/// job and group.
+///
+/// # Errors
+/// As with [`build`].
+pub(crate) fn of_group(
+    spec: &AllocSpec,
+    group: &TaskGroup,
+    node: &NodeFacts,
+    network: Option<&NetworkStatus>,
+) -> Result<Env, String> {
+    let mut env = of_alloc(spec, node);
+    let resources = spec.resources();
+    ports(&mut env, &resources, None);
+    if let Some(network) = network {
+        own_network(&mut env, &resources.ports, network);
+    }
+    put_meta(&mut env, &mut Interpolator::new(node), meta(spec, group, None))?;
+    Ok(env)
+}
+
+/// Adds metadata. Values may refer to variables that are there already.
+fn put_meta(
+    env: &mut Env,
+    interpolator: &mut Interpolator<'_>,
+    meta: BTreeMap<String, String>,
+) -> Result<(), String> {
+    for (key, value) in meta {
+        let value = interpolator.fill(&value, env).map_err(|error| format!("meta {key} {error}"))?;
+        put(env, &format!("NOMAD_META_{key}"), value.clone());
+        put(env, &format!("NOMAD_META_{}", key.to_uppercase()), value);
+    }
+    Ok(())
 }
 
 fn put(env: &mut Env, name: &str, value: impl Into<String>) {
@@ -89,7 +120,7 @@ fn built_in(spec: &AllocSpec, task: &Task, node: &NodeFacts, dirs: &TaskDirs) ->
     if let Some(own) = resources.tasks.iter().find(|own| own.name == task.name) {
         limits(&mut env, own);
     }
-    ports(&mut env, &resources, task);
+    ports(&mut env, &resources, Some(&task.name));
     env
 }
 
@@ -165,14 +196,14 @@ fn inside(value: u16, to: i32) -> u16 {
     u16::try_from(to).ok().filter(|to| *to > 0).unwrap_or(value)
 }
 
-/// Adds the ports of the group and the task by label, and the ports of all tasks by task and label.
-fn ports(env: &mut Env, resources: &AllocatedResources, task: &Task) {
+/// Adds the ports of the group and of a task by label, and the ports of all tasks by task and label.
+fn ports(env: &mut Env, resources: &AllocatedResources, task: Option<&str>) {
     let group: Vec<_> = if resources.ports.is_empty() {
         resources.networks.iter().flat_map(OpenPort::of_network).collect()
     } else {
         resources.ports.iter().map(OpenPort::of_group).collect()
     };
-    let own = resources.tasks.iter().filter(|own| own.name == task.name);
+    let own = resources.tasks.iter().filter(|own| task == Some(&*own.name));
     let own = own.flat_map(|own| own.networks.iter().flat_map(OpenPort::of_network));
     for OpenPort { label, ip, host, inside } in group.into_iter().chain(own) {
         let addr = address(ip, host);
@@ -220,7 +251,7 @@ fn address(ip: &str, port: u16) -> String {
 
 /// The merged metadata of job, group and task; the more specific value wins. The optional keys of a dispatched job are
 /// included, with empty values by default.
-fn meta(spec: &AllocSpec, group: &TaskGroup, task: &Task) -> BTreeMap<String, String> {
+fn meta(spec: &AllocSpec, group: &TaskGroup, task: Option<&Task>) -> BTreeMap<String, String> {
     let job = &spec.job.spec;
     let mut meta = BTreeMap::new();
     if job.dispatched
@@ -228,7 +259,7 @@ fn meta(spec: &AllocSpec, group: &TaskGroup, task: &Task) -> BTreeMap<String, St
     {
         meta.extend(dispatch.meta_optional.iter().map(|key| (key.to_string(), String::new())));
     }
-    for pairs in [&job.meta, &group.meta, &task.meta] {
+    for pairs in [Some(&job.meta), Some(&group.meta), task.map(|task| &task.meta)].into_iter().flatten() {
         meta.extend(pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())));
     }
     meta

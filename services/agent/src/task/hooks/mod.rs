@@ -10,6 +10,7 @@ mod devices;
 mod dispatch_payload;
 mod logs;
 mod task_dir;
+mod task_services;
 mod templates;
 mod validate;
 
@@ -29,9 +30,11 @@ use self::devices::Devices;
 use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
 use self::task_dir::TaskDir;
+use self::task_services::TaskServices;
 use self::templates::Templates;
 use self::validate::Validate;
 use super::commands::HookRequests;
+use super::env::{self, Env};
 use super::setup::AllocSetup;
 use super::updates::Updates;
 use crate::account::Account;
@@ -40,7 +43,7 @@ use crate::context::Context;
 use crate::disk::dirs::TaskDirs;
 use crate::disk::logs::LogFiles;
 use crate::driver::start::{Device, Mount, TaskId};
-use crate::driver::{Running, StartError};
+use crate::driver::{Capabilities, Isolation, Running, StartError};
 use crate::resources::TaskLimits;
 use crate::work::spec::AllocSpec;
 
@@ -54,6 +57,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(Cgroups),
         Box::new(Devices),
         Box::new(Templates::default()),
+        Box::new(TaskServices::default()),
     ])
 }
 
@@ -191,6 +195,25 @@ impl TaskRun {
     pub(crate) fn job_parts(&self) -> Result<(&TaskGroup, &Task), HookError> {
         let parts = self.spec.group().zip(self.spec.task(&self.name));
         parts.ok_or_else(|| HookError::invalid("the job has no such task"))
+    }
+
+    /// The task's environment before its hooks add to it. Its driver can do `able`.
+    ///
+    /// # Errors
+    /// If the job no longer has the task, or the environment would be too large.
+    pub(crate) fn env(&self, able: Capabilities) -> Result<Env, String> {
+        let (group, task) = self.job_parts().map_err(|error| error.message)?;
+        // A task in an image has nothing of the machine, and so none of its environment.
+        let host_env = match able.isolation {
+            Isolation::None | Isolation::Chroot => self.context.host_env.of(self.account.as_ref()),
+            Isolation::Image => Env::new(),
+        };
+        let paths = match able.isolation {
+            Isolation::None => self.dirs.clone(),
+            Isolation::Chroot | Isolation::Image => self.dirs.seen_by_task(),
+        };
+        let network = self.setup.network.as_ref().and_then(|network| network.status.as_ref());
+        env::build(&self.spec, group, task, &self.context.node, &paths, &host_env, network)
     }
 
     /// The file that a hook keeps while the task is not dead, across its restarts.

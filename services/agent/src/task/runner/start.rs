@@ -15,9 +15,9 @@ use tracing::Instrument as _;
 use super::record::{StartRecord, start_id};
 use super::{KillRequested, TaskRunner};
 use crate::driver::start::{Prepare, Progress, Start, TaskId};
-use crate::driver::{Capabilities, Driver, Isolation, NetworkMode, Running, StartError};
+use crate::driver::{Capabilities, Driver, NetworkMode, Running, StartError};
 use crate::resources::TaskLimits;
-use crate::task::env::{self, Env};
+use crate::task::env::Env;
 use crate::task::hooks::chain::FailedHook;
 use crate::task::hooks::{StartDraft, TaskRun};
 use crate::task::interpolation::Interpolator;
@@ -119,7 +119,7 @@ impl TaskRunner {
         let run = self.task_run();
         let Ok((_, task)) = parts(&run) else { return };
         let Ok(driver) = self.driver_of(task) else { return };
-        let Ok(env) = self.env(&run, driver.capabilities()) else { return };
+        let Ok(env) = run.env(driver.capabilities()) else { return };
         let Ok(config) = Interpolator::new(&self.context.node).fill_config(&task.config, &env) else {
             return;
         };
@@ -151,7 +151,7 @@ impl TaskRunner {
         let mut draft = StartDraft {
             state_dir: self.driver_dir(&id.start),
             id,
-            env: self.env(run, able)?,
+            env: run.env(able).map_err(NotStarted::invalid)?,
             logs: None,
             resources: limits(&run.spec, &self.name, self.context.node.usable_mhz()),
             cgroup: None,
@@ -185,23 +185,6 @@ impl TaskRunner {
             ports: run.spec.resources().ports,
             progress,
         })
-    }
-
-    /// The task's environment before its hooks add to it.
-    fn env(&self, run: &TaskRun, able: Capabilities) -> Result<Env, NotStarted> {
-        let (group, task) = parts(run)?;
-        // A task in an image has nothing of the machine, and so none of its environment.
-        let host_env = match able.isolation {
-            Isolation::None | Isolation::Chroot => self.context.host_env.of(run.account.as_ref()),
-            Isolation::Image => Env::new(),
-        };
-        let paths = match able.isolation {
-            Isolation::None => run.dirs.clone(),
-            Isolation::Chroot | Isolation::Image => run.dirs.seen_by_task(),
-        };
-        let network = run.setup.network.as_ref().and_then(|network| network.status.as_ref());
-        env::build(&run.spec, group, task, &self.context.node, &paths, &host_env, network)
-            .map_err(NotStarted::invalid)
     }
 
     /// Does some work, and records the events that it sends meanwhile.

@@ -8,6 +8,7 @@ use api_types::{Job, JobRegisterRequest};
 use model::Index;
 use model::change::Change;
 use model::cluster::{Namespace, SchedulerConfig};
+use model::job::ServiceProvider;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use state::State;
@@ -16,8 +17,13 @@ use super::*;
 use crate::http::Error;
 use crate::testing::state_of;
 
-pub(super) const RULES: Rules =
-    Rules { priority_default: 50, priority_max: 100, count_max: 50_000, source_bytes_max: 1_000_000 };
+pub(super) const RULES: Rules = Rules {
+    priority_default: 50,
+    priority_max: 100,
+    count_max: 50_000,
+    source_bytes_max: 1_000_000,
+    service_provider: ServiceProvider::Consul,
+};
 
 /// A recorded registration.
 #[derive(Deserialize)]

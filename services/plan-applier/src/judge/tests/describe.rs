@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use model::cluster::Singleton;
+use model::service::ServiceRegistration;
 use state::{State, Table, View};
 
 /// Panics at the first difference.
@@ -33,6 +34,13 @@ pub(super) fn assert_same(one: &State, other: &State) {
     }
     assert_equal(one.node_pools(), other.node_pools());
     assert_equal(one.namespaces(), other.namespaces());
+    assert_equal(one.service_registrations(), other.service_registrations());
+    for alloc in one.allocs_in(..) {
+        let of = |state: &State| -> Vec<_> {
+            state.small_objects_of::<ServiceRegistration>(alloc.id()).cloned().collect()
+        };
+        assert_eq!(of(one), of(other));
+    }
     assert_eq!(one.scheduler_config(), other.scheduler_config());
     assert_equal(one.unblocked(), other.unblocked());
     for service in Singleton::ALL {

@@ -210,4 +210,12 @@ metrics! {
     Counter AGENT_REPORTS_FAILED = "drover.agent.reports_failed" [] PerProcess;
     "Tasks that ended because the kernel killed processes of theirs for lack of memory."
     Counter AGENT_OOM_KILLED = "drover.agent.tasks_oom_killed" [] PerProcess;
+    "Allocations whose services the servers have not confirmed yet."
+    Gauge AGENT_SERVICES_PENDING = "drover.agent.services_pending" [] PerProcess;
+    "Requests to register services in the cluster that failed, and services that were refused."
+    Counter AGENT_SERVICES_FAILED = "drover.agent.services_failed" [] PerProcess;
+    "Allocations whose services Consul does not have yet."
+    Gauge AGENT_CONSUL_PENDING = "drover.agent.consul_pending" [] PerProcess;
+    "Failed attempts to register services in Consul."
+    Counter AGENT_CONSUL_FAILED = "drover.agent.consul_failed" [] PerProcess;
 }

@@ -9,16 +9,18 @@ use futures::FutureExt as _;
 use futures::future::select_all;
 use go_template::{Answer, Data, Service, ServiceName};
 use model::Text;
+use model::service::ServiceRegistration;
 use telemetry::clock;
 use tokio::sync::watch;
+use wire::directory::{QueryResult, ServiceQuery};
 
 use super::files;
 use super::plan::{Owner, Source};
 use crate::context::Context;
 use crate::disk::tree::OpenDir;
 use crate::node::templates::TemplateSettings;
+use crate::services::directory::Found;
 use crate::task::env::Env;
-use crate::template_data::{Found, Query};
 
 /// Maximum number of queries of the templates of one task.
 const QUERIES_MAX: usize = 256;
@@ -46,9 +48,9 @@ pub(super) struct TaskData {
 /// The queries that the templates of a task follow.
 #[derive(Default)]
 pub(super) struct Followed {
-    answers: BTreeMap<Query, watch::Receiver<Found>>,
+    answers: BTreeMap<ServiceQuery, watch::Receiver<Found>>,
     /// The queries that were asked since the beginning of the pass.
-    asked: BTreeSet<Query>,
+    asked: BTreeSet<ServiceQuery>,
 }
 
 impl TaskData {
@@ -112,20 +114,23 @@ impl TaskData {
         &self.context.config.templates
     }
 
-    fn ask(&self, query: Query) -> Found {
+    /// The answer to a query at the moment. The query is followed from now on, once for the whole node.
+    fn ask(&self, query: ServiceQuery) -> Answer<Arc<QueryResult>> {
         let mut followed = self.followed();
         let Followed { answers, asked } = &mut *followed;
         if !answers.contains_key(&query) {
             if answers.len() >= QUERIES_MAX {
-                return Found::Refused(format!(
-                    "the templates of a task may ask for at most {QUERIES_MAX} services"
-                ));
+                let reason = format!("the templates of a task may ask for at most {QUERIES_MAX} services");
+                return Answer::Refused(reason);
             }
-            answers.insert(query.clone(), self.context.template_data.follow(&query));
+            match self.context.services.directory.watch(query.clone()) {
+                Ok(watched) => answers.insert(query.clone(), watched),
+                Err(error) => return Answer::Refused(error.to_string()),
+            };
         }
-        let found = answers.get_mut(&query).map(|answer| answer.borrow_and_update().clone());
+        let found = answers.get_mut(&query).and_then(|answer| answer.borrow_and_update().clone());
         asked.insert(query);
-        found.unwrap_or_default()
+        found.map_or(Answer::Unknown, Answer::Known)
     }
 
     fn followed(&self) -> MutexGuard<'_, Followed> {
@@ -153,19 +158,27 @@ impl Data for Reading {
     }
 
     fn service(&self, name: &str) -> Answer<Vec<Service>> {
-        let query = Query::Service { namespace: self.data.namespace.clone(), name: name.to_owned() };
-        match self.data.ask(query) {
-            Found::Service(found) => Answer::Known(Vec::clone(&found)),
-            Found::Refused(reason) => Answer::Refused(reason),
-            Found::Unknown | Found::Services(_) => Answer::Unknown,
+        let namespace = self.data.namespace.clone();
+        match self.data.ask(ServiceQuery::Instances { namespace, name: name.into() }) {
+            Answer::Known(found) => {
+                Answer::Known(found.instances.iter().map(|found| service(found)).collect())
+            }
+            Answer::Unknown => Answer::Unknown,
+            Answer::Refused(reason) => Answer::Refused(reason),
         }
     }
 
     fn services(&self) -> Answer<Vec<ServiceName>> {
-        match self.data.ask(Query::Services { namespace: self.data.namespace.clone() }) {
-            Found::Services(found) => Answer::Known(Vec::clone(&found)),
-            Found::Refused(reason) => Answer::Refused(reason),
-            Found::Unknown | Found::Service(_) => Answer::Unknown,
+        let texts = |texts: &[Text]| texts.iter().map(Text::to_string).collect();
+        match self.data.ask(ServiceQuery::Names { namespace: self.data.namespace.clone() }) {
+            Answer::Known(found) => {
+                let names = found.names.iter();
+                let names =
+                    names.map(|found| ServiceName { name: found.name.to_string(), tags: texts(&found.tags) });
+                Answer::Known(names.collect())
+            }
+            Answer::Unknown => Answer::Unknown,
+            Answer::Refused(reason) => Answer::Refused(reason),
         }
     }
 
@@ -186,5 +199,20 @@ impl Data for Reading {
 
     fn is_out_of_time(&self) -> bool {
         clock::monotonic().saturating_duration_since(self.begun) > RENDER_TIME_MAX
+    }
+}
+
+/// A registration, as templates see it.
+fn service(found: &ServiceRegistration) -> Service {
+    Service {
+        id: found.key.id.to_string(),
+        name: found.key.name.to_string(),
+        node: found.node_id.to_string(),
+        address: found.address.to_string(),
+        port: found.port.into(),
+        datacenter: found.datacenter.to_string(),
+        tags: found.tags.iter().map(Text::to_string).collect(),
+        job_id: found.job_id.to_string(),
+        alloc_id: found.alloc_id.to_string(),
     }
 }

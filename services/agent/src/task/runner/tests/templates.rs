@@ -1,25 +1,17 @@
 //! Tests of templates of tasks: what they wait for, and what follows a change.
 
-use go_template::Service;
 use model::job::{ChangeMode, ChangeScript, TaskTemplate};
+use model::service::{ServiceKey, ServiceRegistration};
+use model::{AllocId, Index, NodeId};
+use wire::directory::{FoundServices, QueryResult, ServiceQuery};
+use wire::node::WorkIndex;
+use wire::services::ServicesDigest;
 
 use super::*;
-use crate::template_data::{Found, Query, TemplateData};
 
-/// A directory of services with one service, whose answer a test sets.
-struct Directory(watch::Sender<Found>);
-
-impl TemplateData for Directory {
-    fn follow(&self, query: &Query) -> watch::Receiver<Found> {
-        assert_eq!(*query, Query::Service { namespace: "default".into(), name: "db".to_owned() });
-        self.0.subscribe()
-    }
-}
-
-/// A task with one template, and the directory that it reads.
+/// A task with one template, which reads the service `db`.
 struct Templated {
     scene: Scene,
-    directory: watch::Sender<Found>,
 }
 
 const DATABASES: &str = r#"{{ range nomadService "db" }}{{ .Address }}:{{ .Port }};{{ end }}"#;
@@ -37,17 +29,42 @@ impl Templated {
     fn new(config: Value, template: TaskTemplate) -> Self {
         let Value::Object(config) = config else { unreachable!() };
         let task = Task { config: config.into_iter().collect(), templates: vec![template], ..task("web") };
-        let mut scene = Scene::new(task, 0);
-        let directory = watch::Sender::new(Found::Unknown);
-        let context = Arc::get_mut(&mut scene.context).unwrap();
-        context.template_data = Arc::new(Directory(directory.clone()));
-        Self { scene, directory }
+        Self { scene: Scene::new(task, 0) }
     }
 
-    fn set_port(&self, port: i64) {
-        let service =
-            Service { id: "a".to_owned(), address: "10.0.0.1".to_owned(), port, ..Service::default() };
-        self.directory.send_replace(Found::Service(Arc::new(vec![service])));
+    /// The servers say that the service has one instance, with this port.
+    fn set_port(&self, port: u16) {
+        let key = ServiceKey { namespace: "default".into(), name: "db".into(), id: "a".into() };
+        let registration = ServiceRegistration {
+            key,
+            node_id: NodeId::from_bytes([1; 16]),
+            datacenter: "dc1".into(),
+            job_id: "db".into(),
+            alloc_id: AllocId::from_bytes([2; 16]),
+            tags: Vec::new(),
+            address: "10.0.0.1".into(),
+            port,
+            create_index: Index(1),
+            modify_index: Index(1),
+        };
+        let result = QueryResult {
+            query: ServiceQuery::Instances { namespace: "default".into(), name: "db".into() },
+            digest: ServicesDigest::default(),
+            instances: vec![Arc::new(registration)],
+            names: Vec::new(),
+            left_out: 0,
+        };
+        let answer = FoundServices { at: WorkIndex::default(), results: vec![result] };
+        self.scene.context.services.directory.answered(answer, NOW);
+    }
+
+    /// Starts the runner, and answers what the template asks as soon as the template has asked.
+    async fn begin_with(&self, port: u16) -> tokio::task::JoinHandle<()> {
+        let runner = self.scene.begin(None);
+        self.until_event("Template: Missing: nomad.service(db)").await;
+        self.set_port(port);
+        self.scene.until_running().await;
+        runner
     }
 
     fn written(&self) -> String {
@@ -95,9 +112,7 @@ async fn a_task_that_waits_for_its_templates_can_be_ended() {
 #[tokio::test(start_paused = true)]
 async fn a_changed_template_restarts_its_task() {
     let templated = Templated::new(long(), template(DATABASES, ChangeMode::Restart));
-    templated.set_port(1);
-    let runner = templated.scene.begin(None);
-    templated.scene.until_running().await;
+    let runner = templated.begin_with(1).await;
     templated.set_port(2);
     eventually("the task runs again", || {
         let state = templated.scene.state();
@@ -116,9 +131,7 @@ async fn a_changed_template_restarts_its_task() {
 async fn a_changed_template_signals_its_task() {
     let signal = TaskTemplate { change_signal: "SIGUSR1".into(), ..template(DATABASES, ChangeMode::Signal) };
     let templated = Templated::new(long(), signal);
-    templated.set_port(1);
-    let runner = templated.scene.begin(None);
-    templated.scene.until_running().await;
+    let runner = templated.begin_with(1).await;
     templated.set_port(2);
     templated.until_event("Signaling: Task being sent signal SIGUSR1: Template re-rendered").await;
     assert_eq!(templated.scene.state().restarts, 0);
@@ -139,9 +152,7 @@ async fn a_change_script_that_must_not_fail_fails_its_task() {
         TaskTemplate { change_script: Some(Box::new(script)), ..template(DATABASES, ChangeMode::Script) };
     let command = json!({ "exit_code": 3, "stdout_string": "no" });
     let templated = Templated::new(json!({ "run_for": "10h", "exec_command": command }), script);
-    templated.set_port(1);
-    let runner = templated.scene.begin(None);
-    templated.scene.until_running().await;
+    let runner = templated.begin_with(1).await;
     templated.set_port(2);
     runner.await.unwrap();
     assert!(templated.scene.state().failed);
@@ -188,21 +199,16 @@ async fn a_template_that_fails_is_the_reason_that_its_task_does_not_start() {
 }
 
 /// An agent that restarts finds the files as they are, and follows their data again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_restarted_agent_changes_nothing_unless_the_data_has_changed() {
     let templated = Templated::new(long(), template(DATABASES, ChangeMode::Restart));
     let scene = &templated.scene;
-    templated.set_port(1);
-    let first = scene.begin(None);
-    scene.until_running().await;
+    let first = templated.begin_with(1).await;
     let known = scene.state();
     first.abort();
     let _ = first.await;
-    eventually("nothing follows the data", || templated.directory.receiver_count() == 0).await;
 
-    let second = scene.begin(Some(known.clone()));
-    eventually("the data is followed again", || templated.directory.receiver_count() > 0).await;
-    assert_eq!(scene.state(), known);
+    let second = scene.begin(Some(known));
     templated.set_port(2);
     eventually("the task runs again", || {
         let state = scene.state();

@@ -56,6 +56,10 @@ const DIR_HOOK: &str = "services/agent/src/task/hooks/task_dir.rs";
 const TEMPLATES_HOOK: &str = "services/agent/src/task/hooks/templates/mod.rs";
 const TEMPLATE: &str = "services/agent/src/task/hooks/templates/plan.rs";
 const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
+const SERVICES: &str = "services/api/src/admission/validate/services.rs";
+const SERVICE: &str = "services/agent/src/services/interpolate.rs";
+const SERVICE_ADDRESS: &str = "services/agent/src/services/address.rs";
+const IMPLIED: &str = "services/api/src/admission/implied.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
 /// Types with their fields, both sorted by name.
@@ -253,6 +257,32 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         ],
     ),
     (
+        "Service",
+        &[
+            ("Address", Used(SERVICE, "address")),
+            ("AddressMode", Used(SERVICE_ADDRESS, "address_mode")),
+            ("CanaryMeta", Used(SERVICE, "canary_meta")),
+            ("CanaryTags", Used(SERVICE, "canary_tags")),
+            ("CheckRestart", Harmless("a job with checks is refused")),
+            ("Checks", Refused(Feature::ServiceChecks)),
+            ("Cluster", Used(IMPLIED, "cluster")),
+            ("Connect", Refused(Feature::Connect)),
+            ("EnableTagOverride", Harmless("the agent keeps the tags in Consul as the job has them")),
+            ("Identity", Harmless("the agent registers services with its own token")),
+            ("Kind", Harmless("it is the kind of a gateway of a service mesh")),
+            ("Meta", Used(SERVICE, "meta")),
+            ("Name", Used(SERVICE, "name")),
+            ("Namespace", Harmless("services are registered in the namespace of their job")),
+            ("OnUpdate", Harmless("a job with checks is refused")),
+            ("PortLabel", Used(SERVICE_ADDRESS, "port_label")),
+            ("Provider", Used(IMPLIED, "provider")),
+            ("TaggedAddresses", Used(SERVICE, "tagged_addresses")),
+            ("Tags", Used(SERVICE, "tags")),
+            ("TaskName", Used(SERVICES, "task_name")),
+            ("Weights", Harmless("they are those of Consul's DNS")),
+        ],
+    ),
+    (
         "Spread",
         &[
             ("Attribute", Used(SPREAD, "attribute")),
@@ -289,7 +319,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("ScalingPolicies", Warned(Feature::Scaling)),
             ("Schedule", Refused(Feature::TaskSchedules)),
             ("Secrets", Refused(Feature::Secrets)),
-            ("Services", Refused(Feature::Services)),
+            ("Services", Used(SERVICES, "services")),
             ("ShutdownDelay", Used(SUPERVISION, "shutdown_delay")),
             ("Templates", Used(TEMPLATES_HOOK, "templates")),
             ("User", Used(RUNNER, "user")),
@@ -316,7 +346,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("ReschedulePolicy", Used("shared/scheduling/src/placing.rs", "reschedule_policy")),
             ("RestartPolicy", Used(RUNNER, "restart_policy")),
             ("Scaling", Warned(Feature::Scaling)),
-            ("Services", Refused(Feature::Services)),
+            ("Services", Used(SERVICES, "services")),
             ("ShutdownDelay", Used(ALLOC_CORE, "shutdown_delay")),
             ("Spreads", Used(SPREAD, "spreads")),
             ("StopAfterClientDisconnect", Harmless("`disconnect.stop_on_client_after` replaces it")),

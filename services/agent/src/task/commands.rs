@@ -109,7 +109,7 @@ impl HookRequests {
     pub(crate) async fn next(&self) -> HookRequest {
         let mut asked = self.0.subscribe();
         loop {
-            let request = asked.borrow_and_update().as_ref().copied();
+            let request = *asked.borrow_and_update();
             if let Some(request) = request {
                 self.clear();
                 return request;

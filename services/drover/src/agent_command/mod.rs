@@ -277,7 +277,6 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut limits.kill_timeout_max_ms, &millis(&client.max_kill_timeout));
     replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
     templates(&mut args.templates, &client.template);
-    let limits = &mut args.limits;
     replace(&mut limits.nvidia_ignored, &settings.nvidia.ignored_gpu_ids);
     replace(&mut limits.no_nvidia, &settings.nvidia.enabled.map(|enabled| !enabled));
     replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));

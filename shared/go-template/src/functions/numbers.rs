@@ -54,7 +54,7 @@ fn parsed(
     arguments.count(1, 1)?;
     let text = arguments.text(0)?;
     let text = if text.is_empty() { "0" } else { &text };
-    parse(text).ok_or_else(|| format!("{text:?} is not {expected}"))
+    parse(text).ok_or_else(|| format!("the text is not {expected}"))
 }
 
 /// The texts that Go takes for bools.

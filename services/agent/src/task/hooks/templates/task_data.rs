@@ -97,10 +97,10 @@ impl TaskData {
     /// If its file cannot be read.
     pub(super) fn template(&self, source: &Source) -> Result<Text, String> {
         let bytes_max = go_template::limits::SOURCE_BYTES_MAX;
-        let (read, path): (_, &Path) = match source {
+        let (read, path) = match source {
             Source::Inline(text) => return Ok(text.clone()),
-            Source::Allocation(place) => (files::read(&self.open()?, place, bytes_max), place),
-            Source::Node(path) => (files::read_of_node(path, bytes_max), path),
+            Source::Allocation(place) => (files::read(&self.open()?, place, bytes_max), place.as_path()),
+            Source::Node(path) => (files::read_of_node(path, bytes_max), path.as_path()),
         };
         read.map(Text::from).map_err(|error| format!("cannot read the template {}: {error}", path.display()))
     }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use model::AllocId;
 use model::alloc::TaskEventKind;
 use telemetry::chain;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{copy, sink};
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::changes::{Action, Changes};
-use super::missing::Missing;
 use super::plan::{Mode, Plan, Script};
 use super::session::{Failure, Session, Written, digest};
-use crate::driver::exec_session::ExecRequest;
+use crate::driver::exec_session::{ExecRequest, ExecSession};
 use crate::driver::{Running, read_signal};
 use crate::task::commands::{HookRequest, HookRequests};
 use crate::task::hooks::TaskRun;
@@ -21,8 +20,6 @@ use crate::task::updates::Updates;
 
 /// A moment that is far enough in the future to stand for never.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// How much of the output of a program is shown if the program fails, in bytes.
-const SHOWN_OUTPUT_BYTES: u64 = 1_024;
 /// How long a program may run that has no timeout of its own.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -75,19 +72,16 @@ impl Watch {
         let plans = Arc::clone(&self.session.plans);
         let watched: Vec<usize> =
             (0..plans.len()).filter(|at| plans.get(*at).is_some_and(|plan| !plan.once)).collect();
-        let (begun, mut changes, mut missing) = (Instant::now(), Changes::default(), Missing::default());
+        let (begun, mut changes) = (Instant::now(), Changes::default());
         let data = Arc::clone(&self.session.data);
         loop {
             // Also at first: data may have changed since the start.
-            self.render(&watched, &plans, &mut changes, &mut missing, begun).await;
+            self.render(&watched, &plans, &mut changes, begun).await;
             let changed = data.changed();
             tokio::pin!(changed);
             loop {
                 self.act(&plans, &mut changes, begun).await;
-                if let Some(message) = missing.event(begun.elapsed()) {
-                    self.updates.event(TaskEventKind::Template { message: message.into() }).await;
-                }
-                let due = changes.poll_timeout().into_iter().chain(missing.poll_timeout()).min();
+                let due = changes.poll_timeout();
                 tokio::select! {
                     () = &mut changed => break,
                     () = sleep_until(begun + due.unwrap_or(NEVER)) => {}
@@ -96,20 +90,12 @@ impl Watch {
         }
     }
 
-    async fn render(
-        &mut self,
-        watched: &[usize],
-        plans: &[Plan],
-        changes: &mut Changes,
-        missing: &mut Missing,
-        begun: Instant,
-    ) {
+    async fn render(&mut self, watched: &[usize], plans: &[Plan], changes: &mut Changes, begun: Instant) {
         let pass = match self.session.pass(watched.to_vec(), false).await {
             Ok(pass) => pass,
             Err(error) => return self.failed(error.message).await,
         };
         let now = begun.elapsed();
-        missing.set(pass.missing, now);
         for (position, outcome) in pass.outcomes {
             let Some(plan) = plans.get(position) else { continue };
             match outcome {
@@ -122,6 +108,7 @@ impl Watch {
                         changes.differs(position, plan, text, digest, now);
                     }
                 }
+                // The file stays as it is until the data is there.
                 Err(Failure::Missing) => {}
                 Err(Failure::Failed { message, .. }) => self.failed(message).await,
             }
@@ -201,31 +188,21 @@ impl Watch {
 
     async fn script_outcome(&self, script: &Script) -> Result<(), String> {
         let request = ExecRequest { command: script.command.clone(), tty: false, size: None };
-        let mut session = self.task.exec(request).await.map_err(|error| error.to_string())?;
-        drop(session.stdin);
-        let mut shown = Vec::new();
-        let mut begin = session.stdout.take(SHOWN_OUTPUT_BYTES);
-        let mut sink = tokio::io::sink();
+        let ExecSession { stdin, mut stdout, mut stderr, resize: _resize, exit } =
+            self.task.exec(request).await.map_err(|error| error.to_string())?;
+        drop(stdin);
+        // What it writes is not shown: it may be secret. It is read, so that the program does not wait for that.
         let output = async {
-            // What cannot be read is not shown.
-            let _ = begin.read_to_end(&mut shown).await;
-            let _ = tokio::io::copy(begin.get_mut(), &mut sink).await;
+            let _ = copy(&mut stdout, &mut sink()).await;
         };
         let errors = async {
-            let mut shown = Vec::new();
-            if let Some(stream) = &mut session.stderr {
-                let _ = (&mut *stream).take(SHOWN_OUTPUT_BYTES).read_to_end(&mut shown).await;
-                let _ = tokio::io::copy(stream, &mut tokio::io::sink()).await;
+            if let Some(stderr) = &mut stderr {
+                let _ = copy(stderr, &mut sink()).await;
             }
-            shown
         };
-        let (exit, (), errors) = tokio::join!(session.exit, output, errors);
-        match exit {
+        match tokio::join!(exit, output, errors).0 {
             Ok(Ok(0)) => Ok(()),
-            Ok(Ok(code)) => {
-                let said = [shown, errors].concat();
-                Err(format!("exit code {code}: {}", String::from_utf8_lossy(&said).trim()))
-            }
+            Ok(Ok(code)) => Err(format!("exit code {code}")),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("its session was lost".to_owned()),
         }

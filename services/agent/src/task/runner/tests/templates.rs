@@ -160,7 +160,7 @@ async fn a_change_script_that_must_not_fail_fails_its_task() {
     assert!(
         events
             .iter()
-            .any(|event| event == "Task hook message: Template change script reload failed: exit code 3: no"),
+            .any(|event| event == "Task hook message: Template change script reload failed: exit code 3"),
         "{events:?}"
     );
     assert_eq!(events.last().unwrap(), "Not Restarting: Template change script failed");

@@ -95,6 +95,7 @@ pub static SUBJECT: Target = Target {
             Subject::Changes,
             Subject::NodeReport(node),
             Subject::NodeServices(node),
+            Subject::NodeDirectory(node),
             Subject::AgentFiles(node),
             Subject::ProcessMetrics((Role::Scheduler, model::ProcessId::from_bytes([8; 16]))),
         ];

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Answer, Command, Done, NodeLiveness, NodeReport, NodeServices, UpdateNodes};
+use wire::directory::{FindServices, FoundServices, KnownQuery, ServiceQuery};
 use wire::node::{
     AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAllocs, WorkIndex,
@@ -360,6 +361,49 @@ async fn an_agent_learns_what_is_registered_of_its_node() {
     expected.add(alloc(1), "dc1", &set);
     assert_eq!(found.digest, expected);
     assert!(found.at.index >= index, "{found:?}");
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn an_agent_finds_services_and_is_told_of_changes() {
+    let mut scene = Scene::new(CALM).await;
+    scene.register(1).await;
+    scene.command().await;
+    let query = ServiceQuery::Instances { namespace: "default".into(), name: "web".into() };
+    let ask = |digest, wait_ms| {
+        let queries = vec![KnownQuery { query: query.clone(), digest }];
+        FindServices { id: node(1), secret: secret(1), wait_ms, queries }
+    };
+    let subject = Subject::NodeDirectory(node(1));
+    let first: FoundServices = scene.ask(subject, &ask(None, 0)).await.unwrap();
+    assert!(first.results[0].instances.is_empty());
+    let known = Some(first.results[0].digest);
+    let same: FoundServices = scene.ask(subject, &ask(known, 0)).await.unwrap();
+    assert!(same.results.is_empty());
+
+    let set = services(1, 1).services.remove(0);
+    let registration = ServiceRegistration {
+        key: ServiceKey { namespace: "default".into(), name: set.name, id: set.id },
+        node_id: node(1),
+        datacenter: "dc1".into(),
+        job_id: "job".into(),
+        alloc_id: alloc(1),
+        tags: set.tags,
+        address: set.address,
+        port: set.port,
+        create_index: Index(5),
+        modify_index: Index(5),
+    };
+    let waiting = ask(known, 10_000);
+    let change = async {
+        commit(&scene.replica, vec![Change::ServiceRegistration(Box::new(registration.clone()))]);
+    };
+    let (changed, ()) = tokio::join!(scene.ask::<_, FoundServices>(subject, &waiting), change);
+    assert_eq!(*changed.unwrap().results[0].instances[0], registration);
+
+    let stolen = FindServices { secret: Secret("another".into()), ..ask(None, 0) };
+    let refused = scene.ask::<_, FoundServices>(subject, &stolen).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::Conflict);
     scene.ended().await;
 }
 

@@ -17,6 +17,7 @@
 //! | `reports` | what the agent reports: the states of allocations |
 //! | `context` | values that the modules above share |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
+//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `devices` | devices of the node, such as GPUs |
 //! | `driver` | one file for each kind of task |
@@ -25,7 +26,6 @@
 //! | `engine` | a client of container engines |
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
-//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `starts` | how many tasks may start at the same time |
 //! | `cpu_list` | lists of processor numbers, as the kernel writes them |

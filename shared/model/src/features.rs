@@ -100,7 +100,8 @@ features! {
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {
-        ServiceChecks("health checks of services", Are, NotBuilt, None);
+        Services("services", Are, Built, None);
+        ScriptChecks("script checks of services", Are, NotBuilt, None);
         Connect("Connect tasks", Are, NotBuilt, None);
         Consul("integration with Consul", Is, NotBuilt, None);
     }

@@ -86,7 +86,7 @@ static ROUTES: &[Route] = &[
     // Other routes that nodes answer (§14, §18).
     any("/v1/client/allocation/:id/exec", handler!(exec::exec)),
     any("/v1/client/allocation/:id/stats", handler!(stats::alloc)),
-    not_built("/v1/client/allocation/:id/checks", Feature::ServiceChecks),
+    not_built("/v1/client/allocation/:id/checks", Feature::Services),
     any("/v1/client/allocation/:id/restart", handler!(client::restart)),
     put("/v1/client/allocation/:id/signal", handler!(client::signal)),
     not_built("/v1/client/allocation/:id/pause", Feature::TaskSchedules),

@@ -25,7 +25,7 @@ const NOT_BUILT: &[(&str, Feature)] = &[
     ("acl policy apply|delete|info|list|self", Feature::Acls),
     ("acl role create|delete|info|list|update", Feature::Acls),
     ("acl token create|update|delete|info|list|self", Feature::Acls),
-    ("alloc checks", Feature::ServiceChecks),
+    ("alloc checks", Feature::Services),
     ("alloc pause", Feature::TaskSchedules),
     ("check", Feature::SomeCommands),
     ("eval delete", Feature::SomeCommands),

@@ -11,6 +11,7 @@ use model::alloc::TaskEventKind;
 use model::job::TaskTemplate;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use telemetry::clock;
 use tokio::time::{Instant, sleep_until};
 
 use super::changes::Digest;
@@ -25,6 +26,8 @@ use crate::task::hooks::{HookError, TaskRun};
 
 /// Maximum size of the results of all templates of a task, in bytes.
 const TASK_BYTES_MAX: usize = 64 << 20;
+/// How long all templates of a task may take. The last one may take its own time beyond that.
+const PASS_TIME_MAX: Duration = Duration::from_secs(10);
 /// A moment that is far enough in the future to stand for never.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -218,13 +221,18 @@ impl Session {
 
     fn render(&self, positions: Vec<usize>, earlier: &Record) -> Pass {
         let mut pass = Pass { outcomes: Vec::new(), missing: BTreeSet::new() };
-        let mut bytes_left = TASK_BYTES_MAX;
+        let (mut bytes_left, begun) = (TASK_BYTES_MAX, clock::monotonic());
         self.data.begin_pass();
         for position in positions {
             let Some(plan) = self.plans.get(position) else { continue };
             let kept = earlier.written.get(position).and_then(|written| self.kept(plan, written));
+            let is_late = clock::monotonic().saturating_duration_since(begun) > PASS_TIME_MAX;
             let outcome = match kept {
                 Some(text) => Ok(text),
+                None if is_late => {
+                    let secs = PASS_TIME_MAX.as_secs();
+                    Err(Failure::failed(format!("the templates of the task take longer than {secs} seconds")))
+                }
                 None => self.render_one(plan, &mut pass.missing),
             };
             let outcome = outcome.and_then(|text| match bytes_left.checked_sub(text.len()) {

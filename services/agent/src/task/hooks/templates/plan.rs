@@ -22,8 +22,8 @@ const ESCAPES: &str = "Path escapes the alloc directory";
 const DEFAULT_PERMS: u32 = 0o644;
 /// The signal of a template that names none.
 const DEFAULT_SIGNAL: &str = "SIGHUP";
-/// All bits of permissions.
-const PERMS_MASK: u32 = 0o7777;
+/// The bits of permissions that a job can set. A set-uid file of the agent's user would give a task the agent's rights.
+const PERMS_MASK: u32 = 0o777;
 
 /// What to do with one template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -269,6 +269,7 @@ mod tests {
         let owned = TaskTemplate { uid: Some(-1), gid: Some(7), perms: "600".into(), ..to("a") };
         let plan = read(&owned).unwrap();
         assert_eq!((plan.perms, plan.uid, plan.gid), (0o600, None, Some(7)));
+        assert_eq!(read(&TaskTemplate { perms: "4755".into(), ..to("a") }).unwrap().perms, 0o755);
         assert!(read(&TaskTemplate { perms: "rw".into(), ..to("a") }).is_err());
     }
 

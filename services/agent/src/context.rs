@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use model::AllocId;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::cgroups::Cgroups;
 use crate::checks::Checks;
@@ -51,8 +51,15 @@ pub(crate) struct Context {
     pub(crate) services: Services,
     /// The tasks that are running.
     pub(crate) running: RunningTasks,
+    /// Permits to render templates, one for each processor.
+    pub(crate) renderings: Arc<Semaphore>,
     /// Whether the servers have sent this node's work since the agent started.
     pub(crate) contacted: watch::Receiver<bool>,
+}
+
+/// Permits to render templates, one for each processor.
+pub(crate) fn renderings() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)))
 }
 
 impl Context {

@@ -17,6 +17,7 @@
 //! | `reports` | what the agent reports: the states of allocations |
 //! | `context` | values that the modules above share |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
+//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `devices` | devices of the node, such as GPUs |
 //! | `driver` | one file for each kind of task |
@@ -37,9 +38,9 @@
 //! | `wait` | helpers for waiting |
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `checks::core`, `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation
-//! and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports, and one for each kind of
-//! message from the servers and the API.
+//! `checks::core`, `servers::heartbeats`, `starts::pressure`, `devices::known`, `task::hooks::templates::changes`. Around them
+//! are tokio tasks: one for each allocation and each of its tasks, one that owns all allocations (`alloc::allocs`), one that
+//! reports, and one for each kind of message from the servers and the API.
 
 mod account;
 mod alloc;
@@ -84,4 +85,5 @@ pub use node::isolation_args::IsolationArgs;
 pub use node::limits::LimitArgs;
 pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};
+pub use node::templates::TemplateArgs;
 pub use run::run_connecting;

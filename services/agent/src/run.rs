@@ -21,7 +21,7 @@ use crate::alloc::allocs::{Allocs, AllocsCommand};
 use crate::cgroups::Cgroups;
 use crate::checks;
 use crate::checks::core::Restart;
-use crate::context::Context;
+use crate::context::{Context, renderings};
 use crate::devices::nvidia::Nvidia;
 use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
@@ -122,6 +122,7 @@ async fn run_parts(
         devices,
         starts: Starts::new(config.limits.concurrent_starts_max),
         store,
+        renderings: renderings(),
         contacted: contacted_receiver,
         config,
     });
@@ -341,9 +342,11 @@ async fn refresh_fingerprint(
 
 /// Waits for a change of what the node shows of Consul.
 async fn changed(consul: &mut Option<watch::Receiver<Attributes>>) {
-    match consul {
-        Some(consul) if consul.changed().await.is_ok() => {}
-        // Nothing will change any more.
-        Some(_) | None => std::future::pending().await,
+    if let Some(consul) = consul
+        && consul.changed().await.is_ok()
+    {
+        return;
     }
+    // Nothing will change any more.
+    std::future::pending().await
 }

@@ -16,7 +16,7 @@ use wire::node::WorkAlloc;
 
 use crate::alloc::class::Class;
 use crate::alloc::status::{Member, Tasks};
-use crate::context::Context;
+use crate::context::{Context, renderings};
 use crate::devices::Devices;
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Secrets, Storage};
@@ -204,6 +204,7 @@ pub(crate) fn context_with(
         checks: Arc::default(),
         services: Services::default(),
         running: RunningTasks::default(),
+        renderings: renderings(),
         contacted,
         config,
     })

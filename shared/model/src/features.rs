@@ -95,7 +95,6 @@ features! {
         QemuDriver("driver qemu", Is, NotBuilt, None);
         ExternalDrivers("drivers of plugins", Are, NotBuilt, None);
         MockOptions("some options of mock_driver", Are, NotBuilt, None);
-        Templates("templates", Are, NotBuilt, Some("write the file in a prestart task"));
         Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));
         TaskSchedules("task schedules", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);

@@ -59,6 +59,7 @@ replays! {
     message: MESSAGE,
     server_errors: SERVER_ERRORS,
     subject: SUBJECT,
+    task_template: TASK_TEMPLATE,
     variables: VARIABLES,
     versions: VERSIONS,
 }

@@ -24,6 +24,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     // `model` measures regular expressions, and tests canonicalise parsed jobs, as in the recorded answers.
     ("jobspec", &[MODEL_AND_BELOW]),
     ("hcl1", &[]),
+    ("go-template", &[]),
     ("scheduling", &[&["state", "model"]]),
     ("store", &[WIRE_STATE_AND_BELOW, &["telemetry", "private-servers"]]),
     ("agent", &[SHARED]),
@@ -48,6 +49,7 @@ const SHARED: &[&str] = &[
     "scheduling",
     "jobspec",
     "hcl1",
+    "go-template",
     "planted-bugs",
     "private-servers",
     "dir-lock",
@@ -57,7 +59,7 @@ const SHARED: &[&str] = &[
     "api-types",
 ];
 
-const PURE: &[&str] = &["api-types", "hcl1", "jobspec", "model", "nats-auth", "scheduling"];
+const PURE: &[&str] = &["api-types", "go-template", "hcl1", "jobspec", "model", "nats-auth", "scheduling"];
 
 /// Crates that are named like a family of [`IO_CRATES`] but do not belong to it.
 const NAMESAKES: &[&str] = &["smol_str"];

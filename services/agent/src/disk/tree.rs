@@ -116,6 +116,11 @@ impl OpenDir {
         Ok(unlinkat(&self.0, name.as_ref(), UnlinkatFlags::RemoveDir)?)
     }
 
+    /// Gives what has a name another one, in place of what has that name.
+    pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
+    }
+
     /// Moves what has this name into another directory, under the same name.
     pub(crate) fn move_to(&self, name: impl AsRef<OsStr>, other: &Self) -> io::Result<()> {
         Ok(renameat(&self.0, name.as_ref(), &other.0, name.as_ref())?)

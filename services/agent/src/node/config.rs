@@ -13,6 +13,7 @@ use super::host_networks::{AddressFamily, HostNetworkArgs};
 use super::isolation_args::IsolationArgs;
 use super::limits::{LimitArgs, Limits};
 use super::pair::Pair;
+use super::templates::{TemplateArgs, TemplateSettings};
 use super::users::DeniedUsers;
 use crate::cgroups;
 use crate::cpu_list;
@@ -202,6 +203,9 @@ pub struct Args {
     /// What is around tasks.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// Templates.
+    #[command(flatten)]
+    pub templates: TemplateArgs,
     /// Maximum delay of the first heartbeat in milliseconds, so that many agents do not send it at once.
     #[arg(
         long = "first-heartbeat-within-ms",
@@ -293,6 +297,7 @@ pub(crate) struct Config {
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
     pub(crate) limits: Limits,
+    pub(crate) templates: TemplateSettings,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
     /// Whether users may not run commands in tasks.
@@ -398,6 +403,7 @@ impl Config {
                 inodes_percent_max: args.gc_inodes_percent_max,
             },
             limits: Limits::new(args.limits)?,
+            templates: TemplateSettings::new(args.templates)?,
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
             disable_remote_exec: args.disable_remote_exec,

@@ -13,4 +13,5 @@ pub(crate) mod isolation_args;
 pub(crate) mod limits;
 pub(crate) mod pair;
 pub(crate) mod presence;
+pub(crate) mod templates;
 pub(crate) mod users;

@@ -37,7 +37,7 @@ pub(crate) type Found = Option<Arc<QueryResult>>;
 
 /// There are too many different queries on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("more than {QUERIES_MAX} different services are looked up on this node")]
+#[error("more than {max} different services are looked up on this node", max = QUERIES_MAX)]
 pub(crate) struct TooManyQueries;
 
 /// What the cluster's service discovery knows. Clones share it.
@@ -122,7 +122,7 @@ impl Directory {
     }
 
     /// Enters an answer.
-    fn answered(&self, answer: FoundServices, now: Timestamp) {
+    pub(crate) fn answered(&self, answer: FoundServices, now: Timestamp) {
         let entries = self.entries();
         for result in answer.results {
             let Some(entry) = entries.get(&result.query) else { continue };

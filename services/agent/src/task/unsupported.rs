@@ -11,7 +11,6 @@ use crate::disk::dirs::SHARED;
 pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
     let missing = Feature::first_missing([
         (Feature::ScriptChecks, has_scripts(&group.services) || has_scripts(&task.services)),
-        (Feature::Templates, !task.templates.is_empty()),
         (Feature::Artifacts, !task.artifacts.is_empty()),
         (Feature::Vault, task.vault.is_some()),
         (Feature::Secrets, !task.secrets.is_empty()),
@@ -52,7 +51,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use model::job::{TaskTemplate, WorkloadIdentity};
+    use model::job::WorkloadIdentity;
 
     use super::*;
 
@@ -61,8 +60,8 @@ mod tests {
         let plain = Task { name: "web".into(), ..Task::default() };
         let group = TaskGroup::default();
         assert_eq!(unsupported(&group, &plain), None);
-        let rendered = Task { templates: vec![TaskTemplate::default()], ..plain.clone() };
-        assert_eq!(unsupported(&group, &rendered).unwrap(), "templates are not built into this agent");
+        let rendered = Task { artifacts: vec![api_types::TaskArtifact::default()], ..plain.clone() };
+        assert_eq!(unsupported(&group, &rendered).unwrap(), "artifacts are not built into this agent");
         assert_eq!(missing_driver("qemu"), r#"driver "qemu" is not built into this agent"#);
         assert_eq!(missing_driver("docker"), r#"driver "docker" is not on this node"#);
         let paused = Task { schedule: Some(Box::default()), ..plain.clone() };

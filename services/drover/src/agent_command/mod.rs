@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::{ConsulArgs, IsolationArgs, Pair};
+use agent::{ConsulArgs, IsolationArgs, Pair, TemplateArgs};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -276,6 +276,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut limits.alloc_gc_parallel_max, &client.gc_parallel_destroys);
     replace(&mut limits.kill_timeout_max_ms, &millis(&client.max_kill_timeout));
     replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
+    templates(&mut args.templates, &client.template);
     replace(&mut limits.nvidia_ignored, &settings.nvidia.ignored_gpu_ids);
     replace(&mut limits.no_nvidia, &settings.nvidia.enabled.map(|enabled| !enabled));
     replace(&mut args.env_allowlist, &configuration::option_names(client, "env.allowlist"));
@@ -291,6 +292,17 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     connect_consul(&mut args.consul, &settings.consul);
     settings.docker.apply(&mut args);
     Ok(args)
+}
+
+/// What the files set of templates.
+fn templates(args: &mut TemplateArgs, template: &configuration::Template) {
+    let millis = |span: &Option<Millis>| span.map(|span| span.0);
+    replace(&mut args.template_disable_file_sandbox, &template.disable_file_sandbox);
+    replace(&mut args.template_function_denylist, &template.function_denylist);
+    replace(&mut args.template_wait_min_ms, &millis(&template.wait_min));
+    replace(&mut args.template_wait_max_ms, &millis(&template.wait_max));
+    replace(&mut args.template_wait_bound_min_ms, &millis(&template.bound_min));
+    replace(&mut args.template_wait_bound_max_ms, &millis(&template.bound_max));
 }
 
 /// What the files set of drivers that isolate tasks, and of the users that tasks may run as.

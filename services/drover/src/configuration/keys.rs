@@ -32,6 +32,7 @@ const ONE_PORT: &str = "the HTTP API is the only port of an agent";
 const FIXED_INTERVAL: &str = "metrics are collected every 10 seconds, and the last interval is kept";
 const NO_CALL_HOME: &str = "nothing calls home";
 const TO_STDERR: &str = "logs go to standard error";
+const FOLLOWED: &str = "templates follow their data, and do not poll";
 const NO_PLUGINS: &str = "drivers are built in";
 const EVENTS: &str = "the event stream is always on, and keeps a fixed number of changes";
 const NOT_IN_CONSUL: &str = "agents and servers do not register themselves in Consul";
@@ -175,7 +176,7 @@ const CLIENT: &[Key] = &[
     idle("server_join", Type::Block(SERVER_JOIN), NO_GOSSIP),
     idle("servers", Type::Texts, NO_GOSSIP),
     unbuilt(Feature::SomeSettings, "state_dir", Type::Text),
-    unbuilt(Feature::Templates, "template", Type::Any),
+    used("template", Type::Block(TEMPLATE)),
     unbuilt(Feature::SomeSettings, "users", Type::Any),
 ];
 
@@ -199,6 +200,24 @@ const DRAIN_ON_SHUTDOWN: &[Key] = &[
     within("force", Type::Bool),
     within("ignore_system_jobs", Type::Bool),
 ];
+
+const TEMPLATE: &[Key] = &[
+    idle("block_query_wait", Type::Duration, FOLLOWED),
+    without(Feature::Consul, "consul_retry", Type::Block(RETRY)),
+    used("disable_file_sandbox", Type::Bool),
+    used("function_blacklist", Type::Texts),
+    used("function_denylist", Type::Texts),
+    idle("max_stale", Type::Duration, FOLLOWED),
+    idle("nomad_retry", Type::Block(RETRY), FOLLOWED),
+    without(Feature::Vault, "vault_retry", Type::Block(RETRY)),
+    used("wait", Type::Block(WAIT)),
+    used("wait_bounds", Type::Block(WAIT)),
+];
+
+const RETRY: &[Key] =
+    &[within("attempts", WHOLE), within("backoff", Type::Duration), within("max_backoff", Type::Duration)];
+
+const WAIT: &[Key] = &[used("max", Type::Duration), used("min", Type::Duration)];
 
 const FINGERPRINT: &[Key] = &[
     within("exit_on_failure", Type::Bool),

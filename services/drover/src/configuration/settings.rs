@@ -115,12 +115,25 @@ pub(crate) struct Client {
     pub(crate) gc_interval: Option<Millis>,
     pub(crate) gc_parallel_destroys: Option<u32>,
     pub(crate) max_kill_timeout: Option<Millis>,
+    /// The settings of templates.
+    pub(crate) template: Template,
     pub(crate) max_concurrent_starts: Option<u32>,
     pub(crate) nomad_service_discovery: Option<bool>,
     pub(crate) reserved_cpu: Option<u32>,
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
     pub(crate) reserved_ports: Option<String>,
+}
+
+/// The block `template` of `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Template {
+    pub(crate) disable_file_sandbox: Option<bool>,
+    pub(crate) function_denylist: Option<Vec<String>>,
+    pub(crate) wait_min: Option<Millis>,
+    pub(crate) wait_max: Option<Millis>,
+    pub(crate) bound_min: Option<Millis>,
+    pub(crate) bound_max: Option<Millis>,
 }
 
 /// The block `consul`. Files are paths.
@@ -326,12 +339,29 @@ impl Client {
             gc_interval: client.get("gc_interval"),
             gc_parallel_destroys: client.get("gc_parallel_destroys"),
             max_kill_timeout: client.get("max_kill_timeout"),
+            template: Template::of(client.block("template")),
             max_concurrent_starts: client.get("max_concurrent_starts"),
             nomad_service_discovery: client.get("nomad_service_discovery"),
             reserved_cpu: reserved.get("cpu"),
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
             reserved_ports: reserved.get("reserved_ports"),
+        }
+    }
+}
+
+impl Template {
+    fn of(template: &Block) -> Self {
+        let (wait, bounds) = (template.block("wait"), template.block("wait_bounds"));
+        // The older name of the list.
+        let denied = template.get("function_denylist");
+        Self {
+            disable_file_sandbox: template.get("disable_file_sandbox"),
+            function_denylist: denied.or_else(|| template.get("function_blacklist")),
+            wait_min: wait.get("min"),
+            wait_max: wait.get("max"),
+            bound_min: bounds.get("min"),
+            bound_max: bounds.get("max"),
         }
     }
 }

@@ -57,6 +57,24 @@ fn a_file_as_people_write_it() {
     assert_eq!(settings, expected);
 }
 
+#[test]
+fn the_settings_of_templates_are_read() {
+    let text = "client {\n  template {\n    disable_file_sandbox = true\n    function_denylist = [\"file\"]\n    \
+                max_stale = \"87600h\"\n    wait {\n      min = \"1s\"\n      max = \"2m\"\n    }\n    \
+                wait_bounds { max = \"3m\" }\n  }\n}\n";
+    let expected = Template {
+        disable_file_sandbox: Some(true),
+        function_denylist: Some(vec!["file".to_owned()]),
+        wait_min: Some(Millis(1_000)),
+        wait_max: Some(Millis(120_000)),
+        bound_min: None,
+        bound_max: Some(Millis(180_000)),
+    };
+    assert_eq!(read(text).client.template, expected);
+    let older = read("client {\n  template {\n    function_blacklist = [\"file\"]\n  }\n}\n");
+    assert_eq!(older.client.template.function_denylist, Some(vec!["file".to_owned()]));
+}
+
 /// C.2: the harnesses of client libraries write all of this.
 #[test]
 fn json_as_test_harnesses_write_it() {

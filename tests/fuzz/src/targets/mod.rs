@@ -8,6 +8,7 @@ mod constraints;
 mod expressions;
 mod job_files;
 mod messages;
+mod templates;
 mod texts;
 
 pub use agent::{AGENT_STATE, AGENT_WORK};
@@ -18,12 +19,13 @@ pub use constraints::VERSIONS;
 pub use expressions::{EXPRESSION, FUNCTION_DATA};
 pub use job_files::{JOB_FILE, JOB_FILE_JSON, VARIABLES};
 pub use messages::{CHANGE_SET, MESSAGE};
+pub use templates::TASK_TEMPLATE;
 pub use texts::{CREDENTIALS, DURATION, SUBJECT};
 
 use crate::target::Target;
 
 /// All targets.
-pub static ALL: [&Target; 21] = [
+pub static ALL: [&Target; 22] = [
     &AGENT_STATE,
     &AGENT_WORK,
     &CHANGE_SET,
@@ -43,6 +45,7 @@ pub static ALL: [&Target; 21] = [
     &MESSAGE,
     &SERVER_ERRORS,
     &SUBJECT,
+    &TASK_TEMPLATE,
     &VARIABLES,
     &VERSIONS,
 ];

@@ -27,7 +27,7 @@ use super::hooks::{AllocRun, AllocSetup, HookError};
 use crate::context::Context;
 use crate::disk::store::{self, Durability};
 use crate::reports::core::{AllocEvent, AllocState};
-use crate::task::commands::{Kill, TaskCommand};
+use crate::task::commands::{HookRequests, Kill, TaskCommand};
 use crate::task::hooks;
 use crate::task::runner::TaskRunner;
 use crate::task::updates::{TaskUpdate, Updates};
@@ -303,6 +303,7 @@ impl AllocRunner {
             kill: control.kill.subscribe(),
             updates: Updates { task: Text::clone(name), inbox: self.updates.0.clone() },
             commands: command_receiver,
+            requests: HookRequests::default(),
             trace: self.trace,
         };
         (runner, control)

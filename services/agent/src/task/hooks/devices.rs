@@ -47,6 +47,7 @@ mod tests {
     use crate::devices::{self, DeviceError, DevicePlugin};
     use crate::driver::start::{Device, Mount, Propagation};
     use crate::resources::TaskLimits;
+    use crate::task::commands::HookRequests;
     use crate::task::updates::Updates;
     use crate::testing::{context, spec, task_id};
 
@@ -108,6 +109,7 @@ mod tests {
             setup: Arc::default(),
             dirs: context.dirs(spec.id()).task("web"),
             account: None,
+            requests: HookRequests::default(),
             updates: Updates { task: "web".into(), inbox: mpsc::channel(1).0 },
             spec: Arc::new(spec),
             context,

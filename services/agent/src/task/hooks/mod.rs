@@ -12,6 +12,7 @@ mod dispatch_payload;
 mod logs;
 mod task_dir;
 mod task_services;
+mod templates;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -32,7 +33,9 @@ use self::dispatch_payload::DispatchPayload;
 use self::logs::Logs;
 use self::task_dir::TaskDir;
 use self::task_services::TaskServices;
+use self::templates::Templates;
 use self::validate::Validate;
+use super::commands::HookRequests;
 use super::env::{self, Env};
 use super::setup::AllocSetup;
 use super::updates::Updates;
@@ -55,6 +58,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(DispatchPayload),
         Box::new(Cgroups),
         Box::new(Devices),
+        Box::new(Templates::default()),
         Box::new(TaskServices::default()),
         Box::new(CheckRestarts),
     ])
@@ -109,6 +113,8 @@ pub(crate) struct TaskRun {
     pub(crate) dirs: TaskDirs,
     /// The user that the task runs as; `None` if there is no such user. The driver refuses the task then.
     pub(crate) account: Option<Account>,
+    /// What the hooks ask the task's runner to do.
+    pub(crate) requests: HookRequests,
     pub(super) updates: Updates,
 }
 

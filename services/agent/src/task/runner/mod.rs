@@ -20,7 +20,7 @@ use tracing::{Instrument as _, Span};
 use self::record::Recovered;
 pub(crate) use self::record::end_leftovers;
 use self::start::NotStarted;
-use super::commands::{Kill, TaskCommand};
+use super::commands::{HookRequests, Kill, TaskCommand};
 use super::hooks::TaskRun;
 use super::hooks::chain::TaskHooks;
 use super::restarts::{Decision, Restarts, RunResult};
@@ -57,6 +57,8 @@ pub(crate) struct TaskRunner {
     pub(crate) updates: Updates,
     /// User commands for the running task.
     pub(crate) commands: mpsc::Receiver<TaskCommand>,
+    /// What the hooks ask for while the task runs.
+    pub(crate) requests: HookRequests,
     /// The trace of the allocation's start.
     pub(crate) trace: Option<TraceContext>,
 }
@@ -65,8 +67,10 @@ pub(crate) struct TaskRunner {
 enum RunEnd {
     /// It was killed. `error` is the reason if that failed.
     Killed { exit: Option<Exit>, error: String },
-    /// A user restarted it.
+    /// A user or a hook restarted it.
     Restarted { exit: Option<Exit> },
+    /// A hook ended it, because it has failed.
+    Failed { exit: Option<Exit>, reason: &'static str },
     /// It ended by itself or could not be started.
     Ended { exit: Option<Exit>, run_result: RunResult },
 }
@@ -111,8 +115,10 @@ impl TaskRunner {
                 },
             };
             let mut events = Vec::new();
-            let (RunEnd::Killed { exit, .. } | RunEnd::Restarted { exit } | RunEnd::Ended { exit, .. }) =
-                &end;
+            let (RunEnd::Killed { exit, .. }
+            | RunEnd::Restarted { exit }
+            | RunEnd::Failed { exit, .. }
+            | RunEnd::Ended { exit, .. }) = &end;
             if let Some(exit) = exit {
                 if exit.oom_killed {
                     AGENT_OOM_KILLED.add(1);
@@ -124,7 +130,8 @@ impl TaskRunner {
                     events.push((Event::Killed { error: error.into() }, false));
                     Decision::Done
                 }
-                // A restart by a user does not count as an attempt of the policy.
+                RunEnd::Failed { reason, .. } => Decision::Failed { reason: reason.to_owned() },
+                // A restart by a user or a hook does not count as an attempt of the policy.
                 RunEnd::Restarted { .. } => Decision::Restart { reason: "", delay: Nanos::ZERO },
                 RunEnd::Ended { run_result, .. } => {
                     if let Some((policy, ..)) = self.restart_rules() {
@@ -201,6 +208,7 @@ impl TaskRunner {
             setup: self.setup.borrow().clone().unwrap_or_default(),
             dirs: self.context.dirs(spec.id()).task(&self.name),
             account,
+            requests: self.requests.clone(),
             updates: self.updates.clone(),
             spec,
         }

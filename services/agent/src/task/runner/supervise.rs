@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{KillRequested, RunEnd, TaskRunner, until_killed};
 use crate::driver::{Running, read_signal};
-use crate::task::commands::{Kill, Outcome, TaskAction};
+use crate::task::commands::{HookRequest, Kill, Outcome, TaskAction};
 use crate::task::restarts::RunResult;
 use crate::task::state::TaskChange;
 use crate::wait::{to_std, until};
@@ -28,6 +28,7 @@ impl TaskRunner {
     /// Runs the hooks and carries out commands until the task has ended.
     pub(super) async fn supervise(&mut self, task: &Arc<dyn Running>) -> RunEnd {
         let alloc = self.spec.borrow().id();
+        self.requests.clear();
         let listed = self.context.running.add(alloc, &self.name, task);
         self.poststart(task).await;
         let end = self.until_ended(task).await;
@@ -64,6 +65,10 @@ impl TaskRunner {
                     continue;
                 }
                 Some(command) = self.commands.recv() => command,
+                request = self.requests.next() => match self.carry_out(task, request).await {
+                    Some(end) => return end,
+                    None => continue,
+                },
             };
             let (is_restart, is_failure) = match command.action {
                 TaskAction::Restart { .. } => (true, false),
@@ -90,6 +95,29 @@ impl TaskRunner {
             Ok(()) => RunEnd::Killed { exit: Some(task.wait().await), error: String::new() },
             Err(error) => RunEnd::Killed { exit: None, error },
         }
+    }
+
+    /// Does what a hook asks for. `None` if the task could not be ended.
+    async fn carry_out(&self, task: &Arc<dyn Running>, request: HookRequest) -> Option<RunEnd> {
+        let outcome = match request {
+            HookRequest::Restart { reason } => self.perform(task, TaskAction::Restart { reason }).await,
+            HookRequest::Fail { .. } => {
+                self.hooks.pre_kill(&self.task_run()).await;
+                self.stop(task).await.map_err(Text::from)
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(
+                alloc.id = %self.spec.borrow().id(), task = &*self.name, error = &*error,
+                "cannot end a task as its hooks ask"
+            );
+            return None;
+        }
+        let exit = Some(task.wait().await);
+        Some(match request {
+            HookRequest::Restart { .. } => RunEnd::Restarted { exit },
+            HookRequest::Fail { reason } => RunEnd::Failed { exit, reason },
+        })
     }
 
     /// Tells the hooks that the allocation has changed, unless the change is its end.

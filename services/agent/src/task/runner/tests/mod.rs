@@ -2,6 +2,7 @@
 
 mod cgroups;
 mod hooks;
+mod templates;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -17,7 +18,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::driver::process::ExecutorCommand;
 use crate::starts::Starts;
-use crate::task::commands::{Outcome, TaskAction};
+use crate::task::commands::{HookRequests, Outcome, TaskAction};
 use crate::task::hooks::TaskHook;
 use crate::task::state::apply;
 use crate::task::updates::TaskUpdate;
@@ -106,6 +107,7 @@ impl Scene {
             kill: self.kill.subscribe(),
             updates: Updates { task: "web".into(), inbox: updates },
             commands: command_receiver,
+            requests: HookRequests::default(),
             trace: None,
         };
         tokio::spawn(runner.run(known))
@@ -192,10 +194,10 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     assert!(failed.starts_with(unknown), "{failed}");
     assert_eq!(last, "Not Restarting: Error was unrecoverable");
 
-    let unsupported = Task { templates: vec![model::job::TaskTemplate::default()], ..task("web") };
+    let unsupported = Task { artifacts: vec![api_types::TaskArtifact::default()], ..task("web") };
     let scene = Scene::new(unsupported, 3);
     scene.begin(None).await.unwrap();
-    assert_eq!(scene.events()[0], "Failed Validation: templates are not built into this agent");
+    assert_eq!(scene.events()[0], "Failed Validation: artifacts are not built into this agent");
     assert!(scene.state().failed);
 
     let scene = Scene::new(Task { driver: "docker".into(), ..task("web") }, 3);

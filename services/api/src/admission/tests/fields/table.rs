@@ -55,12 +55,15 @@ const START: &str = "services/agent/src/task/runner/start.rs";
 const SUPERVISION: &str = "services/agent/src/task/runner/supervise.rs";
 const LOGS_HOOK: &str = "services/agent/src/task/hooks/logs.rs";
 const DIR_HOOK: &str = "services/agent/src/task/hooks/task_dir.rs";
+const TEMPLATES_HOOK: &str = "services/agent/src/task/hooks/templates/mod.rs";
+const TEMPLATE: &str = "services/agent/src/task/hooks/templates/plan.rs";
 const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
 const SERVICES: &str = "services/api/src/admission/validate/services.rs";
 const SERVICE: &str = "services/agent/src/services/interpolate.rs";
 const SERVICE_ADDRESS: &str = "services/agent/src/services/address.rs";
+const SERVICE_CONSUL: &str = "services/agent/src/services/consul/registration.rs";
 const CHECKS: &str = "services/agent/src/alloc/checks/mod.rs";
-const CONSUL: &str = "services/agent/src/services/consul/registration.rs";
+const DEFAULT_OF_SERVICE: &str = "shared/model/src/canonicalise/service.rs";
 const IMPLIED: &str = "services/api/src/admission/implied.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
@@ -81,6 +84,16 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Operand", Used(CONDITION, "operand")),
             ("RTarget", Used(CONDITION, "r_target")),
             ("Weight", Used(AFFINITY, "weight")),
+        ],
+    ),
+    (
+        "ChangeScript",
+        &[
+            ("Args", Used(TEMPLATE, "args")),
+            ("Command", Used(TEMPLATE, "command")),
+            ("FailOnError", Used(TEMPLATE, "fail_on_error")),
+            ("RunOnFirstRender", Used(TEMPLATE, "run_on_first_render")),
+            ("Timeout", Used(TEMPLATE, "timeout")),
         ],
     ),
     (
@@ -253,7 +266,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Delay", Used(RESTARTS, "delay")),
             ("Interval", Used(RESTARTS, "interval")),
             ("Mode", Used(RESTARTS, "mode")),
-            ("RenderTemplates", Harmless("a job with templates is refused")),
+            ("RenderTemplates", Harmless("templates are rendered before every start")),
         ],
     ),
     (
@@ -263,11 +276,11 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("AddressMode", Used(SERVICE_ADDRESS, "address_mode")),
             ("CanaryMeta", Used(SERVICE, "canary_meta")),
             ("CanaryTags", Used(SERVICE, "canary_tags")),
-            ("CheckRestart", Used("shared/model/src/canonicalise/registration.rs", "check_restart")),
+            ("CheckRestart", Used(DEFAULT_OF_SERVICE, "check_restart")),
             ("Checks", Used(CHECKS, "checks")),
             ("Cluster", Used(IMPLIED, "cluster")),
             ("Connect", Refused(Feature::Connect)),
-            ("EnableTagOverride", Harmless("the agent keeps the tags in Consul as the job has them")),
+            ("EnableTagOverride", Used(SERVICE_CONSUL, "enable_tag_override")),
             ("Identity", Harmless("the agent registers services with its own token")),
             ("Kind", Harmless("it is the kind of a gateway of a service mesh")),
             ("Meta", Used(SERVICE, "meta")),
@@ -279,7 +292,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("TaggedAddresses", Used(SERVICE, "tagged_addresses")),
             ("Tags", Used(SERVICE, "tags")),
             ("TaskName", Used(SERVICES, "task_name")),
-            ("Weights", Harmless("they are those of Consul's DNS")),
+            ("Weights", Used(SERVICE_CONSUL, "weights")),
         ],
     ),
     (
@@ -291,28 +304,32 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Body", Used(CHECKS, "body")),
             ("CheckRestart", Used(CHECKS, "check_restart")),
             ("Command", OF_SCRIPTS),
-            ("Expose", Used(CONSUL, "expose")),
-            ("FailuresBeforeCritical", Used(CONSUL, "failures_before_critical")),
-            ("FailuresBeforeWarning", Used(CONSUL, "failures_before_warning")),
-            ("GRPCService", Used(CONSUL, "grpc_service")),
-            ("GRPCUseTLS", Used(CONSUL, "grpc_use_tls")),
+            ("Expose", Used(SERVICE_CONSUL, "expose")),
+            ("FailuresBeforeCritical", Used(SERVICE_CONSUL, "failures_before_critical")),
+            ("FailuresBeforeWarning", Used(SERVICE_CONSUL, "failures_before_warning")),
+            ("GRPCService", Used(SERVICE_CONSUL, "grpc_service")),
+            ("GRPCUseTLS", Used(SERVICE_CONSUL, "grpc_use_tls")),
             ("Header", Used(CHECKS, "header")),
-            ("InitialStatus", Used(CONSUL, "initial_status")),
+            ("InitialStatus", Used(SERVICE_CONSUL, "initial_status")),
             ("Interval", Used(CHECKS, "interval")),
             ("Method", Used(CHECKS, "method")),
             ("Name", Used(CHECKS, "name")),
-            ("Notes", Used(CONSUL, "notes")),
+            ("Notes", Used(SERVICE_CONSUL, "notes")),
             ("OnUpdate", Used(CHECKS, "on_update")),
             ("Path", Used(CHECKS, "path")),
             ("PortLabel", Used(SERVICE_ADDRESS, "port_label")),
             ("Protocol", Used(CHECKS, "protocol")),
-            ("SuccessBeforePassing", Used(CONSUL, "success_before_passing")),
+            ("SuccessBeforePassing", Used(SERVICE_CONSUL, "success_before_passing")),
             ("TLSServerName", Used(CHECKS, "tls_server_name")),
             ("TLSSkipVerify", Used(CHECKS, "tls_skip_verify")),
             ("TaskName", OF_SCRIPTS),
             ("Timeout", Used(CHECKS, "timeout")),
             ("Type", Used(CHECKS, "kind")),
         ],
+    ),
+    (
+        "ServiceWeights",
+        &[("Passing", Used(SERVICE_CONSUL, "passing")), ("Warning", Used(SERVICE_CONSUL, "warning"))],
     ),
     (
         "Spread",
@@ -353,7 +370,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Secrets", Refused(Feature::Secrets)),
             ("Services", Used(SERVICES, "services")),
             ("ShutdownDelay", Used(SUPERVISION, "shutdown_delay")),
-            ("Templates", Refused(Feature::Templates)),
+            ("Templates", Used(TEMPLATES_HOOK, "templates")),
             ("User", Used(RUNNER, "user")),
             ("Vault", Refused(Feature::Vault)),
             ("VolumeMounts", Refused(Feature::Volumes)),
@@ -389,6 +406,28 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
     ),
     ("TaskLifecycleConfig", &[("Hook", Used(CLASS, "hook")), ("Sidecar", Used(CLASS, "sidecar"))]),
     (
+        "Template",
+        &[
+            ("ChangeMode", Used(TEMPLATE, "change_mode")),
+            ("ChangeScript", Used(TEMPLATE, "change_script")),
+            ("ChangeSignal", Used(TEMPLATE, "change_signal")),
+            ("DestPath", Used(TEMPLATE, "dest_path")),
+            ("EmbeddedTmpl", Used(TEMPLATE, "embedded_tmpl")),
+            ("Envvars", Used(TEMPLATE, "envvars")),
+            ("ErrMissingKey", Used(TEMPLATE, "err_missing_key")),
+            ("Gid", Used(TEMPLATE, "gid")),
+            ("LeftDelim", Used(TEMPLATE, "left_delim")),
+            ("Once", Used(TEMPLATE, "once")),
+            ("Perms", Used(TEMPLATE, "perms")),
+            ("RightDelim", Used(TEMPLATE, "right_delim")),
+            ("SourcePath", Used(TEMPLATE, "source_path")),
+            ("Splay", Used(TEMPLATE, "splay")),
+            ("Uid", Used(TEMPLATE, "uid")),
+            ("VaultGrace", Deprecated("VaultGrace has been deprecated as of Nomad 0.11")),
+            ("Wait", Used(TEMPLATE, "wait")),
+        ],
+    ),
+    (
         "UpdateStrategy",
         &[
             ("AutoPromote", Used("shared/state/src/deployment_health.rs", "auto_promote")),
@@ -402,6 +441,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Stagger", Harmless("updates of system jobs are deployments, as those of service jobs are")),
         ],
     ),
+    ("WaitConfig", &[("Max", Used(TEMPLATE, "max")), ("Min", Used(TEMPLATE, "min"))]),
     (
         "WorkloadIdentity",
         &[

@@ -21,7 +21,7 @@ use wire::directory::{
 
 use crate::node::identity::Identity;
 use crate::node::presence::ContactState;
-use crate::wait::{to_std, until};
+use crate::wait::until;
 
 /// How long a query is kept that nobody watches any more, so that it need not be sent again for each look.
 const LINGER: Nanos = Nanos::from_secs(60);

@@ -1,14 +1,15 @@
 //! Drives rolling updates of jobs: advances, replaces or fails deployments by the health of their allocations and their
-//! progress deadlines (N-14).
+//! progress deadlines (N-14). Drains nodes (N-10).
 //!
 //! One process at a time is active, under a lease that the plan applier grants. The others wait for the lease with warm
 //! replicas. The core, [`Watcher`], decides when to check which deployment, [`rollout`] decides the next step of one
 //! deployment from a state, and the applier verifies each step against the newest state, and writes what follows from it,
-//! such as the return to an older version. The scheduler creates deployments, places their batches and marks them successful.
+//! such as the return to an older version. [`drains`] has a core of its own, under the same lease. The scheduler creates deployments, places their batches and marks them successful.
 
 mod actor;
 mod agenda;
 mod core;
+mod drains;
 mod metrics;
 mod rollout;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actor::Deployments;
 use crate::core::Settings;
+use crate::drains::Drains;
 
 /// The tables that the watcher reads.
 pub const SCOPE: Scope =
@@ -41,7 +43,7 @@ pub const FEED_BATCH_DELAY: Duration = Duration::from_millis(50);
 #[group(id = "deployment-watcher")]
 #[command(next_help_heading = "Deployment watcher")]
 pub struct Args {
-    /// How long changes to a deployment are batched before the deployment is checked, in milliseconds.
+    /// How long changes to a deployment, or to a job on draining nodes, are batched before it is checked, in milliseconds.
     #[arg(
         long,
         env = "DROVER_DEPLOYMENT_GATHER_MS",
@@ -68,9 +70,15 @@ pub async fn run(
     let settings =
         Settings { batch_delay: Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0) };
     singleton::run(Singleton::DeploymentWatcher, &bus, &replica, process, &stop, async |lease| {
-        let restore = |state, now| Deployments::new(settings, state, now);
-        singleton::start(&bus, &replica, lease.epoch, restore).await.ended().await;
-        // The tasks end only when the actor has stopped.
+        let deployments = |state, now| Deployments::new(settings, state, now);
+        let mut deployments = singleton::start(&bus, &replica, lease.epoch, deployments).await;
+        let drains = |state, now| Drains::new(settings.batch_delay, state, now);
+        let mut drains = singleton::start(&bus, &replica, lease.epoch, drains).await;
+        tokio::select! {
+            () = deployments.ended() => {}
+            () = drains.ended() => {}
+        }
+        // The tasks end only when an actor has stopped.
         anyhow::bail!("the deployment watcher stopped unexpectedly")
     })
     .await

@@ -172,10 +172,13 @@ async fn be_active(
     let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(CANNOT_SERVE)?;
     let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(CANNOT_SERVE)?;
     let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(CANNOT_SERVE)?;
-    let [register_server, work_server, report_server] = [server.clone(), server.clone(), server];
+    let drains = bus.serve(Subject::EVERY_NODE_DRAIN).await.context(CANNOT_SERVE)?;
+    let [register_server, work_server, report_server, drain_server] =
+        [server.clone(), server.clone(), server.clone(), server];
     tasks.spawn(registrations.each(REQUESTS_MAX, move |request| register_server.clone().register(request)));
     tasks.spawn(work.each(REQUESTS_MAX, move |request| work_server.clone().work(request)));
     tasks.spawn(reports.each(REQUESTS_MAX, move |request| report_server.clone().report(request)));
+    tasks.spawn(drains.each(REQUESTS_MAX, move |request| drain_server.clone().drain(request)));
     let _ = tasks.join_next().await;
     Err(stopped_serving())
 }

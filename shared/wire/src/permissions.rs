@@ -89,6 +89,7 @@ table! {
     NodeHeartbeat(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeWork(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeReport(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    NodeDrain(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     AgentWake(_node in [ANY_NODE]) => one_way(&[Role::NodeTracker], &[Role::Agent]);
     AgentFiles(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     AgentTasks(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
@@ -187,6 +188,7 @@ fn subscription(subject: &Subject) -> String {
         | Subject::NodeHeartbeat(_)
         | Subject::NodeWork(_)
         | Subject::NodeReport(_)
+        | Subject::NodeDrain(_)
         | Subject::AgentWake(_)
         | Subject::AgentFiles(_)
         | Subject::AgentTasks(_)
@@ -244,7 +246,8 @@ mod tests {
         let own = |subjects: &[&str]| -> BTreeSet<String> {
             subjects.iter().map(|subject| subject.replace("ID", NODE)).collect()
         };
-        let sent = ["node.ID.register", "node.ID.heartbeat", "node.ID.work", "node.ID.report"];
+        let sent =
+            ["node.ID.register", "node.ID.heartbeat", "node.ID.work", "node.ID.report", "node.ID.drain"];
         let answers = ["inbox.api.node.ID.>", "inbox.servers.node.ID.>"];
         assert_eq!(publish, own(&[&sent[..], &answers].concat()));
         let heard = ["agent.ID.wake", "agent.ID.files", "agent.ID.tasks", "agent.ID.stats", "agent.ID.exec"];

@@ -73,6 +73,10 @@ pub enum Subject {
     /// that.
     #[display("node.{_0}.report")]
     NodeReport(NodeId),
+    /// Starts the drain of a node whose agent ends, at the active tracker, or asks how far it is
+    /// ([`DrainSelf`](crate::node::DrainSelf)). A repeat starts the drain's deadline again.
+    #[display("node.{_0}.drain")]
+    NodeDrain(NodeId),
     /// Tells an agent that its work has changed, with the changes if they are small. A lost wake costs one heartbeat
     /// interval, because the heartbeat's response carries the same index. Agents act on the changes, so only servers
     /// may publish on this subject, and only this agent may subscribe.
@@ -115,6 +119,8 @@ impl Subject {
     pub const EVERY_NODE_WORK: &'static str = "node.*.work";
     /// Reports of all nodes; a pattern for subscriptions.
     pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
+    /// Requests of all nodes about their own drains; a pattern for subscriptions.
+    pub const EVERY_NODE_DRAIN: &'static str = "node.*.drain";
 
     /// Wakes of all agents; a pattern for subscriptions of simulated agents.
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
@@ -142,6 +148,7 @@ impl Subject {
             | Self::NodeHeartbeat(_)
             | Self::NodeWork(_)
             | Self::NodeReport(_)
+            | Self::NodeDrain(_)
             | Self::ProcessMetrics(_) => None,
         }
     }
@@ -216,11 +223,12 @@ mod tests {
     const NODE: NodeId = NodeId::from_bytes([7; 16]);
 
     /// Subjects that nodes publish on, and the patterns that services subscribe to.
-    const OF_NODES: [(Subject, &str); 4] = [
+    const OF_NODES: [(Subject, &str); 5] = [
         (Subject::NodeRegister(NODE), Subject::EVERY_NODE_REGISTER),
         (Subject::NodeHeartbeat(NODE), Subject::EVERY_NODE_HEARTBEAT),
         (Subject::NodeWork(NODE), Subject::EVERY_NODE_WORK),
         (Subject::NodeReport(NODE), Subject::EVERY_NODE_REPORT),
+        (Subject::NodeDrain(NODE), Subject::EVERY_NODE_DRAIN),
     ];
 
     #[test]

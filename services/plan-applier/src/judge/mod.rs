@@ -9,6 +9,7 @@
 mod allocs;
 mod bootstrap;
 mod collect_garbage;
+mod complete_drains;
 mod delete_evals;
 mod deployments;
 mod deregister_job;
@@ -37,6 +38,7 @@ mod take_lease;
 mod tests;
 mod transition;
 mod update_deployments;
+mod update_drain;
 mod update_evals;
 mod update_nodes;
 mod version_fields;

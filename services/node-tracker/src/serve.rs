@@ -237,11 +237,13 @@ impl Server {
             snapshot = self.snapshot_at(index).await?;
         }
         let node = snapshot.node(ask.id).ok_or_else(unknown)?;
-        let live = node.allocs().filter(|alloc| !alloc.client_status().is_terminal()).count();
-        Ok(OwnDrain {
-            is_draining: node.server().drain.is_some(),
-            live_allocs: u32::try_from(live).unwrap_or(u32::MAX),
-        })
+        let leaving = node.allocs().filter(|alloc| {
+            let has_to_leave =
+                alloc.transition().migrate == Some(true) || alloc.desired_status().is_terminal();
+            has_to_leave && !alloc.client_status().is_terminal()
+        });
+        let leaving_allocs = u32::try_from(leaving.count()).unwrap_or(u32::MAX);
+        Ok(OwnDrain { is_draining: node.server().drain.is_some(), leaving_allocs })
     }
 
     /// The refusal of a report by a node that is down or disconnected (N-7.3).

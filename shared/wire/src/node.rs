@@ -300,9 +300,9 @@ pub struct DrainSelf {
 pub struct OwnDrain {
     /// Whether the node drains.
     pub is_draining: bool,
-    /// The number of its allocations that have not ended.
+    /// The number of its allocations that have to leave it, or to stop, and have not ended.
     #[serde(default)]
-    pub live_allocs: u32,
+    pub leaving_allocs: u32,
 }
 
 kinds! {

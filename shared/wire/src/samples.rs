@@ -456,7 +456,7 @@ pub fn samples() -> Vec<Sample> {
         }),
         round_trip(ReportAccepted { index: INDEX }),
         round_trip(DrainSelf { id: NODE, secret: secret(), drain: Some(DrainSpec::default()) }),
-        round_trip(OwnDrain { is_draining: true, live_allocs: 3 }),
+        round_trip(OwnDrain { is_draining: true, leaving_allocs: 3 }),
         round_trip(Wake::<Job> { work_index: WORK_INDEX, news: None }),
         round_trip(Wake {
             work_index: WORK_INDEX,

@@ -10,6 +10,7 @@ use model::Text;
 use super::host_env::check_env_allowlist;
 use super::host_networks::{AddressFamily, HostNetworkArgs};
 use super::isolation_args::IsolationArgs;
+use super::leave_args::{Leave, LeaveArgs};
 use super::limits::{LimitArgs, Limits};
 use super::pair::Pair;
 use super::users::DeniedUsers;
@@ -195,6 +196,9 @@ pub struct Args {
     /// What is around tasks.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// What becomes of the node before the agent ends.
+    #[command(flatten)]
+    pub leave: LeaveArgs,
     /// Maximum delay of the first heartbeat in milliseconds, so that many agents do not send it at once.
     #[arg(
         long = "first-heartbeat-within-ms",
@@ -284,6 +288,8 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
+    /// The drain of the node when the agent leaves, if there is one.
+    pub(crate) leave: Option<Leave>,
     /// Whether users may not run commands in tasks.
     pub(crate) disable_remote_exec: bool,
     /// Whether the log has whole commands.
@@ -387,6 +393,7 @@ impl Config {
             limits: Limits::new(args.limits)?,
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
+            leave: Leave::new(&args.leave),
             disable_remote_exec: args.disable_remote_exec,
             exec_log_commands: args.exec_log_commands,
         })

@@ -1,5 +1,7 @@
 //! `drover node …`: commands for nodes.
 
+pub(crate) mod drain;
+mod draining;
 mod eligibility;
 mod gc;
 pub(crate) mod status;
@@ -13,9 +15,10 @@ use super::prefix::{Kind, resolve_id};
 use crate::command::commands;
 
 commands! {
-    /// Shows nodes, sets whether they may get new work, and removes what has ended on them.
+    /// Shows nodes, drains them, sets whether they may get new work, and removes what has ended on them.
     Command {
         Status(WithApi<status::Args>),
+        Drain(WithApi<drain::Args>),
         Eligibility(WithApi<eligibility::Args>),
         Gc(WithApi<gc::Args>),
     }

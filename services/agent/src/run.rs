@@ -56,8 +56,8 @@ const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs the agent with its data directory. The allocations of the previous run continue while the agent connects.
 /// `presence` shows the node's registration.
 ///
-/// Tasks keep running after the agent stops, unless the settings say otherwise. If `leave` is cancelled before `stop` is, and
-/// the settings ask for it, the agent drains its node before it stops.
+/// Tasks keep running after the agent stops, unless the settings say otherwise. If `leave` is cancelled before `stop` is,
+/// and the settings ask for it, the agent drains its node before it stops.
 ///
 /// # Errors
 /// If the settings or the data directory cannot be used, or the connection cannot be set up.

@@ -2,9 +2,10 @@
 //! progress deadlines (N-14). Drains nodes (N-10).
 //!
 //! One process at a time is active, under a lease that the plan applier grants. The others wait for the lease with warm
-//! replicas. The core, [`Watcher`], decides when to check which deployment, [`rollout`] decides the next step of one
-//! deployment from a state, and the applier verifies each step against the newest state, and writes what follows from it,
-//! such as the return to an older version. [`drains`] has a core of its own, under the same lease. The scheduler creates deployments, places their batches and marks them successful.
+//! replicas. The core, [`Watcher`](core::Watcher), decides when to check which deployment, [`rollout`] decides the next step
+//! of one deployment from a state, and the applier verifies each step against the newest state, and writes what follows from
+//! it, such as the return to an older version. [`drains`] has a core of its own, under the same lease. The scheduler creates
+//! deployments, places their batches and marks them successful.
 
 mod actor;
 mod agenda;

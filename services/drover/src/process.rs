@@ -301,7 +301,8 @@ async fn flush(telemetry: telemetry::Guard) {
     }
 }
 
-/// Ends the process by force if it has not ended in time after the request to stop. An agent that leaves its node has longer.
+/// Ends the process by force if it has not ended in time after the request to stop. An agent that leaves its node has
+/// longer.
 async fn end_by_force(stop: CancellationToken, leave: CancellationToken, leave_within: Duration) {
     stop.cancelled().await;
     let leaving = if leave.is_cancelled() { leave_within } else { Duration::ZERO };

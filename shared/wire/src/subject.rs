@@ -154,11 +154,12 @@ impl Subject {
     }
 
     /// Whether most of a process's work depends on a subject to which it subscribes, or on which it publishes if
-    /// `is_published`. Metrics describe the work, a request to an agent or for a collection is one feature of many, lost
-    /// writes are rare, and a response that cannot be sent concerns a single requester.
+    /// `is_published`. Metrics describe the work, a request to an agent, for a collection or for a node's own drain is one
+    /// feature of many, lost writes are rare, and a response that cannot be sent concerns a single requester.
     pub fn is_essential(subject: &str, is_published: bool) -> bool {
         let is_feature = subject == Self::ForceGarbageCollection.to_string()
             || subject == Self::LostWrites.to_string()
+            || (subject.starts_with("node.") && subject.ends_with(".drain"))
             || (subject.starts_with("agent.") && !subject.ends_with(".wake"));
         let is_response = is_published && subject.starts_with("inbox.");
         !subject.starts_with("metrics.") && !is_feature && !is_response
@@ -292,6 +293,7 @@ mod tests {
         let others = [
             Subject::ForceGarbageCollection,
             Subject::LostWrites,
+            Subject::NodeDrain(NODE),
             Subject::AgentFiles(NODE),
             Subject::AgentStats(NODE),
             Subject::AgentExec(NODE),

@@ -179,8 +179,8 @@ impl Drainer {
         command
     }
 
-    /// The drains that are over, of nodes that are due for a check. Limits how many allocations they leave to be marked, but
-    /// takes at least one node.
+    /// The drains that are over, of nodes that are due for a check. Limits how many allocations they leave to be marked,
+    /// but takes at least one node.
     fn ended(&mut self, now: Timestamp) -> Vec<DrainEnd> {
         let (mut ends, mut left, mut later) = (Vec::new(), 0_usize, Vec::new());
         while ends.len() < ENDS_MAX

@@ -72,8 +72,8 @@ impl CommandBody for DrainOwnNode {
     }
 }
 
-/// Marks allocations of draining nodes to migrate, and evaluates their jobs (N-10.9). Allocations that are not on a draining
-/// node any more, or have ended, are skipped.
+/// Marks allocations of draining nodes to migrate, and evaluates their jobs (N-10.9). Allocations that are not on a
+/// draining node any more, or have ended, are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainAllocs {
     /// The deployment watcher's epoch.
@@ -94,8 +94,8 @@ impl CommandBody for DrainAllocs {
     }
 }
 
-/// Completes drains: what is left on each node is marked to migrate, and the drain is over (N-10.4, N-10.11). A drain that is
-/// not over on the newest state is skipped.
+/// Completes drains: what is left on each node is marked to migrate, and the drain is over (N-10.4, N-10.11). A drain that
+/// is not over on the newest state is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompleteDrains {
     /// The deployment watcher's epoch.

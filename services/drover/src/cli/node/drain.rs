@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use api_types::{Allocation, Node};
 use serde_json::{Value, json};
 
 use super::draining::Draining;
-use super::resolve;
+use super::{own, resolve};
 use crate::cli::{ApiCommand, Session, confirm, format};
 
 /// Length of a whole id.
@@ -20,8 +20,9 @@ const AT_ONCE: i64 = -1;
 
 /// Moves all work away from a node, or stops doing so.
 ///
-/// The node gets no new work. Services move step by step, as their jobs allow; batch work may end; allocations of system jobs
-/// stop last. At the deadline, what is left stops. The command follows the drain until nothing runs on the node any more.
+/// The node gets no new work. Services move step by step, as their jobs allow; batch work may end; allocations of system
+/// jobs stop last. At the deadline, what is left stops. The command follows the drain until nothing runs on the node any
+/// more.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -34,7 +35,9 @@ pub(crate) struct Args {
     #[arg(long)]
     disable: bool,
     /// Only follow the drain of the node.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = [
+        "deadline", "no_deadline", "force", "ignore_system", "keep_ineligible", "detach", "message", "meta", "yes",
+    ])]
     monitor: bool,
     /// How long the drain may take, such as 30m; one hour by default.
     #[arg(long, value_name = "DURATION")]
@@ -49,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long)]
     ignore_system: bool,
     /// With -disable: do not let the node get new work.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "enable")]
     keep_ineligible: bool,
     /// Do not follow the drain.
     #[arg(long)]
@@ -148,12 +151,10 @@ impl Args {
     }
 
     async fn node_id(&self, session: &Session) -> anyhow::Result<String> {
-        if let Some(prefix) = &self.node {
-            return resolve(&session.client, prefix, true).await;
+        match &self.node {
+            Some(prefix) => resolve(&session.client, prefix, true).await,
+            None => own(&session.client).await,
         }
-        let agent: Value = session.client.get("/v1/agent/self", &[]).await?;
-        let id = agent.pointer("/stats/client/node_id").and_then(Value::as_str);
-        id.map(str::to_owned).context("the agent that answers has no node of its own: give the id of a node")
     }
 
     /// Follows a drain until nothing that it concerns runs on the node any more. `before` are the node's allocations before

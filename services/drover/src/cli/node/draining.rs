@@ -1,5 +1,5 @@
-//! The lines that are printed while a drain is followed (`docs/rules/cli.md` 6.2). Pure: takes successive snapshots of the node
-//! and its allocations, and returns lines, and whether the drain is over.
+//! The lines that are printed while a drain is followed (`docs/rules/cli.md` 6.2). Pure: takes successive snapshots of the
+//! node and its allocations, and returns lines, and whether the drain is over.
 
 use std::collections::BTreeMap;
 

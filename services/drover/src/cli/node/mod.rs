@@ -6,7 +6,9 @@ mod eligibility;
 mod gc;
 pub(crate) mod status;
 
+use anyhow::Context as _;
 use api_types::NodeListStub;
+use serde_json::Value;
 
 use super::WithApi;
 use super::client::Client;
@@ -38,4 +40,11 @@ pub(super) async fn resolve(client: &Client, prefix: &str, verbose: bool) -> any
         },
     };
     resolve_id(client, &kind, prefix, verbose).await
+}
+
+/// The id of the node of the agent that answers.
+async fn own(client: &Client) -> anyhow::Result<String> {
+    let agent: Value = client.get("/v1/agent/self", &[]).await?;
+    let id = agent.pointer("/stats/client/node_id").and_then(Value::as_str);
+    id.map(str::to_owned).context("the agent that answers has no node of its own: give the id of a node")
 }

@@ -82,6 +82,7 @@ pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
 pub use node::host_networks::{AddressFamily, HostNetworkArgs};
 pub use node::isolation_args::IsolationArgs;
+pub use node::leave_args::LeaveArgs;
 pub use node::limits::LimitArgs;
 pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};

@@ -42,6 +42,7 @@ use crate::requests::stats::{self, Stats};
 use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
+use crate::servers::leave::Leaving;
 use crate::services::Services;
 use crate::services::consul::{Attributes, Consul};
 use crate::services::directory;
@@ -64,7 +65,8 @@ const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs the agent with its data directory. The allocations of the previous run continue while the agent connects.
 /// `presence` shows the node's registration.
 ///
-/// Tasks keep running after the agent stops, unless the settings say otherwise.
+/// Tasks keep running after the agent stops, unless the settings say otherwise. If `leave` is cancelled before `stop` is,
+/// and the settings ask for it, the agent drains its node before it stops.
 ///
 /// # Errors
 /// If the settings or the data directory cannot be used, or the connection cannot be set up.
@@ -74,8 +76,9 @@ pub async fn run_connecting(
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
     presence: Presence,
     stop: CancellationToken,
+    leave: CancellationToken,
 ) -> anyhow::Result<()> {
-    Box::pin(run_parts(args, data_dir, connecting, presence, stop)).await
+    Box::pin(run_parts(args, data_dir, connecting, presence, stop, leave)).await
 }
 
 async fn run_parts(
@@ -84,6 +87,7 @@ async fn run_parts(
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
     presence: Presence,
     stop: CancellationToken,
+    leave: CancellationToken,
 ) -> anyhow::Result<()> {
     let store = data_dir.store().clone();
     let config = Config::new(args)?;
@@ -214,12 +218,16 @@ async fn run_parts(
             removed = lost_networks => removed?,
             () = stop.cancelled() => {}
         }
+        let leaving = Leaving { bus: bus.clone(), identity: identity.clone() };
         let allocs = commands.clone();
         let follow =
             WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
         services.spawn(follow.run());
         services.spawn(refresh_fingerprint(Arc::clone(&context), identity, machine, spec, consul_attributes));
         stop.cancelled().await;
+        if let Some(drain) = context.config.leave.filter(|_| leave.is_cancelled()) {
+            leaving.drain(drain).await;
+        }
     }
 
     if context.config.stop_tasks_on_exit {

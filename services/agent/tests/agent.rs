@@ -73,7 +73,7 @@ async fn agent_process() {
     let nats = bus::Args { node_key, ..nats_args(&std::env::var(NATS_URL).unwrap()) };
     let connecting = async move { Bus::connect_agent(&nats, node).await };
     let (presence, stop) = (agent::Presence::default(), CancellationToken::new());
-    agent::run_connecting(args, data_dir, connecting, presence, stop).await.unwrap();
+    agent::run_connecting(args, data_dir, connecting, presence, stop.clone(), stop).await.unwrap();
 }
 
 /// The cgroup for the tasks of a scene's agents. Agents of several scenes run allocations of the same id at the same time.

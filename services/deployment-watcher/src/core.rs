@@ -33,7 +33,7 @@ pub(crate) struct Watcher {
     settings: Settings,
     state: Snapshot,
     /// Check times: after a change to a deployment, or at its progress deadline.
-    agenda: Agenda,
+    agenda: Agenda<DeploymentId>,
     gate: WriteGate,
 }
 
@@ -61,7 +61,7 @@ impl Watcher {
     /// Schedules a check of a deployment no later than `due`, or removes it from the agenda if it is terminal.
     fn schedule_check(&mut self, id: DeploymentId, due: Timestamp) {
         if self.state.deployment(id).is_none_or(|deployment| deployment.status.is_terminal()) {
-            return self.agenda.remove(id);
+            return self.agenda.remove(&id);
         }
         self.agenda.add(id, due);
     }
@@ -128,7 +128,7 @@ impl Watcher {
 
 /// Whether an agent only reports that allocations are pending or running, without a health verdict. Such a change never
 /// leads to a step.
-fn is_progress_only(change: &AllocsChanged) -> bool {
+pub(crate) fn is_progress_only(change: &AllocsChanged) -> bool {
     let status = change.client.as_ref().map(|(status, _)| status);
     let is_live = matches!(status, Some(ClientStatus::Pending | ClientStatus::Running));
     is_live && !change.by_servers && change.health.is_none() && change.verdicts.is_empty()

@@ -1,14 +1,16 @@
 //! Drives rolling updates of jobs: advances, replaces or fails deployments by the health of their allocations and their
-//! progress deadlines (N-14).
+//! progress deadlines (N-14). Drains nodes (N-10).
 //!
 //! One process at a time is active, under a lease that the plan applier grants. The others wait for the lease with warm
-//! replicas. The core, [`Watcher`], decides when to check which deployment, [`rollout`] decides the next step of one
-//! deployment from a state, and the applier verifies each step against the newest state, and writes what follows from it,
-//! such as the return to an older version. The scheduler creates deployments, places their batches and marks them successful.
+//! replicas. The core, [`Watcher`](core::Watcher), decides when to check which deployment, [`rollout`] decides the next step
+//! of one deployment from a state, and the applier verifies each step against the newest state, and writes what follows from
+//! it, such as the return to an older version. [`drains`] has a core of its own, under the same lease. The scheduler creates
+//! deployments, places their batches and marks them successful.
 
 mod actor;
 mod agenda;
 mod core;
+mod drains;
 mod metrics;
 mod rollout;
 #[cfg(test)]
@@ -19,18 +21,15 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Actor;
 use bus::Bus;
-use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::{FollowEvent, Replica, Scope, Table};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use state::{Replica, Scope, Table};
 use tokio_util::sync::CancellationToken;
 
-use crate::actor::{DeploymentWatcher, StopOnDrop};
-use crate::core::{Settings, Watcher};
+use crate::actor::Deployments;
+use crate::core::Settings;
+use crate::drains::Drains;
 
 /// The tables that the watcher reads.
 pub const SCOPE: Scope =
@@ -45,7 +44,7 @@ pub const FEED_BATCH_DELAY: Duration = Duration::from_millis(50);
 #[group(id = "deployment-watcher")]
 #[command(next_help_heading = "Deployment watcher")]
 pub struct Args {
-    /// How long changes to a deployment are batched before the deployment is checked, in milliseconds.
+    /// How long changes to a deployment, or to a job on draining nodes, are batched before it is checked, in milliseconds.
     #[arg(
         long,
         env = "DROVER_DEPLOYMENT_GATHER_MS",
@@ -69,37 +68,19 @@ pub async fn run(
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let batch_delay = Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0);
-    loop {
-        let lease = tokio::select! {
-            lease = bus::lease::hold(&bus, &replica, Singleton::DeploymentWatcher, process) => lease,
-            () = stop.cancelled() => return Ok(()),
-        };
+    let settings =
+        Settings { batch_delay: Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0) };
+    singleton::run(Singleton::DeploymentWatcher, &bus, &replica, process, &stop, async |lease| {
+        let deployments = |state, now| Deployments::new(settings, state, now);
+        let mut deployments = singleton::start(&bus, &replica, lease.epoch, deployments).await;
+        let drains = |state, now| Drains::new(settings.batch_delay, state, now);
+        let mut drains = singleton::start(&bus, &replica, lease.epoch, drains).await;
         tokio::select! {
-            result = be_active(Settings { batch_delay }, &bus, &replica, &lease) => result?,
-            () = lease.lost() => {}
-            () = stop.cancelled() => return Ok(()),
+            () = deployments.ended() => {}
+            () = drains.ended() => {}
         }
-    }
-}
-
-/// Starts a watcher from the replica's state, and runs it until it stops or this future is dropped.
-async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
-    let mut follower = replica.follow();
-    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) =
-        follower.next().await;
-    let (writes, write_receiver) = mpsc::channel(1);
-    let contact = bus.contact();
-    let watcher = Watcher::restore(settings, state, contact.cluster_now());
-    let watcher = DeploymentWatcher::new(watcher, settings, lease.epoch, contact, writes).start();
-    let _stop_on_drop = StopOnDrop(watcher.clone());
-
-    // Dropping the set aborts its tasks.
-    let mut tasks = JoinSet::new();
-    // Runs on the actor's own thread, so that no change has to wake another thread.
-    tasks.spawn_local(actor::follow(follower, watcher.clone()));
-    tasks.spawn(actor::write(write_receiver, bus.clone(), watcher));
-    let _ = tasks.join_next().await;
-    // The tasks end only when the actor has stopped.
-    anyhow::bail!("the deployment watcher stopped unexpectedly")
+        // The tasks end only when an actor has stopped.
+        anyhow::bail!("the deployment watcher stopped unexpectedly")
+    })
+    .await
 }

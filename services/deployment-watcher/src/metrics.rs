@@ -1,6 +1,9 @@
 //! Metrics of the deployment watcher.
 
-use telemetry::metrics::catalogue::{WATCHER_COMMANDS_FAILED, WATCHER_FOUND, WATCHER_WATCHED};
+use telemetry::metrics::catalogue::{
+    WATCHER_COMMANDS_FAILED, WATCHER_DRAINED, WATCHER_DRAINING, WATCHER_FOUND, WATCHER_MARKED,
+    WATCHER_WATCHED,
+};
 use wire::command::DeploymentStep;
 
 /// Sets the number of active deployments.
@@ -23,4 +26,19 @@ pub(crate) fn found(step: &DeploymentStep) {
 /// Counts a command that failed or whose outcome is unknown.
 pub(crate) fn not_written() {
     WATCHER_COMMANDS_FAILED.add(1);
+}
+
+/// Sets the number of draining nodes.
+pub(crate) fn draining(count: usize) {
+    WATCHER_DRAINING.set(count as f64);
+}
+
+/// Counts allocations of draining nodes that are marked to migrate before the end of the drain.
+pub(crate) fn marked(count: usize) {
+    WATCHER_MARKED.add(count as u64);
+}
+
+/// Counts a drain that is over.
+pub(crate) fn drained(deadline_reached: bool) {
+    WATCHER_DRAINED.add_with(1, &[if deadline_reached { "deadline" } else { "done" }]);
 }

@@ -189,6 +189,7 @@ async fn run_services(
 ) -> anyhow::Result<()> {
     let cluster = process.connect(&nats, Role::Servers, Scope::ALL).await?;
     let (id, stop, end) = (process.id, process.stop.clone(), CancellationToken::new());
+    let leave = process.leave.clone();
     let (bus, replica) = (|| cluster.bus.clone(), || cluster.replica.clone());
     let prepared = process.unless_stopped(services::prepared_database(&database.applier)).await?;
     let applier = plan_applier::run(servers.plan_applier, prepared, bus(), replica(), id, end.clone());
@@ -235,7 +236,7 @@ async fn run_services(
                 Bus::connect_agent(&nats, node).await
             };
             process.start("agent", async move {
-                let ended = agent::run_connecting(agent, data_dir, connecting, presence, stop).await;
+                let ended = agent::run_connecting(agent, data_dir, connecting, presence, stop, leave).await;
                 end.cancel();
                 ended
             });

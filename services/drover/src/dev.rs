@@ -48,7 +48,14 @@ impl Args {
     pub(crate) fn process(&self) -> process::Settings {
         let parts = Parts { agent: true, ..Parts::SERVERS };
         let (telemetry, health) = (self.telemetry.clone(), self.health.clone());
-        process::Settings { name: "dev", parts, stops_children: true, telemetry, health }
+        process::Settings {
+            name: "dev",
+            parts,
+            stops_children: true,
+            leave: process::Leave::default(),
+            telemetry,
+            health,
+        }
     }
 }
 

@@ -45,14 +45,35 @@ pub(crate) struct Settings {
     pub(crate) parts: Parts,
     /// Whether tasks or private servers stop with it, which takes as long as they need.
     pub(crate) stops_children: bool,
+    /// On which signals its node is left first.
+    pub(crate) leave: Leave,
     pub(crate) telemetry: telemetry::Args,
     pub(crate) health: health::Args,
+}
+
+/// On which signals an agent leaves its node before the process stops, and how long that may take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Leave {
+    on_interrupt: bool,
+    on_terminate: bool,
+    within: Duration,
+}
+
+impl From<&agent::LeaveArgs> for Leave {
+    fn from(args: &agent::LeaveArgs) -> Self {
+        let agent::LeaveArgs { leave_on_interrupt, leave_on_terminate, .. } = args;
+        Self { on_interrupt: *leave_on_interrupt, on_terminate: *leave_on_terminate, within: args.within() }
+    }
 }
 
 /// State that the services of a process share.
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
     pub(crate) stop: CancellationToken,
+    /// Cancelled before `stop` if the agent has to leave its node first.
+    pub(crate) leave: CancellationToken,
+    /// How long that may take.
+    leave_within: Duration,
     /// Where the services report their health.
     pub(crate) health: Board,
     /// How long the services have to shut down cleanly.
@@ -69,7 +90,7 @@ pub(crate) struct Cluster {
 
 impl Process {
     /// A process with the name `name` that runs `parts`.
-    fn new(name: &'static str, parts: Parts, shutdown_timeout: Duration) -> Self {
+    fn new(name: &'static str, parts: Parts, shutdown_timeout: Duration, leave: Leave) -> Self {
         let stop = CancellationToken::new();
         let id = ProcessId::from_bytes(telemetry::clock::random_bytes());
         telemetry::metrics::identify(name, &id.to_string());
@@ -77,6 +98,8 @@ impl Process {
             id,
             health: Board::new(name, parts, stop.clone()),
             stop,
+            leave: CancellationToken::new(),
+            leave_within: leave.within,
             shutdown_timeout,
             services: JoinSet::new(),
         }
@@ -193,8 +216,10 @@ impl Process {
 
     /// Stops all services, and waits until they have ended or their time to shut down is over.
     async fn end(&mut self) {
-        let Self { stop, services, shutdown_timeout, .. } = self;
+        let Self { stop, leave, leave_within, services, shutdown_timeout, .. } = self;
         stop.cancel();
+        let leaving = if leave.is_cancelled() { *leave_within } else { Duration::ZERO };
+        let shutdown_timeout = shutdown_timeout.saturating_add(leaving);
         let ending = async {
             while let Some(ended) = services.join_next().await {
                 if let Err(error) = outcome(ended) {
@@ -202,7 +227,7 @@ impl Process {
                 }
             }
         };
-        if tokio::time::timeout(*shutdown_timeout, ending).await.is_err() {
+        if tokio::time::timeout(shutdown_timeout, ending).await.is_err() {
             tracing::warn!(within_ms = shutdown_timeout.as_millis(), "services did not shut down in time");
         }
     }
@@ -235,19 +260,19 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
     settings: Settings,
     main: impl FnOnce(Process) -> F,
 ) -> ExitCode {
-    let Settings { name, parts, stops_children, telemetry, health } = settings;
+    let Settings { name, parts, stops_children, leave, telemetry, health } = settings;
     let shutdown_timeout = if stops_children { SHUTDOWN_TIMEOUT_WITH_CHILDREN } else { SHUTDOWN_TIMEOUT };
     let runtime = move || runtime.enable_all().build().expect("the runtime starts its threads");
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
-        let process = Process::new(name, parts, shutdown_timeout);
+        let process = Process::new(name, parts, shutdown_timeout, leave);
         let telemetry = match telemetry::init(&telemetry, &process.identity(name)) {
             Ok(guard) => guard,
             Err(error) => return fail(&error.into()),
         };
-        stop_on_signals(process.stop.clone());
+        stop_on_signals(process.stop.clone(), process.leave.clone(), leave);
         if !stops_children {
-            tokio::spawn(end_by_force(process.stop.clone()));
+            tokio::spawn(end_by_force(process.stop.clone(), process.leave.clone(), leave.within));
         }
         let ended = match process.show_health(&health) {
             Ok(()) => main(process).await,
@@ -276,11 +301,13 @@ async fn flush(telemetry: telemetry::Guard) {
     }
 }
 
-/// Ends the process by force if it has not ended in time after the request to stop.
-async fn end_by_force(stop: CancellationToken) {
+/// Ends the process by force if it has not ended in time after the request to stop. An agent that leaves its node has
+/// longer.
+async fn end_by_force(stop: CancellationToken, leave: CancellationToken, leave_within: Duration) {
     stop.cancelled().await;
-    thread::spawn(|| {
-        thread::sleep(FORCED_EXIT_AFTER);
+    let leaving = if leave.is_cancelled() { leave_within } else { Duration::ZERO };
+    thread::spawn(move || {
+        thread::sleep(FORCED_EXIT_AFTER.saturating_add(leaving));
         let _ = writeln!(std::io::stderr(), "Error: the process did not shut down in time");
         std::process::exit(EXIT_FORCED);
     });
@@ -292,8 +319,9 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Stops the process cleanly on SIGINT, SIGTERM, or SIGHUP when its terminal closes; at once on a second SIGINT.
-fn stop_on_signals(stop: CancellationToken) {
+/// Stops the process cleanly on SIGINT, SIGTERM, or SIGHUP when its terminal closes; at once on a second SIGINT. On some
+/// signals, `leave` is cancelled first.
+fn stop_on_signals(stop: CancellationToken, leave: CancellationToken, on: Leave) {
     let listen = |kind| signal(kind).expect("a signal handler can be installed");
     let mut interrupts = listen(SignalKind::interrupt());
     let mut terminations = listen(SignalKind::terminate());
@@ -307,14 +335,19 @@ fn stop_on_signals(stop: CancellationToken) {
                     None => std::future::pending().await,
                 }
             };
-            tokio::select! {
+            let leaves = tokio::select! {
                 _ = interrupts.recv() => {
                     if stop.is_cancelled() {
                         std::process::exit(EXIT_INTERRUPTED);
                     }
+                    on.on_interrupt
                 }
-                _ = terminations.recv() => {}
-                _ = hangup => {}
+                _ = terminations.recv() => on.on_terminate,
+                _ = hangup => false,
+            };
+            // What has begun is not changed by another signal.
+            if leaves && !stop.is_cancelled() {
+                leave.cancel();
             }
             stop.cancel();
         }

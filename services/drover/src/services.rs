@@ -30,7 +30,14 @@ impl Infra {
     /// The settings of the process of the service `name`.
     pub(crate) fn process(&self, name: &'static str, parts: Parts) -> process::Settings {
         let Self { telemetry, health, .. } = self.clone();
-        process::Settings { name, parts, stops_children: false, telemetry, health }
+        process::Settings {
+            name,
+            parts,
+            stops_children: false,
+            leave: process::Leave::default(),
+            telemetry,
+            health,
+        }
     }
 }
 
@@ -110,7 +117,14 @@ pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Ar
         health.set_bus(bus.clone());
         Ok(bus)
     };
-    let run = agent::run_connecting(args, data_dir, connecting, presence, process.stop.clone());
+    let run = agent::run_connecting(
+        args,
+        data_dir,
+        connecting,
+        presence,
+        process.stop.clone(),
+        process.leave.clone(),
+    );
     process.start("agent", run);
     process.wait().await
 }

@@ -176,13 +176,15 @@ async fn be_active(
     let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(CANNOT_SERVE)?;
     let services = bus.serve(Subject::EVERY_NODE_SERVICES).await.context(CANNOT_SERVE)?;
     let directory = bus.serve(Subject::EVERY_NODE_DIRECTORY).await.context(CANNOT_SERVE)?;
+    let drains = bus.serve(Subject::EVERY_NODE_DRAIN).await.context(CANNOT_SERVE)?;
     let [register_server, work_server, report_server] = [server.clone(), server.clone(), server.clone()];
-    let directory_server = server.clone();
+    let [directory_server, drain_server] = [server.clone(), server.clone()];
     tasks.spawn(registrations.each(REQUESTS_MAX, move |request| register_server.clone().register(request)));
     tasks.spawn(work.each(REQUESTS_MAX, move |request| work_server.clone().work(request)));
     tasks.spawn(reports.each(REQUESTS_MAX, move |request| report_server.clone().report(request)));
     tasks.spawn(services.each(REQUESTS_MAX, move |request| server.clone().services(request)));
     tasks.spawn(directory.each(WAITING_MAX, move |request| directory_server.clone().directory(request)));
+    tasks.spawn(drains.each(REQUESTS_MAX, move |request| drain_server.clone().drain(request)));
     let _ = tasks.join_next().await;
     Err(stopped_serving())
 }

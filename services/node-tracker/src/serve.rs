@@ -14,10 +14,10 @@ use telemetry::metrics::catalogue::{
     CLIENT_GET_ALLOCS, CLIENT_GET_CLIENT_ALLOCS, CLIENT_REGISTER, CLIENT_UPDATE_ALLOC, CLIENT_UPDATE_STATUS,
 };
 use tokio::sync::Semaphore;
-use wire::command::{Command, CommandError, NodeReport, NodeServices, RegisterNode};
+use wire::command::{Command, CommandError, DrainOwnNode, NodeReport, NodeServices, RegisterNode};
 use wire::node::{
-    GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Work, WorkAllocs,
-    WorkIndex,
+    DrainSelf, GetAllocs, GetWork, Heartbeat, NodeResponse, OwnDrain, Register, Report, ReportAccepted, Work,
+    WorkAllocs, WorkIndex,
 };
 use wire::services::{
     AllocServices, RegisterServices, RegisteredServices, SERVICE_ALLOCS_MAX, ServicesAnswer, ServicesDigest,
@@ -225,6 +225,35 @@ impl Server {
             Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(self.report_refused(id)),
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// Starts the drain of a node whose agent ends, or answers how far it is (N-10.13).
+    pub(crate) async fn drain(self, request: Request) {
+        let Some((request, ask)) = read(request, |ask: &DrainSelf| ask.id).await else { return };
+        let answer = self.drain_self(&ask).await;
+        answer_or_refuse(request, answer).await;
+    }
+
+    async fn drain_self(&self, ask: &DrainSelf) -> Result<OwnDrain, Refusal> {
+        let mut snapshot = self.replica.snapshot();
+        authenticate(&snapshot, ask.id, &ask.secret, None)?;
+        if let Some(drain) = ask.drain {
+            let command = Command::DrainOwnNode(DrainOwnNode { epoch: self.epoch, node: ask.id, drain });
+            let index = match self.bus.command(&command, COMMAND_TIMEOUT).await {
+                Ok(done) => done.index,
+                Err(CommandError::Refused(refusal)) => return Err(refusal),
+                Err(error) => return Err(unavailable(telemetry::chain(&error))),
+            };
+            snapshot = self.snapshot_at(index).await?;
+        }
+        let node = snapshot.node(ask.id).ok_or_else(unknown)?;
+        let leaving = node.allocs().filter(|alloc| {
+            let has_to_leave =
+                alloc.transition().migrate == Some(true) || alloc.desired_status().is_terminal();
+            has_to_leave && !alloc.client_status().is_terminal()
+        });
+        let leaving_allocs = u32::try_from(leaving.count()).unwrap_or(u32::MAX);
+        Ok(OwnDrain { is_draining: node.server().drain.is_some(), leaving_allocs })
     }
 
     /// The refusal of a report by a node that is down or disconnected (N-7.3).

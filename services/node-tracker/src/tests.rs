@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::{Bus, RequestError, Requests};
-use model::alloc::{ClientStatus, PackedTaskStates};
-use model::change::{Change, NodesChanged};
+use model::alloc::{ClientStatus, DesiredTransition, PackedTaskStates};
+use model::change::{AllocsChanged, Change, NodesChanged};
 use model::cluster::Singleton;
-use model::node::{Node, NodeServerSide, NodeStatus, Secret};
+use model::node::{DrainSpec, Node, NodeServerSide, NodeStatus, Secret};
 use model::service::{ServiceKey, ServiceRegistration, registration_id};
-use model::{Epoch, HistoryId, Index, NodeId, ProcessId};
+use model::{Epoch, HistoryId, Index, Nanos, NodeId, ProcessId, Timestamp};
 use private_servers::Nats;
 use state::{Replica, State};
 use tokio::sync::{mpsc, watch};
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use wire::command::{Answer, Command, Done, NodeLiveness, NodeReport, NodeServices, UpdateNodes};
 use wire::directory::{FindServices, FoundServices, KnownQuery, ServiceQuery};
 use wire::node::{
-    AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
-    WorkAllocs, WorkIndex,
+    AllocReport, DrainSelf, GetAllocs, GetWork, Heartbeat, NodeResponse, OwnDrain, Register, Report,
+    ReportAccepted, Wake, Work, WorkAllocs, WorkIndex,
 };
 use wire::services::{
     AllocServices, RegisterServices, SERVICE_ALLOCS_MAX, ServiceInstance, ServicesAnswer, ServicesDigest,
@@ -216,6 +216,13 @@ fn carry_out(replica: &Replica, command: &Command) -> Done {
             let refused_allocs = refused.map(|set| set.alloc).collect();
             return Done { index: state.index(), refused_allocs, ..Done::default() };
         }
+        Command::DrainOwnNode(own) => {
+            assert_eq!(own.epoch, EPOCH);
+            let server = state.node(own.node).unwrap().server().clone();
+            let drain = Some(own.drain.begin(Timestamp::UNSET, Timestamp::UNSET));
+            let server = NodeServerSide { drain, ..server };
+            (vec![Change::NodeServerSide { id: own.node, server: Box::new(server) }], Vec::new())
+        }
         other => panic!("unexpected command of the tracker: {other:?}"),
     };
     let index = if changes.is_empty() { state.index() } else { commit(replica, changes) };
@@ -230,6 +237,39 @@ async fn leases(mut renewals: Requests) {
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the future completes within the test's patience")
+}
+
+#[actix::test]
+async fn an_agent_that_ends_drains_its_node_and_asks_how_far_it_is() {
+    // N-10.13. Allocations that have to leave count until they have ended.
+    let mut scene = Scene::new(CALM).await;
+    scene.register(1).await;
+    assert!(matches!(scene.command().await, Command::RegisterNode(_)));
+    let ask = async |secret: Secret, drain: Option<DrainSpec>| {
+        let ask = DrainSelf { id: node(1), secret, drain };
+        scene.ask::<_, OwnDrain>(Subject::NodeDrain(node(1)), &ask).await
+    };
+    let answer = |is_draining, leaving_allocs| Ok(OwnDrain { is_draining, leaving_allocs });
+    assert_eq!(ask(secret(1), None).await, answer(false, 0));
+    let drain = DrainSpec { deadline: Nanos::SECOND, ignore_system_jobs: true };
+    assert_eq!(ask(secret(2), Some(drain)).await.unwrap_err().kind, RefusalKind::Conflict);
+    assert_eq!(ask(secret(1), Some(drain)).await, answer(true, 0));
+
+    let job = job(1, 0);
+    let placed = placed(&job, [(1, 1), (2, 1)]);
+    commit(&scene.replica, vec![Change::Job(Arc::new(job)), placed]);
+    let marked = AllocsChanged {
+        ids: [alloc(1)].into_iter().collect(),
+        by_servers: true,
+        transition: Some(DesiredTransition { migrate: Some(true), ..DesiredTransition::default() }),
+        ..AllocsChanged::default()
+    };
+    commit(&scene.replica, vec![Change::AllocsChanged(Box::new(marked))]);
+    assert_eq!(ask(secret(1), None).await, answer(true, 1));
+
+    let Command::DrainOwnNode(own) = scene.command().await else { panic!("expected the drain of a node") };
+    assert_eq!((own.node, own.drain), (node(1), drain));
+    scene.ended().await;
 }
 
 #[actix::test]

@@ -122,9 +122,6 @@ features! {
         ExternalKeyrings("keyrings outside the cluster", Are, NotBuilt, None);
     }
     Operation "Operation" {
-        NodeDrains("node drains", Are, NotBuilt, Some(
-            "mark the node with drover node eligibility -disable, and stop its allocations with drover alloc stop"
-        ));
         NodeMetadata("metadata of nodes by request", Is, NotBuilt, Some("set meta in the agent's configuration"));
         Snapshots("snapshots of the state", Are, NotBuilt, Some("back up PostgreSQL"));
         RemoteLogs("reading the logs of another node", Is, NotBuilt, Some(

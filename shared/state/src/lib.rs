@@ -11,6 +11,7 @@ mod apply;
 pub mod btree;
 pub mod chunked;
 mod deployment_health;
+mod drains;
 mod error;
 mod follow;
 mod follow_queue;

@@ -8,7 +8,7 @@ use model::alloc::{
 };
 use model::columns::AllocIds;
 use model::job::Job;
-use model::node::{NodeSpec, NodeStatus, Secret};
+use model::node::{DrainSpec, NodeSpec, NodeStatus, Secret};
 use model::{AllocId, HistoryId, Index, NodeId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -300,7 +300,31 @@ impl<J> Wake<J> {
     }
 }
 
+/// Starts the drain of the sender's own node, or asks how far it is (N-10.13). The response is [`OwnDrain`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainSelf {
+    /// The node.
+    pub id: NodeId,
+    /// Proves that the sender is the node that registered.
+    pub secret: Secret,
+    /// The drain to start; `None` only asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainSpec>,
+}
+
+/// State of the drain of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnDrain {
+    /// Whether the node drains.
+    pub is_draining: bool,
+    /// The number of its allocations that have to leave it, or to stop, and have not ended.
+    #[serde(default)]
+    pub leaving_allocs: u32,
+}
+
 kinds! {
+    DrainSelf => "node.drain-self",
+    OwnDrain => "node.own-drain",
     Register => "node.register",
     Heartbeat => "node.heartbeat",
     NodeResponse => "node.answer",

@@ -91,6 +91,7 @@ table! {
     NodeReport(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeServices(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     NodeDirectory(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    NodeDrain(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
     AgentWake(_node in [ANY_NODE]) => one_way(&[Role::NodeTracker], &[Role::Agent]);
     AgentFiles(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     AgentTasks(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
@@ -191,6 +192,7 @@ fn subscription(subject: &Subject) -> String {
         | Subject::NodeReport(_)
         | Subject::NodeServices(_)
         | Subject::NodeDirectory(_)
+        | Subject::NodeDrain(_)
         | Subject::AgentWake(_)
         | Subject::AgentFiles(_)
         | Subject::AgentTasks(_)
@@ -255,6 +257,7 @@ mod tests {
             "node.ID.report",
             "node.ID.services",
             "node.ID.directory",
+            "node.ID.drain",
         ];
         let answers = ["inbox.api.node.ID.>", "inbox.servers.node.ID.>"];
         assert_eq!(publish, own(&[&sent[..], &answers].concat()));

@@ -16,7 +16,7 @@ use model::cluster::Singleton;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::keyring::RootKey;
-use model::node::{NodeSpec, NodeStatus, Secret};
+use model::node::{DrainSpec, NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements, Plan};
 use model::service::{ServiceKey, ServiceRegistration};
 use model::{
@@ -41,8 +41,8 @@ use crate::files::{
 };
 use crate::metrics::{Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
-    AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
-    WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
+    AllocReport, DrainSelf, GetAllocs, GetWork, Heartbeat, NodeResponse, OwnDrain, Register, Report,
+    ReportAccepted, Wake, Work, WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
 };
 use crate::services::{
     AllocServices, RegisterServices, RegisteredServices, ServiceInstance, ServicesAnswer, ServicesDigest,
@@ -535,6 +535,8 @@ pub fn samples() -> Vec<Sample> {
             allocs: vec![alloc_report()],
         }),
         round_trip(ReportAccepted { index: INDEX }),
+        round_trip(DrainSelf { id: NODE, secret: secret(), drain: Some(DrainSpec::default()) }),
+        round_trip(OwnDrain { is_draining: true, leaving_allocs: 3 }),
         round_trip(Wake::<Job> { work_index: WORK_INDEX, news: None }),
         round_trip(Wake {
             work_index: WORK_INDEX,

@@ -82,6 +82,10 @@ pub enum Subject {
     /// poll. A lost request or response costs time only.
     #[display("node.{_0}.directory")]
     NodeDirectory(NodeId),
+    /// Starts the drain of a node whose agent ends, at the active tracker, or asks how far it is
+    /// ([`DrainSelf`](crate::node::DrainSelf)). A repeat starts the drain's deadline again.
+    #[display("node.{_0}.drain")]
+    NodeDrain(NodeId),
     /// Tells an agent that its work has changed, with the changes if they are small. A lost wake costs one heartbeat
     /// interval, because the heartbeat's response carries the same index. Agents act on the changes, so only servers
     /// may publish on this subject, and only this agent may subscribe.
@@ -128,6 +132,8 @@ impl Subject {
     pub const EVERY_NODE_SERVICES: &'static str = "node.*.services";
     /// Queries of service discovery of all nodes; a pattern for subscriptions.
     pub const EVERY_NODE_DIRECTORY: &'static str = "node.*.directory";
+    /// Requests of all nodes about their own drains; a pattern for subscriptions.
+    pub const EVERY_NODE_DRAIN: &'static str = "node.*.drain";
 
     /// Wakes of all agents; a pattern for subscriptions of simulated agents.
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
@@ -157,16 +163,18 @@ impl Subject {
             | Self::NodeReport(_)
             | Self::NodeServices(_)
             | Self::NodeDirectory(_)
+            | Self::NodeDrain(_)
             | Self::ProcessMetrics(_) => None,
         }
     }
 
     /// Whether most of a process's work depends on a subject to which it subscribes, or on which it publishes if
-    /// `is_published`. Metrics describe the work, a request to an agent or for a collection is one feature of many, lost
-    /// writes are rare, and a response that cannot be sent concerns a single requester.
+    /// `is_published`. Metrics describe the work, a request to an agent, for a collection or for a node's own drain is one
+    /// feature of many, lost writes are rare, and a response that cannot be sent concerns a single requester.
     pub fn is_essential(subject: &str, is_published: bool) -> bool {
         let is_feature = subject == Self::ForceGarbageCollection.to_string()
             || subject == Self::LostWrites.to_string()
+            || (subject.starts_with("node.") && subject.ends_with(".drain"))
             || (subject.starts_with("agent.") && !subject.ends_with(".wake"));
         let is_response = is_published && subject.starts_with("inbox.");
         !subject.starts_with("metrics.") && !is_feature && !is_response
@@ -231,13 +239,14 @@ mod tests {
     const NODE: NodeId = NodeId::from_bytes([7; 16]);
 
     /// Subjects that nodes publish on, and the patterns that services subscribe to.
-    const OF_NODES: [(Subject, &str); 6] = [
+    const OF_NODES: [(Subject, &str); 7] = [
         (Subject::NodeRegister(NODE), Subject::EVERY_NODE_REGISTER),
         (Subject::NodeHeartbeat(NODE), Subject::EVERY_NODE_HEARTBEAT),
         (Subject::NodeWork(NODE), Subject::EVERY_NODE_WORK),
         (Subject::NodeReport(NODE), Subject::EVERY_NODE_REPORT),
         (Subject::NodeServices(NODE), Subject::EVERY_NODE_SERVICES),
         (Subject::NodeDirectory(NODE), Subject::EVERY_NODE_DIRECTORY),
+        (Subject::NodeDrain(NODE), Subject::EVERY_NODE_DRAIN),
     ];
 
     #[test]
@@ -301,6 +310,7 @@ mod tests {
         let others = [
             Subject::ForceGarbageCollection,
             Subject::LostWrites,
+            Subject::NodeDrain(NODE),
             Subject::AgentFiles(NODE),
             Subject::AgentStats(NODE),
             Subject::AgentExec(NODE),

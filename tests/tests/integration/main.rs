@@ -6,6 +6,7 @@ mod command_line;
 mod commands_in_tasks;
 mod containers;
 mod dev;
+mod drains;
 mod go_client;
 mod health;
 mod hostile;

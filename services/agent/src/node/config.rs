@@ -11,6 +11,7 @@ use super::consul::{ConsulArgs, ConsulSettings};
 use super::host_env::check_env_allowlist;
 use super::host_networks::{AddressFamily, HostNetworkArgs};
 use super::isolation_args::IsolationArgs;
+use super::leave_args::{Leave, LeaveArgs};
 use super::limits::{LimitArgs, Limits};
 use super::pair::Pair;
 use super::templates::{TemplateArgs, TemplateSettings};
@@ -206,6 +207,9 @@ pub struct Args {
     /// Templates.
     #[command(flatten)]
     pub templates: TemplateArgs,
+    /// What becomes of the node before the agent ends.
+    #[command(flatten)]
+    pub leave: LeaveArgs,
     /// Maximum delay of the first heartbeat in milliseconds, so that many agents do not send it at once.
     #[arg(
         long = "first-heartbeat-within-ms",
@@ -300,6 +304,8 @@ pub(crate) struct Config {
     pub(crate) templates: TemplateSettings,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
+    /// The drain of the node when the agent leaves, if there is one.
+    pub(crate) leave: Option<Leave>,
     /// Whether users may not run commands in tasks.
     pub(crate) disable_remote_exec: bool,
     /// Whether the log has whole commands.
@@ -406,6 +412,7 @@ impl Config {
             templates: TemplateSettings::new(args.templates)?,
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
+            leave: Leave::new(&args.leave),
             disable_remote_exec: args.disable_remote_exec,
             exec_log_commands: args.exec_log_commands,
         })

@@ -3,3 +3,4 @@
 pub(crate) mod contact;
 pub(crate) mod follow;
 mod heartbeats;
+pub(crate) mod leave;

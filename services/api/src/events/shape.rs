@@ -21,6 +21,10 @@ const EVALUATION: &str = "Evaluation";
 const JOB: &str = "Job";
 const NODE: &str = "Node";
 
+/// Event type of a change of a node's drain.
+const NODE_DRAIN: &str = "NodeDrain";
+/// Event type of allocations that something is desired of.
+const DESIRED_STATUS: &str = "AllocationUpdateDesiredStatus";
 /// Event type of an evaluation's outcome.
 const EVALUATION_UPDATED: &str = "EvaluationUpdated";
 
@@ -112,7 +116,8 @@ fn kind(cause: Cause) -> &'static str {
     #[allow(clippy::wildcard_enum_match_arm, reason = "all other types are named after the cause")]
     match cause {
         Cause::JobEvaluated => EVALUATION_UPDATED,
-        Cause::AllocTransition => "AllocationUpdateDesiredStatus",
+        Cause::AllocTransition => DESIRED_STATUS,
+        Cause::NodeDrain => NODE_DRAIN,
         Cause::NodeStatus => "NodeStreamEvent",
         _ => cause.as_str(),
     }
@@ -172,6 +177,8 @@ impl ChangedObjects {
     }
 
     fn alloc_change(&mut self, kind: &'static str, change: AllocChange<'_>) {
+        // The end of a drain changes the node, and marks what is left on it.
+        let kind = if kind == NODE_DRAIN { DESIRED_STATUS } else { kind };
         match change {
             AllocChange::AllocsPlaced(placed) => self.allocs(kind, placed.ids.0.iter().copied()),
             AllocChange::AllocsChanged(changed) => self.allocs(kind, changed.ids.0.iter().copied()),

@@ -123,7 +123,7 @@ static ROUTES: &[Route] = &[
         .and_delete(handler!(node_pools::delete)),
     get("/v1/node/:id/allocations", handler!(nodes::allocations)),
     put("/v1/node/:id/evaluate", handler!(nodes::evaluate, CLIENT_EVALUATE)),
-    not_built("/v1/node/:id/drain", Feature::NodeDrains),
+    put("/v1/node/:id/drain", handler!(nodes::update_drain, CLIENT_UPDATE_DRAIN)),
     put("/v1/node/:id/eligibility", handler!(nodes::set_eligibility, CLIENT_UPDATE_ELIGIBILITY)),
     put("/v1/node/:id/purge", handler!(nodes::purge, CLIENT_BATCH_DEREGISTER)),
     get("/v1/node/:id", handler!(nodes::read, CLIENT_GET_NODE)),

@@ -1,12 +1,14 @@
-//! Routes of nodes (http-api §17): reading, eligibility, evaluation, purging.
+//! Routes of nodes (http-api §17): reading, drains, eligibility, evaluation, purging.
+
+use std::collections::BTreeMap;
 
 use model::cluster::NodePool;
-use model::node::Eligibility;
+use model::node::{DrainSpec, Eligibility};
 use model::text::quoted;
-use model::{AllocId, NodeId, Text};
+use model::{AllocId, Nanos, NodeId, Text};
 use serde::{Deserialize, Serialize};
 use state::{NodeRef, State, Table, WatchKey};
-use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility};
+use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility, UpdateDrain};
 
 use super::Request;
 use super::allocations::{found, ids_by_creation};
@@ -96,10 +98,10 @@ struct EligibilityRequest {
     eligibility: Option<String>,
 }
 
-/// Response to a change of eligibility.
+/// Response to a change of eligibility or of a drain.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct EligibilityUpdated {
+struct NodeChanged {
     node_modify_index: u64,
     #[serde(rename = "EvalIDs")]
     eval_ids: Option<Vec<String>>,
@@ -124,11 +126,50 @@ pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Resp
     let node: NodeId = parse_id(LOOKUP, named)?;
     let done =
         api.command(&request.query, &Command::SetEligibility(SetEligibility { node, eligibility })).await?;
-    let updated = EligibilityUpdated {
+    let updated = NodeChanged {
         node_modify_index: 0,
         eval_ids: eval_ids(&done),
         eval_create_index: done.evals.first().map_or(0, |_| done.index.0),
         index: if done.written { done.index.0 } else { 0 },
+    };
+    Ok(Response::written(&updated, done.index))
+}
+
+/// The accessor id of requests while there are no ACLs (http-api §17).
+const ACCESSOR: &str = "token:acls-disabled";
+
+/// Body of a change of a drain. A node that it names is not looked at.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct DrainRequest {
+    drain_spec: Option<api_types::DrainSpec>,
+    mark_eligible: Option<bool>,
+    meta: Option<BTreeMap<String, String>>,
+}
+
+/// Starts, changes or cancels the drain of a node (N-9).
+pub(crate) async fn update_drain(api: &Api, request: &Request) -> Result<Response, Error> {
+    let DrainRequest { drain_spec, mark_eligible, meta } = decode(&request.body, &api.limits)?;
+    api.check_region(&request.query)?;
+    let node: NodeId = parse_id(LOOKUP, request.id())?;
+    let drain = drain_spec.map(|spec| DrainSpec {
+        deadline: Nanos(spec.deadline.unwrap_or_default()),
+        ignore_system_jobs: spec.ignore_system_jobs.unwrap_or_default(),
+    });
+    let meta = meta.unwrap_or_default().into_iter();
+    let command = Command::UpdateDrain(UpdateDrain {
+        node,
+        drain,
+        mark_eligible: mark_eligible.unwrap_or_default(),
+        meta: meta.map(|(key, value)| (Text::from(key), Text::from(value))).collect(),
+        accessor_id: ACCESSOR.into(),
+    });
+    let done = api.command(&request.query, &command).await?;
+    let updated = NodeChanged {
+        node_modify_index: done.object_index.0,
+        eval_ids: eval_ids(&done),
+        eval_create_index: done.evals.first().map_or(0, |_| done.index.0),
+        index: done.index.0,
     };
     Ok(Response::written(&updated, done.index))
 }

@@ -4,6 +4,7 @@
 mod agent;
 mod blocking;
 mod deployments;
+mod drains;
 mod evaluations;
 mod exec;
 mod files;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::{ConsulArgs, IsolationArgs, Pair, TemplateArgs};
+use agent::{ConsulArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -15,6 +15,7 @@ use clap::parser::ValueSource;
 use crate::cluster::{self, Parsed, Servers, Setup};
 use crate::configuration::{self, Consul, Loaded, Millis, Nats, Postgres, Settings};
 use crate::health::{self, Parts};
+use crate::process::Leave;
 use crate::{dev, process, services};
 
 /// Runs tasks on this machine.
@@ -60,9 +61,15 @@ pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(),
 pub(crate) fn main(mut args: Args) -> ExitCode {
     if args.config.is_empty() && !args.dev {
         let (telemetry, health) = (args.telemetry, args.health);
-        let stops_children = args.own.stop_tasks_on_exit;
-        let settings =
-            process::Settings { name: "agent", parts: Parts::AGENT, stops_children, telemetry, health };
+        let (stops_children, leave) = (args.own.stop_tasks_on_exit, Leave::from(&args.own.leave));
+        let settings = process::Settings {
+            name: "agent",
+            parts: Parts::AGENT,
+            stops_children,
+            leave,
+            telemetry,
+            health,
+        };
         return process::run_on_all_cores(settings, |process| services::agent(process, args.bus, args.own));
     }
     let Loaded { mut settings, report } = configuration::load(&args.config);
@@ -98,7 +105,9 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         Ok((setup, temporary)) => {
             let (telemetry, health) = (args.telemetry, args.health);
             let (parts, stops_children) = (setup.parts(), setup.stops_children());
-            let settings = process::Settings { name: "agent", parts, stops_children, telemetry, health };
+            let leave = setup.agent.as_ref().map(|agent| Leave::from(&agent.leave)).unwrap_or_default();
+            let settings =
+                process::Settings { name: "agent", parts, stops_children, leave, telemetry, health };
             process::run_on_all_cores(settings, async move |process| {
                 for finding in report.no_effect {
                     let (file, line) = (finding.file.display(), finding.at.line);
@@ -290,6 +299,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     isolate(&mut args.isolation, settings);
     replace(&mut args.no_service_discovery, &client.nomad_service_discovery.map(|enabled| !enabled));
     connect_consul(&mut args.consul, &settings.consul);
+    leave(&mut args.leave, settings)?;
     settings.docker.apply(&mut args);
     Ok(args)
 }
@@ -337,6 +347,20 @@ fn connect_consul(args: &mut ConsulArgs, consul: &Consul) {
     args.consul_ca_file = path(&consul.ca_file).or(args.consul_ca_file.take());
     args.consul_cert_file = path(&consul.cert_file).or(args.consul_cert_file.take());
     args.consul_key_file = path(&consul.key_file).or(args.consul_key_file.take());
+}
+
+/// What the files set of the end of the agent.
+fn leave(args: &mut LeaveArgs, settings: &Settings) -> anyhow::Result<()> {
+    replace(&mut args.leave_on_interrupt, &settings.leave_on_interrupt);
+    replace(&mut args.leave_on_terminate, &settings.leave_on_terminate);
+    if let Some(drain) = &settings.client.drain_on_shutdown {
+        args.drain_on_shutdown = true;
+        replace(&mut args.drain_deadline_ms, &drain.deadline.map(|deadline| deadline.0));
+        replace(&mut args.drain_force, &drain.force);
+        replace(&mut args.drain_ignore_system_jobs, &drain.ignore_system_jobs);
+    }
+    ensure!(args.drain_deadline_ms > 0, "client.drain_on_shutdown.deadline must not be 0");
+    Ok(())
 }
 
 fn replace<T: Clone>(value: &mut T, by: &Option<T>) {
@@ -425,6 +449,29 @@ mod tests {
             error("\"driver.raw_exec.enable\" = \"yes\""),
             "client.options.driver.raw_exec.enable: must be true or false, not \"yes\""
         );
+    }
+
+    #[test]
+    fn files_say_whether_an_agent_drains_its_node_at_its_end() {
+        // The block alone asks for a drain, with a deadline of an hour; the signals are named apart (N-10.13).
+        let leave = |text: &str| {
+            let base = "data_dir = \"/d\"\nnats { url = \"nats://one\" }\n";
+            read(&format!("{base}{text}")).map(|setup| setup.agent.unwrap().leave)
+        };
+        let none = leave("leave_on_terminate = true\nclient { enabled = true }\n").unwrap();
+        assert!(none.leave_on_terminate && !none.leave_on_interrupt && !none.drain_on_shutdown);
+        let whole = leave("client {\n enabled = true\n drain_on_shutdown {}\n}\n").unwrap();
+        assert_eq!((whole.drain_on_shutdown, whole.drain_deadline_ms), (true, 3_600_000));
+        let block = "deadline = \"10m\"\n force = true\n ignore_system_jobs = true";
+        let set = format!("client {{\n enabled = true\n drain_on_shutdown {{\n {block}\n }}\n}}\n");
+        let set = leave(&set).unwrap();
+        assert_eq!(
+            (set.drain_deadline_ms, set.drain_force, set.drain_ignore_system_jobs),
+            (600_000, true, true)
+        );
+        let zero = "client {\n enabled = true\n drain_on_shutdown { deadline = \"0s\" }\n}\n";
+        let refused = leave(zero).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(refused, "client.drain_on_shutdown.deadline must not be 0");
     }
 
     #[test]

@@ -112,6 +112,9 @@ commands! {
         /// The same as `node status`
         #[command(hide = true)]
         NodeStatus(WithApi<node::status::Args>),
+        /// The same as `node drain`
+        #[command(hide = true)]
+        NodeDrain(WithApi<node::drain::Args>),
         /// The same as `server members`
         #[command(hide = true)]
         ServerMembers(WithApi<server::Members>),

@@ -255,9 +255,24 @@ monitor
   -log-level
   -node-id: not with -server-id
   -server-id: not with -node-id
+node drain
+  -deadline: not with -monitor
+  -detach: not with -monitor
+  -disable
+  -enable: not with -keep-ineligible
+  -force: not with -monitor
+  -ignore-system: not with -monitor
+  -keep-ineligible: not with -enable -monitor
+  -m: not with -monitor
+  -meta: not with -monitor
+  -monitor: not with -deadline -detach -force -ignore-system -keep-ineligible -m -meta -no-deadline -yes
+  -no-deadline: not with -monitor
+  -self
+  -yes: not with -monitor
 node eligibility
   -disable
   -enable
+  -self: not with <NODE>
 node gc
 node status
   -allocs: not with -json -quiet -t <NODE>

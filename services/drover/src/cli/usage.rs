@@ -37,7 +37,6 @@ const NOT_BUILT: &[(&str, Feature)] = &[
     ("monitor export", Feature::JournalExport),
     ("namespace apply|delete|inspect|list|status", Feature::NamespaceCommands),
     ("node config", Feature::SomeCommands),
-    ("node drain", Feature::NodeDrains),
     ("node identity get|renew", Feature::NodeIdentities),
     ("node intro create", Feature::NodeIdentities),
     ("node meta apply|read", Feature::NodeMetadata),
@@ -71,7 +70,6 @@ const NOT_BUILT: &[(&str, Feature)] = &[
     ("volume claim list|delete", Feature::Volumes),
     ("windows service install|uninstall", Feature::WindowsServices),
     ("start|client-config", Feature::SomeCommands),
-    ("node-drain", Feature::NodeDrains),
     ("server-join|server-force-leave", Feature::GossipCommands),
     ("debug", Feature::Debugging),
 ];

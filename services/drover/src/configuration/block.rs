@@ -60,13 +60,18 @@ impl Block {
         }
     }
 
+    /// The block with that key, which may be empty; `None` if there is none.
+    pub(super) fn given(&self, key: &str) -> Option<&Self> {
+        match self.0.get(key)? {
+            Setting::Block(block) => Some(block),
+            Setting::Scalar(_) | Setting::Map(_) => None,
+        }
+    }
+
     /// The block with that key; an empty one if there is none.
     pub(super) fn block(&self, key: &str) -> &Self {
         static EMPTY: Block = Block(BTreeMap::new());
-        match self.0.get(key) {
-            Some(Setting::Block(block)) => block,
-            Some(Setting::Scalar(_) | Setting::Map(_)) | None => &EMPTY,
-        }
+        self.given(key).unwrap_or(&EMPTY)
     }
 
     /// The blocks in the block with that key, by their labels.

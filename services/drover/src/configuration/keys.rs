@@ -37,7 +37,6 @@ const NO_PLUGINS: &str = "drivers are built in";
 const EVENTS: &str = "the event stream is always on, and keeps a fixed number of changes";
 const NOT_IN_CONSUL: &str = "agents and servers do not register themselves in Consul";
 const NO_CONSUL_TOKENS: &str = "tasks get no access to Consul";
-const STAYS: &str = "an agent that ends leaves its tasks running";
 
 /// The keys at the top of a file.
 pub(super) const TOP: &[Key] = &[
@@ -58,8 +57,8 @@ pub(super) const TOP: &[Key] = &[
     idle("eventlog", Type::Block(EVENTLOG), TO_STDERR),
     unbuilt(Feature::SomeSettings, "http_api_response_headers", Type::Map),
     unbuilt(Feature::ExternalKeyrings, "keyring", Type::Any),
-    idle("leave_on_interrupt", Type::Bool, STAYS),
-    idle("leave_on_terminate", Type::Bool, STAYS),
+    used("leave_on_interrupt", Type::Bool),
+    used("leave_on_terminate", Type::Bool),
     unbuilt(Feature::ConnectionLimits, "limits", Type::Block(LIMITS)),
     unbuilt(Feature::LogFiles, "log_file", Type::Text),
     unbuilt(Feature::SomeSettings, "log_include_location", Type::Bool),
@@ -139,7 +138,7 @@ const CLIENT: &[Key] = &[
     used("disable_remote_exec", Type::Bool),
     used("disk_free_mb", COUNT),
     unbuilt(Feature::SomeSettings, "disk_total_mb", COUNT),
-    unbuilt(Feature::NodeDrains, "drain_on_shutdown", Type::Block(DRAIN_ON_SHUTDOWN)),
+    used("drain_on_shutdown", Type::Block(DRAIN_ON_SHUTDOWN)),
     used("enabled", Type::Bool),
     unbuilt(Feature::SomeSettings, "fingerprint", Type::Named { known: &[], others: FINGERPRINT }),
     used("gc_disk_usage_threshold", Type::Float),
@@ -195,11 +194,8 @@ const ARTIFACT: &[Key] = &[
     within("set_environment_variables", Type::Text),
 ];
 
-const DRAIN_ON_SHUTDOWN: &[Key] = &[
-    within("deadline", Type::Duration),
-    within("force", Type::Bool),
-    within("ignore_system_jobs", Type::Bool),
-];
+const DRAIN_ON_SHUTDOWN: &[Key] =
+    &[used("deadline", Type::Duration), used("force", Type::Bool), used("ignore_system_jobs", Type::Bool)];
 
 const TEMPLATE: &[Key] = &[
     idle("block_query_wait", Type::Duration, FOLLOWED),

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) rpc_port: Option<u16>,
     pub(crate) serf_port: Option<u16>,
     pub(crate) http_advertised: Option<String>,
+    pub(crate) leave_on_interrupt: Option<bool>,
+    pub(crate) leave_on_terminate: Option<bool>,
     pub(crate) log_level: Option<String>,
     pub(crate) log_json: Option<bool>,
     pub(crate) prometheus_metrics: Option<bool>,
@@ -123,6 +125,16 @@ pub(crate) struct Client {
     pub(crate) reserved_memory: Option<u32>,
     pub(crate) reserved_disk: Option<u32>,
     pub(crate) reserved_ports: Option<String>,
+    /// Set if the block is there.
+    pub(crate) drain_on_shutdown: Option<DrainOnShutdown>,
+}
+
+/// The block `drain_on_shutdown` of `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct DrainOnShutdown {
+    pub(crate) deadline: Option<Millis>,
+    pub(crate) force: Option<bool>,
+    pub(crate) ignore_system_jobs: Option<bool>,
 }
 
 /// The block `template` of `client`.
@@ -239,6 +251,8 @@ impl Settings {
             rpc_port: top.block("ports").get("rpc"),
             serf_port: top.block("ports").get("serf"),
             http_advertised: top.block("advertise").get("http"),
+            leave_on_interrupt: top.get("leave_on_interrupt"),
+            leave_on_terminate: top.get("leave_on_terminate"),
             log_level: top.get("log_level"),
             log_json: top.get("log_json"),
             prometheus_metrics: telemetry.get("prometheus_metrics"),
@@ -346,6 +360,17 @@ impl Client {
             reserved_memory: reserved.get("memory"),
             reserved_disk: reserved.get("disk"),
             reserved_ports: reserved.get("reserved_ports"),
+            drain_on_shutdown: client.given("drain_on_shutdown").map(DrainOnShutdown::of),
+        }
+    }
+}
+
+impl DrainOnShutdown {
+    fn of(drain: &Block) -> Self {
+        Self {
+            deadline: drain.get("deadline"),
+            force: drain.get("force"),
+            ignore_system_jobs: drain.get("ignore_system_jobs"),
         }
     }
 }

@@ -86,7 +86,14 @@ impl Args {
     /// The settings of the process. Its readiness depends on nothing.
     pub(crate) fn process(&self) -> process::Settings {
         let (telemetry, health) = (self.telemetry.clone(), health::Args::default());
-        process::Settings { name: "sim-nodes", parts: Parts::NONE, stops_children: false, telemetry, health }
+        process::Settings {
+            name: "sim-nodes",
+            parts: Parts::NONE,
+            stops_children: false,
+            leave: process::Leave::default(),
+            telemetry,
+            health,
+        }
     }
 }
 

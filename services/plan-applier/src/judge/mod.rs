@@ -9,6 +9,7 @@
 mod allocs;
 mod bootstrap;
 mod collect_garbage;
+mod complete_drains;
 mod delete_evals;
 mod delete_service;
 mod deployments;
@@ -39,6 +40,7 @@ mod take_lease;
 mod tests;
 mod transition;
 mod update_deployments;
+mod update_drain;
 mod update_evals;
 mod update_nodes;
 mod update_services;

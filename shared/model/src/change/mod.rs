@@ -74,6 +74,8 @@ string_enum! {
         NodeDeregistration => "NodeDeregistration",
         /// The scheduling eligibility of a node was changed.
         NodeEligibility => "NodeEligibility",
+        /// The drain of nodes was started, changed or cancelled, or is complete.
+        NodeDrain => "NodeDrain",
         /// The status of deployments changed.
         DeploymentStatusUpdate => "DeploymentStatusUpdate",
         /// A user promoted canaries.

@@ -263,6 +263,36 @@ pub struct Drain {
     pub started_at: Timestamp,
 }
 
+impl Drain {
+    /// When the remaining allocations are stopped: a time in the past for a drain at once, `None` without a deadline.
+    pub fn due(&self) -> Option<Timestamp> {
+        match self.deadline.0 {
+            ..0 => Some(Timestamp::UNSET),
+            0 => None,
+            1.. => Some(self.force_deadline),
+        }
+    }
+}
+
+/// What a request for a drain asks for (N-9.2).
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainSpec {
+    /// How long it may take; 0 is unlimited, a negative value means at once.
+    pub deadline: Nanos,
+    /// Whether allocations of system jobs stay.
+    pub ignore_system_jobs: bool,
+}
+
+impl DrainSpec {
+    /// The drain that begins, or changes, at `now`. Its deadline counts from then (N-9.3).
+    pub fn begin(self, started_at: Timestamp, now: Timestamp) -> Drain {
+        let Self { deadline, ignore_system_jobs } = self;
+        let force_deadline = if deadline > Nanos::ZERO { now + deadline } else { Timestamp::UNSET };
+        Drain { deadline, ignore_system_jobs, force_deadline, started_at }
+    }
+}
+
 string_enum! {
     /// Status of a drain (N-9.6).
     DrainStatus, "drain status" {

@@ -16,6 +16,8 @@ mod answer;
 mod cluster;
 #[macro_use]
 mod deployments;
+#[macro_use]
+mod drains;
 mod error;
 #[macro_use]
 mod evals;
@@ -36,6 +38,7 @@ use serde::{Deserialize, Serialize};
 pub use answer::{Answer, Done, PlanResult, PlanVerdict, REJECTED_NODES_MAX};
 pub use cluster::*;
 pub use deployments::*;
+pub use drains::*;
 pub use error::CommandError;
 pub use evals::*;
 pub use garbage::*;
@@ -127,6 +130,7 @@ collect! {
         job_commands
         eval_commands
         node_commands
+        drain_commands
         service_commands
         deployment_commands
         garbage_commands

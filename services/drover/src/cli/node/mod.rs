@@ -1,10 +1,14 @@
 //! `drover node …`: commands for nodes.
 
+pub(crate) mod drain;
+mod draining;
 mod eligibility;
 mod gc;
 pub(crate) mod status;
 
+use anyhow::Context as _;
 use api_types::NodeListStub;
+use serde_json::Value;
 
 use super::WithApi;
 use super::client::Client;
@@ -13,9 +17,10 @@ use super::prefix::{Kind, resolve_id};
 use crate::command::commands;
 
 commands! {
-    /// Shows nodes, sets whether they may get new work, and removes what has ended on them.
+    /// Shows nodes, drains them, sets whether they may get new work, and removes what has ended on them.
     Command {
         Status(WithApi<status::Args>),
+        Drain(WithApi<drain::Args>),
         Eligibility(WithApi<eligibility::Args>),
         Gc(WithApi<gc::Args>),
     }
@@ -35,4 +40,11 @@ pub(super) async fn resolve(client: &Client, prefix: &str, verbose: bool) -> any
         },
     };
     resolve_id(client, &kind, prefix, verbose).await
+}
+
+/// The id of the node of the agent that answers.
+async fn own(client: &Client) -> anyhow::Result<String> {
+    let agent: Value = client.get("/v1/agent/self", &[]).await?;
+    let id = agent.pointer("/stats/client/node_id").and_then(Value::as_str);
+    id.map(str::to_owned).context("the agent that answers has no node of its own: give the id of a node")
 }

@@ -3,6 +3,7 @@
 mod cluster;
 mod deployments;
 mod describe;
+mod drains;
 mod eligibility;
 mod garbage;
 mod jobs;

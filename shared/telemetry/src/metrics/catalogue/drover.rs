@@ -170,8 +170,14 @@ metrics! {
     Gauge WATCHER_WATCHED = "drover.watcher.deployments.watched" [] PerProcessActive(WATCHER);
     "Steps of deployments that were found to be due."
     Counter WATCHER_FOUND = "drover.watcher.steps_found" ["step"] PerProcess;
-    "Commands about deployments that failed or have an unknown outcome."
+    "Commands about deployments and drains that failed or have an unknown outcome."
     Counter WATCHER_COMMANDS_FAILED = "drover.watcher.commands_failed" [] PerProcess;
+    "Draining nodes."
+    Gauge WATCHER_DRAINING = "drover.watcher.drains.nodes" [] PerProcessActive(WATCHER);
+    "Allocations that were marked to migrate, before the end of their node's drain."
+    Counter WATCHER_MARKED = "drover.watcher.drains.allocs_marked" [] PerProcess;
+    "Drains that are over, by why: nothing is left, or the deadline has passed."
+    Counter WATCHER_DRAINED = "drover.watcher.drains.completed" ["reason"] PerProcess;
 
     // The API.
     "Completed requests, by route, method and status class."

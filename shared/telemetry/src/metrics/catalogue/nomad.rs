@@ -164,6 +164,8 @@ metrics! {
     Timer CLIENT_BATCH_DEREGISTER = "nomad.nomad.client.batch_deregister" [] Sum;
     "Time to set a node's eligibility, in milliseconds."
     Timer CLIENT_UPDATE_ELIGIBILITY = "nomad.nomad.client.update_eligibility" [] Sum;
+    "Time to set or cancel a node's drain, in milliseconds."
+    Timer CLIENT_UPDATE_DRAIN = "nomad.nomad.client.update_drain" [] Sum;
     "Time to register a job, in milliseconds."
     Timer JOB_REGISTER = "nomad.nomad.job.register" [] Sum;
     "Time to stop or purge a job, in milliseconds."

@@ -12,8 +12,6 @@ use super::problems::Problems;
 /// The features of a job with defaults that are not built.
 pub(crate) fn features(job: &Job) -> Problems {
     let mut problems = missing([
-        (Feature::PeriodicJobs, job.periodic.is_some()),
-        (Feature::ParameterizedJobs, job.parameterized_job.is_some()),
         (Feature::MultiregionJobs, job.multiregion.is_some()),
     ]);
     for group in items(&job.task_groups) {
@@ -43,7 +41,6 @@ fn task(task: &Task) -> Problems {
         (Feature::Vault, task.vault.is_some()),
         (Feature::CsiPlugins, task.csi_plugin_config.is_some()),
         (Feature::TaskSchedules, task.schedule.is_some()),
-        (Feature::DispatchPayloads, task.dispatch_payload.is_some()),
         (Feature::WorkloadIdentities, has_identity),
         (Feature::Services, !items(&task.services).is_empty()),
         (Feature::Connect, !text(&task.kind).is_empty()),

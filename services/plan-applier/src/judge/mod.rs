@@ -17,6 +17,7 @@ mod evaluate_job;
 mod evaluate_node;
 mod fail_deployment;
 mod jobs;
+mod launch;
 mod namespaces;
 mod node_pools;
 mod nodes;
@@ -135,6 +136,8 @@ pub fn judge(
 fn finish(work: &mut Work<'_>, done: Done) -> Result<Done, Refusal> {
     work.write_deployments()?;
     if work.has_changed() {
+        work.write_jobs()?;
+        work.release_held()?;
         work.write_jobs()?;
         work.write_unblocked()?;
         work.advance();

@@ -25,6 +25,8 @@ mod info;
 #[macro_use]
 mod jobs;
 #[macro_use]
+mod launches;
+#[macro_use]
 mod leases;
 #[macro_use]
 mod nodes;
@@ -39,6 +41,7 @@ pub use evals::*;
 pub use garbage::*;
 pub use info::{Class, CommandInfo};
 pub use jobs::*;
+pub use launches::*;
 pub use leases::*;
 pub use nodes::*;
 
@@ -122,6 +125,7 @@ macro_rules! define {
 collect! {
     [
         job_commands
+        launch_commands
         eval_commands
         node_commands
         deployment_commands

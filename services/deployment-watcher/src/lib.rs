@@ -19,18 +19,14 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Actor;
 use bus::Bus;
-use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::{FollowEvent, Replica, Scope, Table};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use state::{Replica, Scope, Table};
 use tokio_util::sync::CancellationToken;
 
-use crate::actor::{DeploymentWatcher, StopOnDrop};
-use crate::core::{Settings, Watcher};
+use crate::actor::Deployments;
+use crate::core::Settings;
 
 /// The tables that the watcher reads.
 pub const SCOPE: Scope =
@@ -69,37 +65,13 @@ pub async fn run(
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let batch_delay = Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0);
-    loop {
-        let lease = tokio::select! {
-            lease = bus::lease::hold(&bus, &replica, Singleton::DeploymentWatcher, process) => lease,
-            () = stop.cancelled() => return Ok(()),
-        };
-        tokio::select! {
-            result = be_active(Settings { batch_delay }, &bus, &replica, &lease) => result?,
-            () = lease.lost() => {}
-            () = stop.cancelled() => return Ok(()),
-        }
-    }
-}
-
-/// Starts a watcher from the replica's state, and runs it until it stops or this future is dropped.
-async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
-    let mut follower = replica.follow();
-    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) =
-        follower.next().await;
-    let (writes, write_receiver) = mpsc::channel(1);
-    let contact = bus.contact();
-    let watcher = Watcher::restore(settings, state, contact.cluster_now());
-    let watcher = DeploymentWatcher::new(watcher, settings, lease.epoch, contact, writes).start();
-    let _stop_on_drop = StopOnDrop(watcher.clone());
-
-    // Dropping the set aborts its tasks.
-    let mut tasks = JoinSet::new();
-    // Runs on the actor's own thread, so that no change has to wake another thread.
-    tasks.spawn_local(actor::follow(follower, watcher.clone()));
-    tasks.spawn(actor::write(write_receiver, bus.clone(), watcher));
-    let _ = tasks.join_next().await;
-    // The tasks end only when the actor has stopped.
-    anyhow::bail!("the deployment watcher stopped unexpectedly")
+    let settings =
+        Settings { batch_delay: Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0) };
+    singleton::run(Singleton::DeploymentWatcher, &bus, &replica, process, &stop, async |lease| {
+        let restore = |state, now| Deployments::new(settings, state, now);
+        singleton::start(&bus, &replica, lease.epoch, restore).await.ended().await;
+        // The tasks end only when the actor has stopped.
+        anyhow::bail!("the deployment watcher stopped unexpectedly")
+    })
+    .await
 }

@@ -1,48 +1,34 @@
-//! [`EvalBroker`]: the actor that owns the broker's core, and the tasks that feed it changes and carry out its
-//! commands.
+//! [`Serving`]: the broker's core in its shell, with the workers that wait for evaluations, metrics, logs and traces.
 
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
-use bus::{Bus, Contact};
+use actix::{Context, Handler, Message};
+use bus::Bus;
 use model::eval::EvalStatus;
 use model::job::JobType;
-use model::{Epoch, Index, Nanos, Timestamp};
-use state::{FollowEvent, Follower};
-use telemetry::repeats::{Outage, Repeats};
-use telemetry::{attribute, clock, traces};
-use tokio::sync::{mpsc, oneshot};
+use model::{Epoch, Nanos, Timestamp};
+use singleton::{Core, Shell, Write};
+use state::{Snapshot, Step};
+use telemetry::{attribute, traces};
+use tokio::sync::oneshot;
 use wire::broker::{Delivery, EvalLeaseAction, EvalLeaseRequest};
-use wire::command::{Command, UpdateEvals};
+use wire::command::{Command, Done, UpdateEvals};
 
 use crate::core::Broker;
 use crate::metrics;
 use crate::queue::Settings;
 use crate::waiters::{Waiter, Waiters};
 
-/// Interval at which the gauges are set.
-const METRICS_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a command is sent again before the updates are collected anew.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Capacity of the actor's mailbox; further senders wait.
-const MAILBOX: usize = 256;
+/// The actor of the active broker.
+pub(crate) type EvalBroker = Shell<Serving>;
 
 /// The active broker.
-pub(crate) struct EvalBroker {
+pub(crate) struct Serving {
     broker: Broker,
     waiters: Waiters<oneshot::Sender<Vec<Delivery>>>,
     settings: Settings,
     bus: Bus,
-    contact: Contact,
-    epoch: Epoch,
-    writes: mpsc::Sender<UpdateEvals>,
-    timer: Option<(Timestamp, SpawnHandle)>,
 }
-
-/// The state changed.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct StateChanged(FollowEvent);
 
 /// A worker requests evaluations. The receiver gets them, or an empty list after the timeout. Without a receiver, too
 /// many requests are waiting.
@@ -59,92 +45,12 @@ pub(crate) struct Dequeue {
 #[rtype(result = "bool")]
 pub(crate) struct WorkerAction(pub(crate) EvalLeaseRequest);
 
-/// The write was committed at this index; `None` if it may not have been.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Written(Option<Index>);
-
-/// This process is no longer active.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Stop;
-
-/// Stops the actor when dropped; its timers would keep it alive otherwise.
-pub(crate) struct StopOnDrop(pub(crate) Addr<EvalBroker>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.do_send(Stop);
-    }
-}
-
-/// Sends the broker every change. Awaiting the reply gives back-pressure.
-pub(crate) async fn follow(mut follower: Follower, broker: Addr<EvalBroker>) {
-    while broker.send(StateChanged(follower.next().await)).await.is_ok() {}
-}
-
-/// Sends the broker's commands one at a time.
-pub(crate) async fn write(mut writes: mpsc::Receiver<UpdateEvals>, bus: Bus, broker: Addr<EvalBroker>) {
-    let outage = Outage::default();
-    while let Some(write) = writes.recv().await {
-        for failed in write.updates.iter().filter(|update| update.status == EvalStatus::Failed) {
-            for id in &failed.ids {
-                tracing::warn!(eval.id = %id, "evaluation reached the delivery limit");
-            }
-        }
-        let written = match bus.command(&Command::UpdateEvals(write), WRITE_TIMEOUT).await {
-            Ok(done) => {
-                if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {
-                    tracing::info!(attempts, lasting_secs, "evaluation updates are committed again");
-                }
-                Some(done.index)
-            }
-            Err(error) => {
-                let error = telemetry::chain(&error);
-                if let Some(Repeats { attempts, lasting_secs, .. }) =
-                    outage.failed(&error, clock::monotonic())
-                {
-                    tracing::warn!(error, attempts, lasting_secs, "cannot commit evaluation updates");
-                }
-                None
-            }
-        };
-        if broker.send(Written(written)).await.is_err() {
-            return;
-        }
-    }
-}
-
-impl EvalBroker {
-    pub(crate) fn new(
-        broker: Broker,
-        settings: Settings,
-        bus: Bus,
-        epoch: Epoch,
-        writes: mpsc::Sender<UpdateEvals>,
-    ) -> Self {
-        let (waiters, contact) = (Waiters::default(), bus.contact());
-        Self { broker, waiters, settings, bus, contact, epoch, writes, timer: None }
+impl Serving {
+    pub(crate) fn new(settings: Settings, bus: Bus, state: Snapshot, now: Timestamp) -> Self {
+        Self { broker: Broker::restore(settings, state, now), waiters: Waiters::default(), settings, bus }
     }
 
-    /// The cluster's time, by which evaluations become due. The clock of this host takes no part.
-    fn now(&self) -> Timestamp {
-        self.contact.cluster_now()
-    }
-
-    /// Runs after every message: serves waiting workers, sends the next command, and sets the timer.
-    fn advance(&mut self, ctx: &mut Context<Self>) {
-        let now = self.now();
-        self.serve(now);
-        if let Some(write) = self.broker.next_write(self.epoch, now) {
-            // The channel has capacity, because the core emits one command at a time.
-            if self.writes.try_send(write).is_err() {
-                self.broker.not_written(now);
-            }
-        }
-        self.set_timer(now, ctx);
-    }
-
+    /// Serves the waiting workers.
     fn serve(&mut self, now: Timestamp) {
         loop {
             let ready = self.broker.ready_count(JobType::ALL);
@@ -185,28 +91,38 @@ impl EvalBroker {
             ]
         });
     }
+}
 
-    fn set_timer(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
-        let due = [self.broker.poll_timeout(), self.waiters.poll_timeout()].into_iter().flatten().min();
-        if due == self.timer.map(|(due, _)| due) {
-            return;
-        }
-        if let Some((_, timer)) = self.timer.take() {
-            ctx.cancel_future(timer);
-        }
-        self.timer = due.map(|due| {
-            let length = Nanos::MILLISECOND.max(due - now);
-            let timer = ctx.run_later(Duration::from_nanos(length.0.unsigned_abs()), |broker, ctx| {
-                broker.timer = None;
-                broker.handle_timeouts();
-                broker.advance(ctx);
-            });
-            (due, timer)
-        });
+impl Core for Serving {
+    const CANNOT_COMMIT: &'static str = "cannot commit evaluation updates";
+    const COMMITS_AGAIN: &'static str = "evaluation updates are committed again";
+    const MAILBOX_CAPACITY: usize = 256;
+    const METRICS_INTERVAL: Option<Duration> = Some(Duration::from_secs(2));
+
+    /// Workers that wait keep waiting.
+    fn restore(&mut self, state: Snapshot, now: Timestamp) {
+        self.broker = Broker::restore(self.settings, state, now);
     }
 
-    fn handle_timeouts(&mut self) {
-        let now = self.now();
+    fn step(&mut self, step: &Step, now: Timestamp) {
+        self.broker.step(step, now).iter().for_each(metrics::finished);
+    }
+
+    fn work(&mut self, now: Timestamp) {
+        self.serve(now);
+    }
+
+    fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<Write> {
+        let write = self.broker.next_write(epoch, now)?;
+        log_failed(&write);
+        Some(Write::new(Command::UpdateEvals(write)))
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        [self.broker.poll_timeout(), self.waiters.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
         let expired = self.broker.handle_timeout(now);
         metrics::expired(expired.len());
         for id in expired {
@@ -217,84 +133,54 @@ impl EvalBroker {
             let _ = reply.send(Vec::new());
         }
     }
-}
 
-impl Actor for EvalBroker {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(MAILBOX);
-        ctx.run_interval(METRICS_INTERVAL, |broker, _| {
-            metrics::publish(broker.broker.queue(), broker.broker.blocked(), broker.now());
-        });
-        self.advance(ctx);
+    fn written(&mut self, done: &Done, _: Timestamp) {
+        self.broker.written(done.index);
     }
 
-    fn stopped(&mut self, _: &mut Self::Context) {
+    fn not_written(&mut self, now: Timestamp) {
+        self.broker.not_written(now);
+    }
+
+    fn publish_metrics(&self, now: Timestamp) {
+        metrics::publish(self.broker.queue(), self.broker.blocked(), now);
+    }
+
+    fn retire(&mut self) {
         metrics::clear();
     }
 }
 
-impl Handler<StateChanged> for EvalBroker {
-    type Result = ();
-
-    fn handle(&mut self, StateChanged(followed): StateChanged, ctx: &mut Self::Context) {
-        let now = self.now();
-        match followed {
-            FollowEvent::Reset(state) => self.broker = Broker::restore(self.settings, state, now),
-            FollowEvent::Step(step) => self.broker.step(&step, now).iter().for_each(metrics::finished),
+/// Logs the evaluations that fail because workers never finished them.
+fn log_failed(write: &UpdateEvals) {
+    for failed in write.updates.iter().filter(|update| update.status == EvalStatus::Failed) {
+        for id in &failed.ids {
+            tracing::warn!(eval.id = %id, "evaluation reached the delivery limit");
         }
-        self.advance(ctx);
     }
 }
 
 impl Handler<Dequeue> for EvalBroker {
     type Result = Option<oneshot::Receiver<Vec<Delivery>>>;
 
-    fn handle(&mut self, Dequeue { kinds, max, wait }: Dequeue, ctx: &mut Self::Context) -> Self::Result {
-        if self.waiters.is_full() {
-            return None;
-        }
-        let (reply, receiver) = oneshot::channel();
-        let wait = Nanos(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
-        let deadline = self.now() + wait;
-        self.waiters.add(Waiter { kinds, max, deadline, reply });
-        self.advance(ctx);
-        Some(receiver)
+    fn handle(&mut self, Dequeue { kinds, max, wait }: Dequeue, ctx: &mut Context<Self>) -> Self::Result {
+        self.with(ctx, |serving, now| {
+            if serving.waiters.is_full() {
+                return None;
+            }
+            let (reply, receiver) = oneshot::channel();
+            let wait = Nanos(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
+            serving.waiters.add(Waiter { kinds, max, deadline: now + wait, reply });
+            Some(receiver)
+        })
     }
 }
 
 impl Handler<WorkerAction> for EvalBroker {
     type Result = bool;
 
-    fn handle(&mut self, WorkerAction(request): WorkerAction, ctx: &mut Self::Context) -> bool {
+    fn handle(&mut self, WorkerAction(request): WorkerAction, ctx: &mut Context<Self>) -> bool {
         let EvalLeaseRequest { eval_id, token, action } = request;
-        let now = self.now();
-        let held = self.broker.apply_lease_action(eval_id, token, action, now);
-        self.advance(ctx);
-        held
-    }
-}
-
-impl Handler<Written> for EvalBroker {
-    type Result = ();
-
-    fn handle(&mut self, Written(index): Written, ctx: &mut Self::Context) {
-        match index {
-            Some(index) => self.broker.written(index),
-            None => {
-                let now = self.now();
-                self.broker.not_written(now);
-            }
-        }
-        self.advance(ctx);
-    }
-}
-
-impl Handler<Stop> for EvalBroker {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
-        ctx.stop();
+        self.with(ctx, |serving, now| serving.broker.apply_lease_action(eval_id, token, action, now))
     }
 }

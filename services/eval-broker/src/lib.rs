@@ -22,20 +22,17 @@ pub mod waiters;
 
 use std::sync::Arc;
 
-use actix::Actor;
 use anyhow::Context as _;
 use bus::Bus;
 use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::{FollowEvent, Replica, Scope, Table};
-use tokio::sync::mpsc;
+use state::{Replica, Scope, Table};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
-use crate::actor::{EvalBroker, StopOnDrop};
-use crate::core::Broker;
+use crate::actor::Serving;
 pub use crate::queue::{Finished, Settings};
 
 /// The part of the state that the broker reads.
@@ -85,28 +82,17 @@ pub async fn run(
         lease: Nanos(i64::from(args.eval_lease_ms) * Nanos::MILLISECOND.0),
         delivery_limit: args.eval_delivery_limit,
     };
-    loop {
-        let lease = tokio::select! {
-            lease = bus::lease::hold(&bus, &replica, Singleton::EvalBroker, process) => lease,
-            () = stop.cancelled() => return Ok(()),
-        };
-        tokio::select! {
-            ended = run_active(settings, &bus, &replica, &lease) => ended?,
-            () = lease.lost() => {}
-            () = stop.cancelled() => return Ok(()),
-        }
-    }
+    singleton::run(Singleton::EvalBroker, &bus, &replica, process, &stop, async |lease| {
+        run_active(settings, &bus, &replica, lease).await
+    })
+    .await
 }
 
 /// Restores the broker from the replica and serves workers, until this future is dropped.
 async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
-    let mut follower = replica.follow();
-    let (FollowEvent::Reset(state) | FollowEvent::Step(state::Step { after: state, .. })) =
-        follower.next().await;
-    let (writes, to_write) = mpsc::channel(1);
-    let broker = Broker::restore(settings, state, bus.contact().cluster_now());
-    let broker = EvalBroker::new(broker, settings, bus.clone(), lease.epoch, writes).start();
-    let _stop_on_drop = StopOnDrop(broker.clone());
+    let restore = |state, now| Serving::new(settings, bus.clone(), state, now);
+    let mut running = singleton::start(bus, replica, lease.epoch, restore).await;
+    let broker = running.address();
 
     let serving = "cannot serve workers";
     let dequeues = bus.serve(Subject::Dequeue.to_string()).await.context(serving)?;
@@ -114,13 +100,14 @@ async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Le
     let (answers, undelivered) = bus.answers().await.context(serving)?;
     // Dropping the set aborts the tasks.
     let mut tasks = JoinSet::new();
-    // Runs on the actor's thread, so that the thread is not woken from outside for each change.
-    tasks.spawn_local(actor::follow(follower, broker.clone()));
-    tasks.spawn(actor::write(to_write, bus.clone(), broker.clone()));
+    // Runs on the actor's thread, so that the thread is not woken from outside for each request.
     tasks.spawn_local(serve::dequeues(dequeues, answers, broker.clone()));
     tasks.spawn(serve::undelivered(undelivered, broker.clone()));
     tasks.spawn(serve::lease_actions(lease_actions, broker));
-    let _ = tasks.join_next().await;
+    tokio::select! {
+        () = running.ended() => {}
+        _ = tasks.join_next() => {}
+    }
     // A task ends only if the connection is closed for good or the actor has stopped.
     anyhow::bail!("the evaluation broker stopped serving")
 }

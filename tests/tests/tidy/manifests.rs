@@ -21,6 +21,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("private-servers", &[&["dir-lock", "nats-auth", "wire"], MODEL_AND_BELOW]),
     ("telemetry", &[WIRE_STATE_AND_BELOW]),
     ("bus", &[WIRE_STATE_AND_BELOW, &["planted-bugs", "nats-auth", "telemetry", "private-servers"]]),
+    ("singleton", &[WIRE_STATE_AND_BELOW, &["bus", "telemetry"]]),
     // `model` measures regular expressions, and tests canonicalise parsed jobs, as in the recorded answers.
     ("jobspec", &[MODEL_AND_BELOW]),
     ("hcl1", &[]),
@@ -46,6 +47,7 @@ const SHARED: &[&str] = &[
     "store",
     "telemetry",
     "scheduling",
+    "singleton",
     "jobspec",
     "hcl1",
     "planted-bugs",

@@ -5,10 +5,13 @@
 //! replicas. The core, [`Watcher`], decides when to check which deployment, [`rollout`] decides the next step of one
 //! deployment from a state, and the applier verifies each step against the newest state, and writes what follows from it,
 //! such as the return to an older version. The scheduler creates deployments, places their batches and marks them successful.
+//!
+//! Under the same lease, [`launches`] launches periodic jobs (N-23).
 
 mod actor;
 mod agenda;
 mod core;
+mod launches;
 mod metrics;
 mod rollout;
 #[cfg(test)]
@@ -27,10 +30,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actor::Deployments;
 use crate::core::Settings;
+use crate::launches::Launches;
 
 /// The tables that the watcher reads.
-pub const SCOPE: Scope =
-    Scope::of(&[Table::Jobs, Table::Evals, Table::Allocs, Table::Deployments, Table::Nodes, Table::Leases]);
+pub const SCOPE: Scope = Scope::of(&[
+    Table::Jobs,
+    Table::JobSummaries,
+    Table::Evals,
+    Table::Allocs,
+    Table::Deployments,
+    Table::Nodes,
+    Table::Leases,
+]);
 
 /// How long the process batches feed changes under load. It is short compared with the time for which changes to a
 /// deployment are batched anyway.
@@ -69,9 +80,14 @@ pub async fn run(
         Settings { batch_delay: Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0) };
     singleton::run(Singleton::DeploymentWatcher, &bus, &replica, process, &stop, async |lease| {
         let restore = |state, now| Deployments::new(settings, state, now);
-        singleton::start(&bus, &replica, lease.epoch, restore).await.ended().await;
-        // The tasks end only when the actor has stopped.
-        anyhow::bail!("the deployment watcher stopped unexpectedly")
+        let mut deployments = singleton::start(&bus, &replica, lease.epoch, restore).await;
+        let restore = |state, _| Launches::new(state);
+        let mut launches = singleton::start(&bus, &replica, lease.epoch, restore).await;
+        // The tasks end only when their actor has stopped.
+        tokio::select! {
+            () = deployments.ended() => anyhow::bail!("the deployment watcher stopped unexpectedly"),
+            () = launches.ended() => anyhow::bail!("the launcher of periodic jobs stopped unexpectedly"),
+        }
     })
     .await
 }

@@ -1,6 +1,10 @@
 //! Metrics of the deployment watcher.
 
-use telemetry::metrics::catalogue::{WATCHER_COMMANDS_FAILED, WATCHER_FOUND, WATCHER_WATCHED};
+use model::Nanos;
+use telemetry::metrics::catalogue::{
+    LAUNCHER_COMMANDS_FAILED, LAUNCHER_LATENESS, LAUNCHER_TRACKED, WATCHER_COMMANDS_FAILED, WATCHER_FOUND,
+    WATCHER_WATCHED,
+};
 use wire::command::DeploymentStep;
 
 /// Sets the number of active deployments.
@@ -20,7 +24,22 @@ pub(crate) fn found(step: &DeploymentStep) {
     WATCHER_FOUND.add_with(1, &[step]);
 }
 
-/// Counts a command that failed or whose outcome is unknown.
+/// Sets the number of periodic jobs that are launched at times.
+pub(crate) fn tracked(count: usize) {
+    LAUNCHER_TRACKED.set(count as f64);
+}
+
+/// Records how late a launch was.
+pub(crate) fn launched(late: Nanos) {
+    LAUNCHER_LATENESS.record(late.0 as f64 / 1e9);
+}
+
+/// Counts a command with launches that failed or whose outcome is unknown.
+pub(crate) fn launches_not_written() {
+    LAUNCHER_COMMANDS_FAILED.add(1);
+}
+
+/// Counts a command about deployments that failed or whose outcome is unknown.
 pub(crate) fn not_written() {
     WATCHER_COMMANDS_FAILED.add(1);
 }

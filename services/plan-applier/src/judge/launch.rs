@@ -8,12 +8,15 @@ use model::eval::EvalTrigger;
 use model::job::{Dispatch, DispatchError, Job, JobSpec, JobStatus};
 use model::schedule::launched_until;
 use model::text::quoted;
-use model::{JobKey, Text, Timestamp};
+use model::{JobKey, Nanos, Text, Timestamp};
 use state::State;
 use wire::command::{DispatchJob, Done, ForceLaunch, Handler, Launch, LaunchJobs};
 use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
+
+/// How far ahead of the applier's time a launch may be, because the launcher only estimates that time.
+const EARLY_MAX: Nanos = Nanos::SECOND;
 
 /// Maximum number of held children that one command releases. The next child that ends releases further ones.
 const RELEASED_MAX: u64 = 256;
@@ -34,7 +37,7 @@ fn launch_due(work: &mut Work<'_>, launch: &Launch) -> Result<(), Refusal> {
     let Some(parent) = state.job(key).cloned() else { return Ok(()) };
     let Some(config) = parent.spec.launch_config() else { return Ok(()) };
     let decided = launched_until(&parent, state.job_summary(key).map(|summary| &**summary));
-    if *moment <= decided || *moment > work.at() {
+    if *moment <= decided || *moment > work.at() + EARLY_MAX {
         return Ok(());
     }
     if config.prohibit_overlap && has_live_child(state, key) {

@@ -16,9 +16,9 @@ use croner::{CivilDate, CivilDateTime, CivilTime, Cron, CronDateTime, Resolution
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-use crate::Timestamp;
 use crate::change::JobSummary;
 use crate::job::{Job, JobSpec, PeriodicConfig};
+use crate::{Text, Timestamp};
 
 /// Maximum length of a cron expression, in bytes.
 const CRON_BYTES_MAX: usize = 1_024;
@@ -43,6 +43,17 @@ impl Schedule {
             crons: specs.filter_map(|spec| parse(spec).ok()).collect(),
             zone: zone(&config.time_zone).unwrap_or(TimeZone::UTC),
         }
+    }
+
+    /// The schedule of a `periodic` block of the API, like [`Self::new`].
+    pub fn of_api(config: &api_types::PeriodicConfig) -> Self {
+        let specs = config.specs.iter().flatten().map(|spec| Text::from(spec.as_str()));
+        Self::new(&PeriodicConfig {
+            spec: config.spec.as_deref().unwrap_or_default().into(),
+            specs: specs.collect(),
+            time_zone: config.time_zone.as_deref().unwrap_or_default().into(),
+            ..PeriodicConfig::default()
+        })
     }
 
     /// The first moment after `after`, in whole seconds. `None` if there is none within 100 years.
@@ -108,7 +119,7 @@ fn parse(spec: &str) -> Result<Cron, String> {
     }
     let is_word = spec.starts_with('@') && !spec.starts_with("@every");
     let cron = match spec.split_whitespace().count() {
-        0..5 if !is_word => return Err("missing field(s)".to_owned()),
+        count if count < 5 && !is_word => return Err("missing field(s)".to_owned()),
         // The library takes the first of six fields for seconds.
         6 => Cron::from_str(&format!("0 {spec}")),
         _ => Cron::from_str(spec),
@@ -204,7 +215,7 @@ mod tests {
     use super::*;
     use crate::change::ChildrenSummary;
     use crate::job::ParameterizedJobConfig;
-    use crate::{Index, JobKey, Text};
+    use crate::{Index, JobKey};
 
     fn schedule(specs: &[&str], time_zone: &str) -> Schedule {
         Schedule::new(&PeriodicConfig {

@@ -11,9 +11,7 @@ use super::problems::Problems;
 
 /// The features of a job with defaults that are not built.
 pub(crate) fn features(job: &Job) -> Problems {
-    let mut problems = missing([
-        (Feature::MultiregionJobs, job.multiregion.is_some()),
-    ]);
+    let mut problems = missing([(Feature::MultiregionJobs, job.multiregion.is_some())]);
     for group in items(&job.task_groups) {
         problems.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
     }

@@ -42,7 +42,7 @@ fn launch_due(work: &mut Work<'_>, launch: &Launch) -> Result<(), Refusal> {
     }
     if config.prohibit_overlap && has_live_child(state, key) {
         record_launch(work, key, *moment);
-        return Ok(());
+        return work.write_jobs();
     }
     self::launch(work, &parent, *moment)
 }

@@ -6,6 +6,7 @@ mod describe;
 mod eligibility;
 mod garbage;
 mod jobs;
+mod launches;
 mod nodes;
 mod plans;
 mod properties;

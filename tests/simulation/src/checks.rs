@@ -46,6 +46,7 @@ impl Checks {
             Command::UpdateNodes(command) => (Singleton::NodeTracker, command.epoch),
             Command::ReportAllocs(command) => (Singleton::NodeTracker, command.epoch),
             Command::UpdateDeployments(command) => (Singleton::DeploymentWatcher, command.epoch),
+            Command::LaunchJobs(command) => (Singleton::DeploymentWatcher, command.epoch),
             _ => return,
         };
         self.epochs.insert(id, carried);

@@ -59,14 +59,14 @@ impl Registered {
 }
 
 impl Deregistered {
-    /// From the outcome of a deregistration. All fields are zero if the job did not exist (N-21.2).
+    /// From the outcome of a deregistration. All fields are zero if the job did not exist (N-21.2). A periodic or
+    /// parameterized job has no evaluation, but its index (http-api §11.2).
     pub(crate) fn new(done: &Done) -> Self {
         if !done.written {
             return Self::default();
         }
-        let Registered { eval_id, eval_create_index, job_modify_index, meta, .. } =
-            Registered::new(done, String::new());
-        Self { eval_id, eval_create_index, job_modify_index, meta, ..Self::default() }
+        let Registered { eval_id, job_modify_index, meta, .. } = Registered::new(done, String::new());
+        Self { eval_id, eval_create_index: done.index.0, job_modify_index, meta, ..Self::default() }
     }
 }
 

@@ -150,6 +150,14 @@ job deployments
   -latest: not with -all
   -t: not with -json
   -verbose
+job dispatch
+  -detach
+  -id-prefix-template
+  -idempotency-token
+  -meta
+  -priority
+  -verbose
+  -wait
 job eval
   -detach
   -force-reschedule
@@ -172,6 +180,17 @@ job inspect
   -t: not with -hcl -json
   -version
   -with-vars: only with -hcl
+job periodic force
+  -detach
+  -verbose
+job periodic next
+  -consul-namespace
+  -hcl2-strict: not with -json
+  -json: not with -hcl2-strict -var -var-file
+  -n
+  -var: not with -json
+  -var-file: not with -json
+  -vault-namespace
 job plan
   -consul-namespace
   -diff

@@ -83,7 +83,7 @@ fn launch(work: &mut Work<'_>, parent: &Job, moment: Timestamp) -> Result<(), Re
         None => work.write_child(parent, Arc::clone(&spec))?,
         Some(child) if child.spec.parent_id == parent.spec.id => {}
         // A user has registered a job of this name. It is not touched, and the launch is skipped.
-        Some(_) => return Ok(()),
+        Some(_) => return work.write_jobs(),
     }
     work.create_eval(&key, spec.kind, spec.priority, EvalTrigger::PeriodicJob, |_| {})?;
     Ok(())

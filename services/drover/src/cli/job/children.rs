@@ -21,9 +21,13 @@ pub(super) fn schedule(job: &Job) -> Option<Schedule> {
 
 /// When a job is launched next, as `2006-01-02T15:04:05Z (15h59m38s from now)`.
 pub(super) fn next_launch(schedule: &Schedule, now: i64) -> Option<String> {
-    let next = schedule.next(Timestamp(now))?;
-    let seconds = next.as_secs().saturating_sub(Timestamp(now).as_secs());
-    Some(format!("{} ({} from now)", format::moment(next.0), Nanos::from_secs(seconds)))
+    schedule.next(Timestamp(now)).map(|next| from_now(next.0, now))
+}
+
+/// A time with its distance, as `2006-01-02T15:04:05Z (15h59m38s from now)`.
+pub(super) fn from_now(moment: i64, now: i64) -> String {
+    let seconds = Timestamp(moment).as_secs().saturating_sub(Timestamp(now).as_secs());
+    format!("{} ({} from now)", format::moment(moment), Nanos::from_secs(seconds))
 }
 
 /// The line of a job's status about its next launch. `None` for a job that is not periodic.

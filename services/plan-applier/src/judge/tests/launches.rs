@@ -353,6 +353,18 @@ fn children_are_garbage_once_they_are_dead_and_their_parent_stays() {
 }
 
 #[test]
+fn a_job_that_has_the_id_of_a_child_is_left_alone() {
+    let mut scene = Scene::new();
+    let (parent, moment) = due(&mut scene, cron());
+    let id = format!("cron/periodic-{}", moment.as_secs());
+    let other = scene.register(job_spec(&id, JobType::Batch));
+    let evals = scene.pending(&other).len();
+    let done = scene.done(launch(&parent, moment));
+    assert_eq!((done.evals, scene.pending(&other).len()), (vec![], evals));
+    assert_eq!(children(&scene, &parent).last_launch, moment, "the launch is skipped for good");
+}
+
+#[test]
 fn a_child_that_a_user_registers_again_is_on_its_own() {
     let mut scene = Scene::new();
     let (parent, moment) = due(&mut scene, cron());

@@ -97,6 +97,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("StopOnClientAfter", Used(ALLOCS, "stop_on_client_after")),
         ],
     ),
+    ("DispatchPayloadConfig", &[("File", Used(PAYLOAD_HOOK, "file"))]),
     (
         "DnsConfig",
         &[
@@ -187,6 +188,26 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("MBits", Deprecated("mbits has been deprecated")),
             ("Mode", Used("services/agent/src/networks/attachment.rs", "mode")),
             ("ReservedPorts", Used(DEMAND, "reserved_ports")),
+        ],
+    ),
+    (
+        "ParameterizedJobConfig",
+        &[
+            ("MaxChildrenRunning", Used(LAUNCH, "max_children_running")),
+            ("MetaOptional", Used(CHILDREN, "meta_optional")),
+            ("MetaRequired", Used(CHILDREN, "meta_required")),
+            ("Payload", Used(CHILDREN, "payload")),
+        ],
+    ),
+    (
+        "PeriodicConfig",
+        &[
+            ("Enabled", Used(LAUNCH_TIMES, "enabled")),
+            ("ProhibitOverlap", Used(LAUNCH, "prohibit_overlap")),
+            ("Spec", Used(LAUNCH_TIMES, "spec")),
+            ("SpecType", Used("services/api/src/admission/validate/schedule.rs", "spec_type")),
+            ("Specs", Used(LAUNCH_TIMES, "specs")),
+            ("TimeZone", Used(LAUNCH_TIMES, "time_zone")),
         ],
     ),
     (

@@ -3,10 +3,10 @@
 //! Expressions describe times of day in the job's time zone, whose rules come from the database that is built into the
 //! program. Where the clocks of the zone change:
 //!
-//! - An expression with a fixed time of day (`30 2 * * *`) fires once a day. If its time is skipped, it fires at the first
+//! - An expression with one time of day (`30 2 * * *`) fires once a day. If its time is skipped, it fires at the first
 //!   moment after the gap; if its time is repeated, it fires at the first of the two moments.
-//! - An expression with a `*` or a step in its seconds, minutes or hours (`*/15 * * * *`) follows the clock. It does not fire
-//!   in a gap, and fires in both of two repeated hours.
+//! - An expression with several times of day, by a `*`, a step, a list or a range in its seconds, minutes or hours
+//!   (`*/15 * * * *`), follows the clock. It does not fire in a gap, and fires in both of two repeated hours.
 
 use std::cmp::Ordering;
 use std::str::FromStr as _;

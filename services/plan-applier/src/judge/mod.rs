@@ -132,9 +132,11 @@ pub fn judge(
     }
 }
 
-/// Writes the totals over all changes. Returns `done` with the evaluations created.
+/// Writes the totals over all changes. Returns `done` with the evaluations created, without those of children that were held
+/// back: they are about other jobs than the command.
 fn finish(work: &mut Work<'_>, done: Done) -> Result<Done, Refusal> {
     work.write_deployments()?;
+    let own_evals = work.eval_count();
     if work.has_changed() {
         work.write_jobs()?;
         work.release_held()?;
@@ -142,5 +144,7 @@ fn finish(work: &mut Work<'_>, done: Done) -> Result<Done, Refusal> {
         work.write_unblocked()?;
         work.advance();
     }
-    Ok(Done { evals: work.take_evals(), ..done })
+    let mut evals = work.take_evals();
+    evals.truncate(own_evals);
+    Ok(Done { evals, ..done })
 }

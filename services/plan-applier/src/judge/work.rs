@@ -210,6 +210,11 @@ impl<'a> Work<'a> {
         Stamp { index, at, request_id: Some(request_id) }
     }
 
+    /// How many evaluations were created so far.
+    pub(super) fn eval_count(&self) -> usize {
+        self.evals.len()
+    }
+
     /// Takes the evaluations created so far, in order.
     pub(super) fn take_evals(&mut self) -> Vec<EvalId> {
         std::mem::take(&mut self.evals)

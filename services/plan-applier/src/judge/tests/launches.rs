@@ -316,7 +316,8 @@ fn children_are_released_when_their_limit_goes() {
     let held: Vec<JobKey> = ["1", "2", "3", "4"].map(|id| dispatched(&mut scene, id).0).to_vec();
     let begun = |scene: &Scene| held.iter().filter(|child| !scene.pending(child).is_empty()).count();
     assert_eq!((begun(&scene), children(&scene, &parent).held), (1, 3));
-    scene.register(call(Some(2)));
+    let done = scene.done(Command::RegisterJob(Box::new(registration(call(Some(2))))));
+    assert_eq!(done.evals, [], "the evaluation is not that of the registration");
     assert_eq!((begun(&scene), children(&scene, &parent).held), (2, 2));
     scene.register(call(None));
     assert_eq!((begun(&scene), children(&scene, &parent).held), (4, 0));

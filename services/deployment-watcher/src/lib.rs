@@ -4,13 +4,17 @@
 //! One process at a time is active, under a lease that the plan applier grants. The others wait for the lease with warm
 //! replicas. The core, [`Watcher`](core::Watcher), decides when to check which deployment, [`rollout`] decides the next step
 //! of one deployment from a state, and the applier verifies each step against the newest state, and writes what follows from
-//! it, such as the return to an older version. [`drains`] has a core of its own, under the same lease. The scheduler creates
-//! deployments, places their batches and marks them successful.
+//! it, such as the return to an older version. The scheduler creates deployments, places their batches and marks them
+//! successful.
+//!
+//! Two more cores run under the same lease: [`drains`] moves the allocations of draining nodes (N-13), and [`launches`]
+//! launches periodic jobs (N-23).
 
 mod actor;
 mod agenda;
 mod core;
 mod drains;
+mod launches;
 mod metrics;
 mod rollout;
 #[cfg(test)]
@@ -30,10 +34,18 @@ use tokio_util::sync::CancellationToken;
 use crate::actor::Deployments;
 use crate::core::Settings;
 use crate::drains::Drains;
+use crate::launches::Launches;
 
 /// The tables that the watcher reads.
-pub const SCOPE: Scope =
-    Scope::of(&[Table::Jobs, Table::Evals, Table::Allocs, Table::Deployments, Table::Nodes, Table::Leases]);
+pub const SCOPE: Scope = Scope::of(&[
+    Table::Jobs,
+    Table::JobSummaries,
+    Table::Evals,
+    Table::Allocs,
+    Table::Deployments,
+    Table::Nodes,
+    Table::Leases,
+]);
 
 /// How long the process batches feed changes under load. It is short compared with the time for which changes to a
 /// deployment are batched anyway.
@@ -75,12 +87,14 @@ pub async fn run(
         let mut deployments = singleton::start(&bus, &replica, lease.epoch, deployments).await;
         let drains = |state, now| Drains::new(settings.batch_delay, state, now);
         let mut drains = singleton::start(&bus, &replica, lease.epoch, drains).await;
+        let launches = |state, _| Launches::new(state);
+        let mut launches = singleton::start(&bus, &replica, lease.epoch, launches).await;
+        // The tasks end only when their actor has stopped.
         tokio::select! {
-            () = deployments.ended() => {}
-            () = drains.ended() => {}
+            () = deployments.ended() => anyhow::bail!("the deployment watcher stopped unexpectedly"),
+            () = drains.ended() => anyhow::bail!("the drainer stopped unexpectedly"),
+            () = launches.ended() => anyhow::bail!("the launcher of periodic jobs stopped unexpectedly"),
         }
-        // The tasks end only when an actor has stopped.
-        anyhow::bail!("the deployment watcher stopped unexpectedly")
     })
     .await
 }

@@ -1,7 +1,8 @@
 //! Metrics of the deployment watcher.
 
+use model::Nanos;
 use telemetry::metrics::catalogue::{
-    WATCHER_COMMANDS_FAILED, WATCHER_DRAINED, WATCHER_DRAINING, WATCHER_FOUND, WATCHER_MARKED,
+    LAUNCHER_COMMANDS_FAILED, LAUNCHER_LATENESS, LAUNCHER_TRACKED, WATCHER_COMMANDS_FAILED, WATCHER_DRAINED, WATCHER_DRAINING, WATCHER_FOUND, WATCHER_MARKED,
     WATCHER_WATCHED,
 };
 use wire::command::DeploymentStep;
@@ -23,7 +24,22 @@ pub(crate) fn found(step: &DeploymentStep) {
     WATCHER_FOUND.add_with(1, &[step]);
 }
 
-/// Counts a command that failed or whose outcome is unknown.
+/// Sets the number of periodic jobs that are launched at times.
+pub(crate) fn tracked(count: usize) {
+    LAUNCHER_TRACKED.set(count as f64);
+}
+
+/// Records how late a launch was.
+pub(crate) fn launched(late: Nanos) {
+    LAUNCHER_LATENESS.record(late.0 as f64 / 1e9);
+}
+
+/// Counts a command with launches that failed or whose outcome is unknown.
+pub(crate) fn launches_not_written() {
+    LAUNCHER_COMMANDS_FAILED.add(1);
+}
+
+/// Counts a command about deployments that failed or whose outcome is unknown.
 pub(crate) fn not_written() {
     WATCHER_COMMANDS_FAILED.add(1);
 }

@@ -3,8 +3,7 @@
 //! One process is active, under a lease that the applier grants; the others wait for that lease and keep their replicas
 //! up to date. All decisions are in [`Broker`], the core, based on the change feed and on the workers' requests; this
 //! module contains the service around it. The broker holds no state that must survive it: the state contains all
-//! evaluations and the unblock records, and the applier refuses the plan of a second worker. Periodic jobs are not
-//! launched yet.
+//! evaluations and the unblock records, and the applier refuses the plan of a second worker.
 
 mod actor;
 mod blocked;

@@ -325,6 +325,10 @@ pub struct ParameterizedJobConfig {
     pub meta_required: Option<Vec<String>>,
     /// Meta keys that a dispatch may set.
     pub meta_optional: Option<Vec<String>>,
+    /// How many of the jobs that dispatches make run at once; further ones are held back in their order. Nomad does not have
+    /// it, so it is left out if it is not set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_children_running: Option<i64>,
 }
 
 /// A job that is registered in several regions.

@@ -104,6 +104,10 @@ pub struct JobChildrenSummary {
     pub running: Option<i64>,
     /// Dead.
     pub dead: Option<i64>,
+    /// Pending because the limit on running instances holds them back. Nomad does not have it, so it is left out if there are
+    /// none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<i64>,
 }
 
 /// The text that a job was registered from.

@@ -2,9 +2,8 @@
 //! lines. It does not evaluate expressions; errors that depend on their values are left to the server.
 
 use std::collections::BTreeMap;
-use std::str::FromStr as _;
 
-use croner::Cron;
+use model::schedule::check_cron;
 
 use crate::{
     error::Faults,
@@ -78,12 +77,7 @@ fn check_unique_names(body: &NativeBody, kind: &str, faults: &Faults) {
 
 fn cron(spec: &Expression, faults: &Faults) {
     let Kind::Text(text) = &spec.kind else { return };
-    let has_fields = text.starts_with('@') || text.split_whitespace().count() >= 5;
-    let reason = match Cron::from_str(text) {
-        Ok(_) if has_fields => return,
-        Ok(_) => "fields are missing".to_owned(),
-        Err(error) => error.to_string(),
-    };
+    let Err(reason) = check_cron(text) else { return };
     let detail = format!(
         "{reason}; expected five fields, minute hour day month weekday, such as \"0 3 * * *\", or a word such as @daily"
     );

@@ -85,9 +85,6 @@ macro_rules! features {
 
 features! {
     Jobs "Jobs" {
-        PeriodicJobs("periodic jobs", Are, NotBuilt, None);
-        ParameterizedJobs("parameterized jobs", Are, NotBuilt, None);
-        DispatchPayloads("dispatch payloads", Are, NotBuilt, None);
         MultiregionJobs("multiregion jobs", Are, NotBuilt, Some("register the job in each cluster"));
         Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
     }

@@ -26,6 +26,7 @@ mod mirror;
 pub mod node;
 pub mod pattern;
 pub mod plan;
+pub mod schedule;
 pub mod service;
 pub mod small_object;
 mod small_object_list;

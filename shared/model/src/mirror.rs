@@ -236,7 +236,7 @@ macro_rules! optional_members {
     )+ };
 }
 
-optional_members!(bool = bool, i64 = i64, Nanos = i64);
+optional_members!(bool = bool, i64 = i64, u32 = i64, Nanos = i64);
 
 /// Implements [`Member`] for integers that are narrower than those of the API.
 macro_rules! narrow_members {

@@ -180,6 +180,19 @@ impl State {
         self.jobs.range(range)
     }
 
+    /// The children of a periodic or parameterized job, by id. It takes time in proportion to their number.
+    pub fn children_of_job<'a>(
+        &'a self,
+        parent: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<Job>> + use<'a> {
+        self.assert_in_scope(Table::Jobs);
+        // The ids of children begin with that of the parent and a slash; the character after the slash is `0`.
+        let bound = |end: &str| JobKey::new(Text::clone(&parent.namespace), format!("{}{end}", parent.id));
+        let below = self.jobs.range(bound("/")..bound("0"));
+        let parent = Text::clone(&parent.id);
+        below.filter(move |child| child.spec.parent_id == parent)
+    }
+
     /// The current versions of jobs, by the index of their last change, then namespace and id.
     pub fn jobs_by_change(
         &self,

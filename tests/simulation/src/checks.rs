@@ -47,6 +47,7 @@ impl Checks {
             Command::ReportAllocs(command) => (Singleton::NodeTracker, command.epoch),
             Command::UpdateServices(command) => (Singleton::NodeTracker, command.epoch),
             Command::UpdateDeployments(command) => (Singleton::DeploymentWatcher, command.epoch),
+            Command::LaunchJobs(command) => (Singleton::DeploymentWatcher, command.epoch),
             _ => return,
         };
         self.epochs.insert(id, carried);

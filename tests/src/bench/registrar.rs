@@ -66,6 +66,29 @@ impl Registrar {
         Ok(())
     }
 
+    /// Registers a parameterized batch job with one small allocation for each dispatch.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn register_parameterized(&self, id: &str) {
+        // Batch jobs may not have an update block.
+        let mut job = service_job(id, 1, Kind::Deployed);
+        (job["Job"]["Type"], job["Job"]["ParameterizedJob"]) = (json!("batch"), json!({}));
+        let registered = self.try_register(&job).await;
+        registered.unwrap_or_else(|refused| panic!("the job is refused: {refused}"));
+    }
+
+    /// Dispatches a parameterized job, with a token unless it is empty. Returns when the dispatch is acknowledged.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn dispatch(&self, parent: &str, token: &str) {
+        let path = format!("/v1/job/{parent}/dispatch?idempotency_token={token}");
+        let dispatched = self.pool.request(&self.apis[0], "PUT", &path, b"{}").await;
+        let refused = dispatched.expect("the API answers").err();
+        assert_eq!(refused, None, "the job is dispatched");
+    }
+
     /// Stops a job.
     ///
     /// # Panics

@@ -2,6 +2,7 @@
 //! module says what it proves. The decisions of services are tested in their crates, and killed processes in `chaos`.
 
 mod agent;
+mod children;
 mod command_line;
 mod commands_in_tasks;
 mod containers;

@@ -11,11 +11,7 @@ use super::problems::Problems;
 
 /// The features of a job with defaults that are not built.
 pub(crate) fn features(job: &Job) -> Problems {
-    let mut problems = missing([
-        (Feature::PeriodicJobs, job.periodic.is_some()),
-        (Feature::ParameterizedJobs, job.parameterized_job.is_some()),
-        (Feature::MultiregionJobs, job.multiregion.is_some()),
-    ]);
+    let mut problems = missing([(Feature::MultiregionJobs, job.multiregion.is_some())]);
     for group in items(&job.task_groups) {
         problems.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
     }
@@ -54,7 +50,6 @@ fn task(task: &Task) -> Problems {
         (Feature::Vault, task.vault.is_some()),
         (Feature::CsiPlugins, task.csi_plugin_config.is_some()),
         (Feature::TaskSchedules, task.schedule.is_some()),
-        (Feature::DispatchPayloads, task.dispatch_payload.is_some()),
         (Feature::WorkloadIdentities, has_identity),
         (Feature::Connect, !text(&task.kind).is_empty() || has_connect(items(&task.services))),
         (Feature::ScriptChecks, has_script(items(&task.services))),

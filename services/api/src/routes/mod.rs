@@ -6,6 +6,7 @@
 mod acl;
 mod agent;
 mod allocations;
+mod children;
 mod client;
 mod deployment_writes;
 mod deployments;
@@ -49,11 +50,11 @@ static ROUTES: &[Route] = &[
     put("/v1/job/:id/evaluate", handler!(job::evaluate, JOB_EVALUATE)),
     get("/v1/job/:id/allocations", handler!(job::allocations, JOB_ALLOCATIONS)),
     get("/v1/job/:id/evaluations", handler!(job::evaluations, JOB_EVALUATIONS)),
-    not_built("/v1/job/:id/periodic/force", Feature::PeriodicJobs),
+    put("/v1/job/:id/periodic/force", handler!(children::force_launch)),
     put("/v1/job/:id/plan", handler!(plan::plan, JOB_PLAN)),
     any("/v1/job/:id/summary", handler!(job::summary, JOB_GET_SUMMARY)),
-    not_built("/v1/job/:id/dispatch", Feature::ParameterizedJobs),
-    not_built("/v1/job/:id/dispatch/payload", Feature::DispatchPayloads),
+    put("/v1/job/:id/dispatch", handler!(children::dispatch)),
+    put("/v1/job/:id/dispatch/payload", handler!(children::dispatch_payload)),
     any("/v1/job/:id/versions", handler!(job::versions, JOB_GET_VERSIONS)),
     put("/v1/job/:id/versions/:tag/tag", handler!(version_writes::tag))
         .and_delete(handler!(version_writes::untag)),

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::{AllocMetric, Evaluation, JobDiff, PlanAnnotations};
+use api_types::{AllocMetric, Evaluation, JobDiff, PlanAnnotations, Time};
 use model::job::{Job, JobSpec};
+use model::schedule::Schedule;
 use model::{Index, Timestamp};
 use scheduling::DryRun;
 use serde::{Deserialize, Serialize};
@@ -39,8 +40,8 @@ struct Planned {
     job_modify_index: u64,
     created_evals: Option<Vec<Evaluation>>,
     diff: Option<JobDiff>,
-    /// Always `None`: periodic jobs are not built yet, and are rejected.
-    next_periodic_launch: Option<String>,
+    /// When a periodic job would be launched next, if it is enabled.
+    next_periodic_launch: Option<Time>,
     warnings: String,
     index: u64,
 }
@@ -79,6 +80,7 @@ fn plan_job(
     let run = scheduling::dry_run(state, spec, now, true, &mut clock::random_bytes);
     let diff = with_diff.then(|| diff(&run, spec));
     let DryRun { annotations, failed_groups, creates, job_modify_index, existing: _ } = run;
+    let next_launch = spec.launch_config().and_then(|config| Schedule::new(config).next(now));
     let failed = failed_groups.iter().map(|(group, metric)| (group.to_string(), metric.to_api()));
     // The snapshot index of the simulated state means nothing to clients.
     let created = creates.iter().map(|eval| Evaluation {
@@ -93,7 +95,7 @@ fn plan_job(
         job_modify_index: job_modify_index.0,
         created_evals: (!creates.is_empty()).then(|| created.collect()),
         diff,
-        next_periodic_launch: None,
+        next_periodic_launch: next_launch.map(|next| Time::from_unix_nanos(next.0)),
         warnings,
         index: job_modify_index.0,
     }

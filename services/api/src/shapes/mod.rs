@@ -63,14 +63,14 @@ impl Registered {
 }
 
 impl Deregistered {
-    /// From the outcome of a deregistration. All fields are zero if the job did not exist (N-21.2).
+    /// From the outcome of a deregistration. All fields are zero if the job did not exist (N-21.2). A periodic or
+    /// parameterized job has no evaluation, but its index (http-api §11.2).
     pub(crate) fn new(done: &Done) -> Self {
         if !done.written {
             return Self::default();
         }
-        let Registered { eval_id, eval_create_index, job_modify_index, meta, .. } =
-            Registered::new(done, String::new());
-        Self { eval_id, eval_create_index, job_modify_index, meta, ..Self::default() }
+        let Registered { eval_id, job_modify_index, meta, .. } = Registered::new(done, String::new());
+        Self { eval_id, eval_create_index: done.index.0, job_modify_index, meta, ..Self::default() }
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn job_stub(job: &Job, state: &State, with_meta: bool) -> JobListStub
         r#type: api.r#type,
         priority: api.priority,
         periodic: Some(api.periodic.is_some()),
-        parameterized_job: Some(api.parameterized_job.is_some()),
+        parameterized_job: Some(api.parameterized_job.is_some() && !job.spec.dispatched),
         stop: api.stop,
         status: api.status,
         status_description: api.status_description,
@@ -149,6 +149,7 @@ pub(crate) fn summary(summary: &JobSummary) -> api_types::JobSummary {
             pending: count(children.pending),
             running: count(children.running),
             dead: count(children.dead),
+            held: count(children.held).filter(|held| *held > 0),
         }),
         create_index: Some(summary.create_index.0),
         modify_index: Some(summary.modify_index.0),

@@ -3,6 +3,7 @@
 
 mod agent;
 mod blocking;
+mod children;
 mod deployments;
 mod drains;
 mod evaluations;

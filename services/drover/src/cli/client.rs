@@ -98,8 +98,18 @@ impl Client {
 
     /// Waits until an object is newer than `index`, and reads it with its index. After [`WAIT`], returns the object unchanged.
     pub(crate) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
+        self.wait_with(path, &[], index).await
+    }
+
+    async fn wait_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        index: u64,
+    ) -> Result<(T, u64), Error> {
         let (index_text, wait) = (index.to_string(), format!("{}s", WAIT.as_secs()));
-        let query = [("index", index_text.as_str()), ("wait", wait.as_str())];
+        let waiting = [("index", index_text.as_str()), ("wait", wait.as_str())];
+        let query = [&waiting, query].concat();
         let request = self.request(Method::GET, path, &query)?.timeout(BLOCKING_QUERY_TIMEOUT);
         let response = self.send(request).await?;
         let found = header(&response, "x-nomad-index").and_then(|value| value.parse().ok()).unwrap_or(0);
@@ -107,6 +117,16 @@ impl Client {
         // If the index is lower than before, the cluster has been replaced. Start from its beginning.
         let next = if found < index { 0 } else { found };
         Ok((decode(path, &bytes)?, next))
+    }
+
+    /// Like [`Self::wait`], for an object in a namespace.
+    pub(crate) async fn wait_in<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        namespace: &str,
+        index: u64,
+    ) -> Result<(T, u64), Error> {
+        self.wait_with(path, &[("namespace", namespace)], index).await
     }
 
     /// Reads a streamed response.

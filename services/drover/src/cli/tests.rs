@@ -154,6 +154,14 @@ job deployments
   -latest: not with -all
   -t: not with -json
   -verbose
+job dispatch
+  -detach
+  -id-prefix-template
+  -idempotency-token
+  -meta
+  -priority
+  -verbose
+  -wait
 job eval
   -detach
   -force-reschedule
@@ -176,6 +184,17 @@ job inspect
   -t: not with -hcl -json
   -version
   -with-vars: only with -hcl
+job periodic force
+  -detach
+  -verbose
+job periodic next
+  -consul-namespace
+  -hcl2-strict: not with -json
+  -json: not with -hcl2-strict -var -var-file
+  -n
+  -var: not with -json
+  -var-file: not with -json
+  -vault-namespace
 job plan
   -consul-namespace
   -diff

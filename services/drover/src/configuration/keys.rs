@@ -466,7 +466,7 @@ const TELEMETRY: &[Key] = &[
     unbuilt(Feature::MetricSinks, "datadog_address", Type::Text),
     unbuilt(Feature::MetricSinks, "datadog_tags", Type::Texts),
     idle("disable_allocation_hook_metrics", Type::Bool, "there are no metrics of allocation hooks"),
-    without(Feature::ParameterizedJobs, "disable_dispatched_job_summary_metrics", Type::Bool),
+    idle("disable_dispatched_job_summary_metrics", Type::Bool, "dispatched jobs have metrics like others"),
     idle("disable_hostname", Type::Bool, "names of metrics have no host names"),
     idle("disable_quota_utilization_metrics", Type::Bool, "there are no quotas"),
     idle("disable_rpc_rate_metrics_labels", Type::Bool, "metrics of RPC have no labels"),

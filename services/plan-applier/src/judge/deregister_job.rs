@@ -7,7 +7,7 @@ use model::alloc::DesiredTransition;
 use model::change::{AllocsChanged, Change, EvalsChanged};
 use model::columns::AllocIds;
 use model::eval::{EvalStatus, EvalTrigger};
-use model::job::{Job, JobSpec, JobType};
+use model::job::{Job, JobSpec, JobStatus, JobType};
 use wire::Refusal;
 use wire::command::{DeregisterJob, Done, Handler};
 
@@ -56,7 +56,8 @@ fn skip_shutdown_delays(work: &mut Work<'_>, key: &JobKey) -> Result<(), Refusal
 }
 
 /// Deletes a job with its versions, sources, summary, allocations, deployments and volume claims. Its pending evaluations
-/// become complete and its blocked ones canceled (N-21.4).
+/// become complete and its blocked ones canceled (N-21.4). Its children stay. If it is a child that was not dead, its parent
+/// counts it as dead from now on (N-21.8).
 pub(super) fn purge(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
     let key = job.key();
     for (from, to) in
@@ -85,5 +86,9 @@ pub(super) fn purge(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
     let claims = work.state().volume_claims().filter(|claim| claim.job == key);
     let claims: Vec<_> = claims.map(|claim| claim.id).collect();
     claims.into_iter().try_for_each(|claim| work.apply(Change::VolumeClaimDeleted(claim)))?;
+    work.count_child(&job.spec, Some(job.status), JobStatus::Dead);
+    if job.spec.template().is_some() {
+        work.parents.insert(JobKey::clone(&key));
+    }
     work.apply(Change::JobDeleted(key))
 }

@@ -1,15 +1,16 @@
-//! Consequences of any change to a job: its summary and its status (N-25).
+//! Consequences of any change to a job: its summary, its status, and its parent's counts of children (N-25).
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use model::alloc::{ClientStatus, GroupSummary};
-use model::change::{Change, JobFields, JobSummary};
-use model::job::{Job, JobStatus, JobType};
+use model::change::{Change, ChildrenSummary, JobFields, JobSummary};
+use model::job::{Job, JobSpec, JobStatus, JobType};
 use model::{JobKey, JobVersionKey, Text};
 use state::State;
 use wire::Refusal;
 
-use super::work::Work;
+use super::work::{TouchedJob, Work};
 
 impl Work<'_> {
     /// The summary of a group in the current incarnation of the job. Allocations of older incarnations are not counted
@@ -64,20 +65,71 @@ impl Work<'_> {
         }
     }
 
-    /// Writes summaries and statuses that have changed.
+    /// Counts a child in the summary of its parent: a new one, or one whose status changes (N-25.7). Nothing is counted for
+    /// other jobs, and for a parent that is gone.
+    pub(super) fn count_child(&mut self, child: &JobSpec, before: Option<JobStatus>, after: JobStatus) {
+        if child.parent_id.is_empty() || before == Some(after) {
+            return;
+        }
+        let parent = JobKey { namespace: Text::clone(&child.namespace), id: Text::clone(&child.parent_id) };
+        if after == JobStatus::Dead {
+            self.parents.insert(parent.clone());
+        }
+        let Some(touched) = self.touch_job(&parent) else { return };
+        let children = touched.summary.children.get_or_insert_default();
+        if let Some(before) = before {
+            let counter = child_counter(children, before);
+            *counter = counter.saturating_sub(1);
+        }
+        let counter = child_counter(children, after);
+        *counter = counter.saturating_add(1);
+    }
+
+    /// Writes summaries and statuses that have changed: those of children first, because parents count them. In the order of
+    /// keys, a child comes after its parent.
     pub(super) fn write_jobs(&mut self) -> Result<(), Refusal> {
+        let mut end = None;
+        while let Some(key) = self.last_child_before(end.as_ref()) {
+            if let Some(touched) = self.jobs.remove(&key) {
+                self.write_job(&key, touched)?;
+            }
+            end = Some(key);
+        }
         for (key, touched) in std::mem::take(&mut self.jobs) {
-            let Some(job) = self.state().job(&key).cloned() else { continue };
-            if self.state().job_summary(&key).is_none_or(|stored| **stored != touched.summary) {
-                let summary = JobSummary { modify_index: self.index(), ..touched.summary };
-                self.apply(Change::JobSummary(Arc::new(summary)))?;
-            }
-            let status = status(self.state(), &job);
-            if status != job.status {
-                self.apply(Change::JobFields(JobFields { status, ..fields(&job) }))?;
-            }
+            self.write_job(&key, touched)?;
         }
         Ok(())
+    }
+
+    /// The last touched job before a key that is a child.
+    fn last_child_before(&self, end: Option<&JobKey>) -> Option<JobKey> {
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+        let before: (Bound<&JobKey>, Bound<&JobKey>) = (Bound::Unbounded, end);
+        let is_child = |key: &JobKey| self.state().job(key).is_some_and(|job| !job.spec.parent_id.is_empty());
+        let touched = self.jobs.range::<JobKey, _>(before).rev();
+        touched.map(|(key, _)| key).find(|key| is_child(key)).cloned()
+    }
+
+    fn write_job(&mut self, key: &JobKey, touched: TouchedJob) -> Result<(), Refusal> {
+        let Some(job) = self.state().job(key).cloned() else { return Ok(()) };
+        if self.state().job_summary(key).is_none_or(|stored| **stored != touched.summary) {
+            let summary = JobSummary { modify_index: self.index(), ..touched.summary };
+            self.apply(Change::JobSummary(Arc::new(summary)))?;
+        }
+        let status = status(self.state(), &job);
+        if status != job.status {
+            self.apply(Change::JobFields(JobFields { status, ..fields(&job) }))?;
+            self.count_child(&job.spec, Some(job.status), status);
+        }
+        Ok(())
+    }
+}
+
+fn child_counter(children: &mut ChildrenSummary, status: JobStatus) -> &mut u64 {
+    match status {
+        JobStatus::Pending => &mut children.pending,
+        JobStatus::Running => &mut children.running,
+        JobStatus::Dead => &mut children.dead,
     }
 }
 

@@ -19,6 +19,7 @@ mod evaluate_job;
 mod evaluate_node;
 mod fail_deployment;
 mod jobs;
+mod launch;
 mod namespaces;
 mod node_pools;
 mod nodes;
@@ -136,13 +137,19 @@ pub fn judge(
     }
 }
 
-/// Writes the totals over all changes. Returns `done` with the evaluations created.
+/// Writes the totals over all changes. Returns `done` with the evaluations created, without those of children that were held
+/// back: they are about other jobs than the command.
 fn finish(work: &mut Work<'_>, done: Done) -> Result<Done, Refusal> {
     work.write_deployments()?;
+    let own_evals = work.eval_count();
     if work.has_changed() {
+        work.write_jobs()?;
+        work.release_held()?;
         work.write_jobs()?;
         work.write_unblocked()?;
         work.advance();
     }
-    Ok(Done { evals: work.take_evals(), ..done })
+    let mut evals = work.take_evals();
+    evals.truncate(own_evals);
+    Ok(Done { evals, ..done })
 }

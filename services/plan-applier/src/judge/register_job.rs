@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use model::Index;
 use model::eval::EvalTrigger;
-use model::features::Feature;
 use model::job::{Job, JobSpec};
 use wire::command::{Done, Handler, RegisterJob};
 use wire::{Refusal, RefusalKind};
@@ -28,7 +27,6 @@ impl Handler<RegisterJob> for Work<'_> {
         if let Err(forbidden) = command.spec.check_change(stored) {
             return Err(refusal(RefusalKind::Invalid, forbidden.to_string()));
         }
-        check_built(&command.spec)?;
         let spec = match &current {
             Some(current) => preserve(&command, &current.spec),
             None => command.spec,
@@ -73,19 +71,6 @@ fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Ref
         }
     };
     Err(refusal(RefusalKind::Conflict, format!("Enforcing job modify index {enforced}: {conflict}")))
-}
-
-/// Refuses kinds of jobs that are not built: their jobs would never be launched (N-23, N-24). A stopped job launches
-/// none.
-pub(super) fn check_built(spec: &JobSpec) -> Result<(), Refusal> {
-    let missing = Feature::first_missing([
-        (Feature::PeriodicJobs, spec.periodic.is_some()),
-        (Feature::ParameterizedJobs, spec.parameterized_job.is_some() && !spec.dispatched),
-    ]);
-    match missing {
-        Some(feature) if !spec.stop => Err(refusal(RefusalKind::Invalid, feature.refusal())),
-        Some(_) | None => Ok(()),
-    }
 }
 
 /// The specification, with counts and resources of the stored one if the command preserves them (N-17.15).

@@ -7,7 +7,7 @@ use model::text::quoted;
 use wire::command::{Done, Handler, RevertJob};
 use wire::{Refusal, RefusalKind};
 
-use super::register_job::{check_built, registered};
+use super::register_job::registered;
 use super::submissions::NewSource;
 use super::versions::{no_version, version_of};
 use super::work::{Work, refusal};
@@ -40,7 +40,6 @@ impl Handler<RevertJob> for Work<'_> {
             true => Arc::new(JobSpec { stop: false, ..JobSpec::clone(&older.spec) }),
             false => Arc::clone(&older.spec),
         };
-        check_built(&spec)?;
         if spec != current.spec {
             let source = NewSource::of_version(self.state(), &older.version_key());
             self.write_version(Arc::clone(&spec), source)?;

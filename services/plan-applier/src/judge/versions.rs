@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::change::Change;
-use model::job::{Job, JobSpec};
+use model::job::{Job, JobSpec, JobStatus};
 use model::text::quoted;
 use model::{Index, JobKey, JobVersionKey, Text};
 use state::State;
@@ -21,17 +21,42 @@ impl Work<'_> {
         let mut job = Job::next_version(current.as_deref(), spec, self.index(), self.at());
         // The status before this command. The effects of this command on the status are computed at the end.
         job.status = jobs::status(self.state(), &job);
-        let groups: Vec<Text> = job.spec.task_groups.iter().map(|group| Text::clone(&group.name)).collect();
         let version = job.version_key();
-        self.apply(Change::Job(Arc::new(job)))?;
+        self.insert_version(current.as_deref(), job)?;
         self.store_source(&version, self.index(), source)?;
-        if let Some(touched) = self.touch_job(&key) {
-            for group in groups {
-                touched.summary.groups.entry(group).or_default();
-            }
-        }
         let surplus = surplus_versions(self.state(), &key, self.inputs().settings.versions_kept);
         if surplus.is_empty() { Ok(()) } else { self.apply(Change::JobVersionsDeleted(surplus)) }
+    }
+
+    /// Writes the first version of a child. It has the number and the stability of its parent's version (N-23.4, N-24.6).
+    pub(super) fn write_child(&mut self, parent: &Job, spec: Arc<JobSpec>) -> Result<(), Refusal> {
+        let first = Job::next_version(None, spec, self.index(), self.at());
+        self.insert_version(None, Job { version: parent.version, stable: parent.stable, ..first })
+    }
+
+    /// Adds a version in place of the current one, with counters for its groups, and counts it if it is a child.
+    fn insert_version(&mut self, current: Option<&Job>, job: Job) -> Result<(), Refusal> {
+        let (spec, status, key) = (Arc::clone(&job.spec), job.status, job.key());
+        self.apply(Change::Job(Arc::new(job)))?;
+        if let Some(touched) = self.touch_job(&key) {
+            for group in &spec.task_groups {
+                touched.summary.groups.entry(Text::clone(&group.name)).or_default();
+            }
+        }
+        let (same, former) = match current {
+            Some(current) if current.spec.parent_id == spec.parent_id => (Some(current.status), None),
+            current => (None, current),
+        };
+        // A child that a user registers again is on its own.
+        if let Some(former) = former {
+            self.count_child(&former.spec, Some(former.status), JobStatus::Dead);
+        }
+        self.count_child(&spec, same, status);
+        // The limit on running children may have changed.
+        if spec.parameterized_job.is_some() && !spec.dispatched {
+            self.parents.insert(key);
+        }
+        Ok(())
     }
 }
 

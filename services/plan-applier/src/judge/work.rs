@@ -60,6 +60,8 @@ pub(super) struct Work<'a> {
     evals: Vec<EvalId>,
     pub(super) jobs: BTreeMap<JobKey, TouchedJob>,
     pub(super) deployments: BTreeMap<DeploymentId, TouchedDeployment>,
+    /// Parents that may have room for children that are held back.
+    pub(super) parents: BTreeSet<JobKey>,
     unblocked_classes: BTreeSet<Text>,
     unblocked_nodes: BTreeSet<NodeId>,
 }
@@ -79,6 +81,7 @@ impl<'a> Work<'a> {
             evals: Vec::new(),
             jobs: BTreeMap::new(),
             deployments: BTreeMap::new(),
+            parents: BTreeSet::new(),
             unblocked_classes: BTreeSet::new(),
             unblocked_nodes: BTreeSet::new(),
         }
@@ -211,6 +214,11 @@ impl<'a> Work<'a> {
     fn stamp(&self) -> Stamp {
         let Inputs { index, at, request_id, .. } = *self.inputs;
         Stamp { index, at, request_id: Some(request_id) }
+    }
+
+    /// How many evaluations were created so far.
+    pub(super) fn eval_count(&self) -> usize {
+        self.evals.len()
     }
 
     /// Takes the evaluations created so far, in order.

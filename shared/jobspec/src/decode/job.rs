@@ -83,6 +83,7 @@ fn parameterized(block: &mut Block<'_>) -> ParameterizedJobConfig {
         payload: block.text_or_empty("payload"),
         meta_required: block.texts("meta_required"),
         meta_optional: block.texts("meta_optional"),
+        max_children_running: block.int_within("max_children_running", 0..=i64::from(u32::MAX)),
     }
 }
 

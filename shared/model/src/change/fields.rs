@@ -114,14 +114,20 @@ pub struct JobSummary {
     pub modify_index: Index,
 }
 
-/// Number of children of a periodic or parameterized job, by status.
+/// The children of a periodic or parameterized job: their number by status, and what decides about the next ones.
 #[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "one count per job status")]
 pub struct ChildrenSummary {
+    /// Number of pending children, including those that are held back.
     pub pending: u64,
+    /// Number of running children.
     pub running: u64,
+    /// Number of children that are dead, or have been since the job was registered (N-21.8).
     pub dead: u64,
+    /// Number of pending children that are held back by the limit on running children. They have no evaluation yet.
+    pub held: u64,
+    /// The moment of the last launch of a periodic job, whether it made a child or was skipped (N-23.4).
+    pub last_launch: Timestamp,
 }
 
 /// Allocations that changed in the same way: each field that is set has the same new value for all of them.

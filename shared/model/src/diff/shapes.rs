@@ -139,7 +139,7 @@ const PERIODIC: Shape = Shape {
     blocks: &[Texts("Specs", "Specs")],
 };
 const PARAMETERIZED: Shape = Shape {
-    fields: &[Text("Payload")],
+    fields: &[Optional("MaxChildrenRunning"), Text("Payload")],
     blocks: &[Texts("MetaOptional", "MetaOptional"), Texts("MetaRequired", "MetaRequired")],
 };
 const RESTART: Shape = Shape {

@@ -12,6 +12,7 @@
 //! Services with their checks, templates, identities and the access to Vault have types of their own, but messages and
 //! rows contain them in the form of the API, which they had before.
 
+mod children;
 mod constraint;
 mod drivers;
 mod group;
@@ -32,6 +33,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// Bytes that JSON has as Base64 text.
+pub use api_types::Base64;
+pub use children::{Dispatch, DispatchError, PAYLOAD_BYTES_MAX, dispatched_id, launched_id};
 pub use constraint::{Affinity, Constraint, Operand, Spread, SpreadTarget};
 pub use drivers::feature_of_driver;
 pub use group::TaskGroup;
@@ -376,6 +380,9 @@ pub struct ParameterizedJobConfig {
     pub meta_required: Vec<Text>,
     /// Meta keys that it may set.
     pub meta_optional: Vec<Text>,
+    /// How many of the jobs that dispatches make run at once; further ones are held back in their order. `None` and 0 are no
+    /// limit.
+    pub max_children_running: Option<u32>,
 }
 
 mirror! {
@@ -383,6 +390,7 @@ mirror! {
         payload: "Payload",
         meta_required: "MetaRequired",
         meta_optional: "MetaOptional",
+        max_children_running: "MaxChildrenRunning",
     }
 }
 

@@ -104,6 +104,7 @@ impl Role {
             ]),
             Self::DeploymentWatcher => Scope::of(&[
                 Table::Jobs,
+                Table::JobSummaries,
                 Table::Evals,
                 Table::Allocs,
                 Table::Deployments,

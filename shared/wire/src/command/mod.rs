@@ -27,6 +27,8 @@ mod info;
 #[macro_use]
 mod jobs;
 #[macro_use]
+mod launches;
+#[macro_use]
 mod leases;
 #[macro_use]
 mod nodes;
@@ -44,6 +46,7 @@ pub use evals::*;
 pub use garbage::*;
 pub use info::{Class, CommandInfo};
 pub use jobs::*;
+pub use launches::*;
 pub use leases::*;
 pub use nodes::*;
 pub use services::*;
@@ -128,6 +131,7 @@ macro_rules! define {
 collect! {
     [
         job_commands
+        launch_commands
         eval_commands
         node_commands
         drain_commands

@@ -1,22 +1,14 @@
 //! Validation of periodic and parameterized jobs (N-19.18).
 
 use std::collections::BTreeSet;
-use std::str::FromStr as _;
 
 use api_types::{Job, ParameterizedJobConfig, PeriodicConfig};
-use croner::Cron;
-use jiff::tz::TimeZone;
 use model::job::JobType;
+use model::schedule::{check_cron, is_time_zone};
 use model::text::quoted;
 
 use crate::admission::fields::{items, text};
 use crate::admission::problems::Problems;
-
-/// Time zone of periodic jobs that do not name one.
-const DEFAULT_ZONE: &str = "UTC";
-
-/// Maximum length of a cron expression, in bytes.
-const CRON_BYTES_MAX: usize = 1_024;
 
 /// Checks the `periodic` and `parameterized` blocks of a job.
 pub(crate) fn schedule(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
@@ -48,30 +40,18 @@ fn periodic(periodic: &PeriodicConfig) -> Problems {
         "" | "cron" => {
             let one = [one].into_iter().filter(|spec| !spec.is_empty());
             for spec in one.chain(several.iter().map(String::as_str)) {
-                if let Err(reason) = cron(spec) {
+                if let Err(reason) = check_cron(spec) {
                     problems.add(format!("Invalid cron spec {}: {reason}", quoted(spec)));
                 }
             }
         }
         other => problems.add(format!("Unknown periodic specification type {}", quoted(other))),
     }
-    let zone = Some(text(&periodic.time_zone)).filter(|zone| !zone.is_empty()).unwrap_or(DEFAULT_ZONE);
-    problems.add_if(TimeZone::get(zone).is_err(), || {
+    let zone = text(&periodic.time_zone);
+    problems.add_if(!is_time_zone(zone), || {
         format!("Invalid time zone {}: unknown time zone {zone}", quoted(zone))
     });
     problems
-}
-
-/// Checks a cron expression: five fields, six or seven with seconds and years, or a word such as `@daily`.
-fn cron(spec: &str) -> Result<(), String> {
-    if spec.len() > CRON_BYTES_MAX {
-        return Err(format!("it has {} bytes; at most {CRON_BYTES_MAX} are allowed", spec.len()));
-    }
-    let is_word = spec.starts_with('@') && !spec.starts_with("@every");
-    if spec.split_whitespace().count() < 5 && !is_word {
-        return Err("missing field(s)".to_owned());
-    }
-    Cron::from_str(spec).map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn parameterized(parameterized: &ParameterizedJobConfig) -> Problems {
@@ -93,18 +73,6 @@ fn parameterized(parameterized: &ParameterizedJobConfig) -> Problems {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn moments_are_named_in_the_usual_ways() {
-        for good in ["*/15 * * * *", "0 0 1 1 *", "@daily", "0 9 * * MON-FRI", "0 0 L * *"] {
-            assert_eq!(cron(good), Ok(()), "{good}");
-        }
-        for bad in ["", "every day", "61 * * * *", "* * * *", "@never"] {
-            assert!(cron(bad).is_err(), "{bad}");
-        }
-        let long = format!("{}0 * * * *", "0,".repeat(1_000));
-        assert_eq!(cron(&long), Err("it has 2009 bytes; at most 1024 are allowed".to_owned()));
-    }
 
     #[test]
     fn zones_have_names_that_everybody_knows() {

@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use api_types::{Evaluation, JobRegisterRequest, JobRegisterResponse};
 
+use super::children::{next_launch, schedule};
 use super::file::{JobFile, Loaded};
 use crate::cli::client::Error;
 use crate::cli::monitor::Until;
 use crate::cli::object::indented;
 use crate::cli::page::Page;
-use crate::cli::{ApiCommand, Session};
+use crate::cli::{ApiCommand, Session, format};
 
 /// Registers a job, and follows it until its tasks run or its deployment ends.
 ///
@@ -58,6 +59,7 @@ impl ApiCommand for Args {
             session.output.line(&indented(&job));
             return Ok(ExitCode::SUCCESS);
         }
+        let schedule = schedule(&job);
         let request = JobRegisterRequest {
             submission: Some(submission),
             job: Some(job),
@@ -85,6 +87,9 @@ impl ApiCommand for Args {
         let eval = registered.eval_id.unwrap_or_default();
         if eval.is_empty() {
             session.output.line("Job registration successful");
+            if let Some(next) = schedule.and_then(|schedule| next_launch(&schedule, format::now())) {
+                session.output.line(&format!("Approximate next launch time: {next}"));
+            }
             return Ok(ExitCode::SUCCESS);
         }
         if self.detach {

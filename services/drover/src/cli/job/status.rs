@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use api_types::{AllocListStub, Deployment, Evaluation, Job, JobListStub, JobSummary};
 use serde_json::Value;
 
-use super::{ResolvedJob, resolve};
+use super::{ResolvedJob, children, resolve};
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::reasons::reasons;
@@ -111,12 +111,19 @@ async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Resul
     head(&mut page, &found);
     if !args.short {
         let summary = session.client.get(&format!("{path}/summary"), &namespace).await?;
+        if children::is_parent(&found) {
+            let prefix = format!("{}/", job.id);
+            let query = [("namespace", job.namespace.as_str()), ("prefix", prefix.as_str())];
+            let listed: Vec<JobListStub> = session.client.get("/v1/jobs", &query).await?;
+            children::show(&mut page, &found, &summary, &listed);
+            session.output.page(&page);
+            return Ok(());
+        }
         let evals: Vec<Evaluation> = session.client.get(&format!("{path}/evaluations"), &namespace).await?;
         let all = if args.all_allocs { "true" } else { "false" };
         let query = [("namespace", job.namespace.as_str()), ("all", all)];
         let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &query).await?;
-        let is_parent = found.periodic.is_some() || found.parameterized_job.is_some();
-        summarise(&mut page, &summary, is_parent);
+        summarise(&mut page, &summary);
         if args.evals {
             page.title("Evaluations");
             tables::evals(&mut page, &evals, args.show.verbose);
@@ -136,7 +143,7 @@ async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Resul
 }
 
 fn head(page: &mut Page, job: &Job) {
-    page.block(&[
+    let mut rows = vec![
         ("ID", format::text(job.id.as_ref())),
         ("Name", format::text(job.name.as_ref())),
         ("Submit Date", format::moment(job.submit_time.unwrap_or_default())),
@@ -149,16 +156,12 @@ fn head(page: &mut Page, job: &Job) {
         ("Version", job.version.unwrap_or_default().to_string()),
         ("Periodic", job.periodic.is_some().to_string()),
         ("Parameterized", job.parameterized_job.is_some().to_string()),
-    ]);
+    ];
+    rows.extend(children::launch_line(job, format::now()).map(|line| ("Next Periodic Launch", line)));
+    page.block(&rows);
 }
 
-fn summarise(page: &mut Page, summary: &JobSummary, is_parent: bool) {
-    if is_parent {
-        let children = summary.children.clone().unwrap_or_default();
-        page.title("Children Job Summary");
-        let row = [children.pending, children.running, children.dead].map(format::number);
-        return page.table(&["Pending", "Running", "Dead"], [row]);
-    }
+fn summarise(page: &mut Page, summary: &JobSummary) {
     page.title("Summary");
     let rows = summary.summary.iter().flatten().map(|(group, counts)| {
         [
@@ -260,7 +263,7 @@ mod tests {
         ];
         let mut page = Page::default();
         head(&mut page, &job);
-        summarise(&mut page, &summary, false);
+        summarise(&mut page, &summary);
         placement_failures(&mut page, &evals);
         insta::assert_snapshot!(page, @r#"
         ID            = example

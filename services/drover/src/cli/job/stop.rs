@@ -56,6 +56,7 @@ impl ApiCommand for Args {
             let path = format!("/v1/job/{}", escaped(&job.id));
             let stopped: JobDeregisterResponse = session.client.delete(&path, &query).await?;
             match stopped.eval_id.filter(|eval| !eval.is_empty()) {
+                None if self.detach => {}
                 None => session.output.line(&format!("Job \"{}\" stopped", job.id)),
                 Some(eval) if self.detach => session.output.line(&eval),
                 Some(eval) => {

@@ -147,21 +147,17 @@ fn a_job_does_not_turn_into_another_kind() {
 }
 
 #[test]
-fn templates_for_jobs_are_refused_by_name_unless_stopped() {
+fn templates_for_jobs_are_never_evaluated() {
+    // Registering a periodic or parameterized job creates no evaluation. It runs until it is stopped (N-25.1).
     let mut scene = Scene::new();
     let periodic = JobSpec { periodic: Some(PeriodicConfig::default()), ..service("cron") };
     let parameterized =
         JobSpec { parameterized_job: Some(ParameterizedJobConfig::default()), ..service("call") };
-    for (spec, text) in [
-        (periodic, "periodic jobs are not built yet"),
-        (parameterized, "parameterized jobs are not built yet"),
-    ] {
-        let refused = scene.refused(register(registration(spec.clone())));
-        assert_eq!(refused, (RefusalKind::Invalid, text.to_owned()));
-        // A template for jobs is never evaluated.
+    for spec in [periodic, parameterized] {
+        let done = scene.done(register(registration(spec.clone())));
+        assert_eq!((done.evals, scene.job_status(&spec.key())), (vec![], JobStatus::Running));
         let done = scene.done(register(registration(JobSpec { stop: true, ..spec.clone() })));
-        assert_eq!(done.evals, []);
-        assert_eq!(scene.job_status(&spec.key()), JobStatus::Dead);
+        assert_eq!((done.evals, scene.job_status(&spec.key())), (vec![], JobStatus::Dead));
     }
 }
 

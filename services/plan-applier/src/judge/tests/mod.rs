@@ -7,6 +7,7 @@ mod drains;
 mod eligibility;
 mod garbage;
 mod jobs;
+mod launches;
 mod nodes;
 mod plans;
 mod properties;

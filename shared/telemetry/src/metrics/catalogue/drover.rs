@@ -179,6 +179,14 @@ metrics! {
     "Drains that are over, by why: nothing is left, or the deadline has passed."
     Counter WATCHER_DRAINED = "drover.watcher.drains.completed" ["reason"] PerProcess;
 
+    // Launches of periodic jobs, in the deployment watcher.
+    "Periodic jobs that are launched at times."
+    Gauge LAUNCHER_TRACKED = "drover.launcher.jobs.tracked" [] PerProcessActive(WATCHER);
+    "Time from the first moment that a launch is for until it was sent."
+    Histogram LAUNCHER_LATENESS = "drover.launcher.lateness.seconds" [] PerProcess;
+    "Commands with launches that failed or have an unknown outcome."
+    Counter LAUNCHER_COMMANDS_FAILED = "drover.launcher.commands_failed" [] PerProcess;
+
     // The API.
     "Completed requests, by route, method and status class."
     Counter API_REQUESTS = "drover.api.requests" ["route", "method", "status"] PerProcess;

@@ -45,6 +45,10 @@ const OFFER: &str = "shared/scheduling/src/room/offer.rs";
 const PORTS: &str = "shared/scheduling/src/room/ports.rs";
 const ALLOCS: &str = "services/agent/src/alloc/allocs.rs";
 const ALLOC_CORE: &str = "services/agent/src/alloc/core/mod.rs";
+const CHILDREN: &str = "shared/model/src/job/children.rs";
+const LAUNCH: &str = "services/plan-applier/src/judge/launch.rs";
+const LAUNCH_TIMES: &str = "shared/model/src/schedule.rs";
+const PAYLOAD_HOOK: &str = "services/agent/src/task/hooks/dispatch_payload.rs";
 const CLASS: &str = "services/agent/src/alloc/class.rs";
 const DEVICES: &str = "services/agent/src/task/hooks/devices.rs";
 const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
@@ -122,6 +126,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("StopOnClientAfter", Used(ALLOCS, "stop_on_client_after")),
         ],
     ),
+    ("DispatchPayloadConfig", &[("File", Used(PAYLOAD_HOOK, "file"))]),
     (
         "DnsConfig",
         &[
@@ -159,10 +164,10 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Namespace", Used(ENV, "namespace")),
             ("NodePool", Used("shared/scheduling/src/feasible/base.rs", "node_pool")),
             ("NomadTokenID", BY_SERVERS),
-            ("ParameterizedJob", Refused(Feature::ParameterizedJobs)),
+            ("ParameterizedJob", Used(CHILDREN, "parameterized_job")),
             ("ParentID", BY_SERVERS),
             ("Payload", Invalid("job can't be submitted with a payload, only dispatched")),
-            ("Periodic", Refused(Feature::PeriodicJobs)),
+            ("Periodic", Used(LAUNCH_TIMES, "periodic")),
             ("Priority", Used("services/eval-broker/src/core.rs", "priority")),
             ("Region", Used("services/api/src/routes/jobs.rs", "region")),
             ("Reschedule", Used(DEFAULTS, "reschedule")),
@@ -212,6 +217,26 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("MBits", Deprecated("mbits has been deprecated")),
             ("Mode", Used("services/agent/src/networks/attachment.rs", "mode")),
             ("ReservedPorts", Used(DEMAND, "reserved_ports")),
+        ],
+    ),
+    (
+        "ParameterizedJobConfig",
+        &[
+            ("MaxChildrenRunning", Used(LAUNCH, "max_children_running")),
+            ("MetaOptional", Used(CHILDREN, "meta_optional")),
+            ("MetaRequired", Used(CHILDREN, "meta_required")),
+            ("Payload", Used(CHILDREN, "payload")),
+        ],
+    ),
+    (
+        "PeriodicConfig",
+        &[
+            ("Enabled", Used(LAUNCH_TIMES, "enabled")),
+            ("ProhibitOverlap", Used(LAUNCH, "prohibit_overlap")),
+            ("Spec", Used(LAUNCH_TIMES, "spec")),
+            ("SpecType", Used("services/api/src/admission/validate/schedule.rs", "spec_type")),
+            ("Specs", Used(LAUNCH_TIMES, "specs")),
+            ("TimeZone", Used(LAUNCH_TIMES, "time_zone")),
         ],
     ),
     (
@@ -350,7 +375,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Config", Used(START, "config")),
             ("Constraints", Used(CONSTRAINTS, "constraints")),
             ("Consul", Warned(Feature::Consul)),
-            ("DispatchPayload", Refused(Feature::DispatchPayloads)),
+            ("DispatchPayload", Used(PAYLOAD_HOOK, "dispatch_payload")),
             ("Driver", Used(RUNNER, "driver")),
             ("Env", Used(ENV, "env")),
             ("Identities", Refused(Feature::WorkloadIdentities)),

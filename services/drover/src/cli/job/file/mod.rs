@@ -64,6 +64,17 @@ pub(crate) enum Failure {
 }
 
 impl JobFile {
+    /// The file as it was named.
+    pub(crate) fn name(&self) -> &str {
+        &self.file
+    }
+
+    /// Whether the name is that of a file, of a resource, or of standard input.
+    pub(crate) fn is_there(&self) -> bool {
+        let is_url = self.file.starts_with("http://") || self.file.starts_with("https://");
+        self.file == "-" || is_url || std::path::Path::new(&self.file).is_file()
+    }
+
     /// Reads the file. Flags and the environment provide the namespaces and the region that the file leaves out
     /// (`docs/rules/cli.md` 4.1). Directs further requests of `client` to the namespace and the region of the job.
     pub(crate) async fn load(&self, client: &mut Client) -> Result<Loaded, Failure> {

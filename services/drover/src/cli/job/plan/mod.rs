@@ -14,7 +14,7 @@ use self::show::Planned;
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
 use crate::cli::object::{format_with_template, indented};
-use crate::cli::{ApiCommand, Session};
+use crate::cli::{ApiCommand, Session, format};
 
 /// The exit code if allocations would change.
 const EXIT_CHANGES: u8 = 1;
@@ -83,7 +83,7 @@ impl ApiCommand for Args {
         let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;
         match shown {
             Some(text) => session.output.line(&text),
-            None => session.output.page(&planned.page(self.diff, self.verbose)),
+            None => session.output.page(&planned.page(self.diff, self.verbose, format::now())),
         }
         Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))
     }

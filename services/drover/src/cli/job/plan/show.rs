@@ -6,6 +6,7 @@ use api_types::{AllocMetric, PlanAnnotations, Time};
 use serde::Deserialize;
 
 use crate::cli::format;
+use crate::cli::job::children::from_now;
 use crate::cli::job::diff::Diff;
 use crate::cli::page::{Colour, Page};
 use crate::cli::reasons::reasons;
@@ -38,15 +39,15 @@ impl Planned {
         differs && changes.sum::<u64>() > 0
     }
 
-    /// The whole result as text.
-    pub(super) fn page(&self, with_diff: bool, verbose: bool) -> Page {
+    /// The whole result as text, at a time in nanoseconds since 1970.
+    pub(super) fn page(&self, with_diff: bool, verbose: bool, now: i64) -> Page {
         let mut page = Page::default();
         if let Some(diff) = self.diff.as_ref().filter(|_| with_diff) {
             diff.show(&mut page, verbose);
             page.line("");
         }
         page.bold("Scheduler dry-run:");
-        self.dry_run(&mut page);
+        self.dry_run(&mut page, now);
         if let Some(warnings) = self.warnings.as_ref().filter(|warnings| !warnings.is_empty()) {
             page.title("Job Warnings:");
             page.line(warnings.as_str());
@@ -62,7 +63,7 @@ impl Planned {
         page
     }
 
-    fn dry_run(&self, page: &mut Page) {
+    fn dry_run(&self, page: &mut Page, now: i64) {
         let failed = self.failed_tg_allocs.iter().flatten();
         let groups: Vec<_> = failed.collect();
         if groups.is_empty() {
@@ -75,8 +76,8 @@ impl Planned {
                 reasons(metric).iter().for_each(|reason| page.line(format!("    * {reason}")));
             }
         }
-        let launch = format::time(self.next_periodic_launch);
-        if !launch.is_empty() {
+        if let Some(launch) = self.next_periodic_launch.filter(|launch| !launch.is_zero()) {
+            let launch = from_now(launch.unix_nanos(), now);
             page.coloured(
                 Colour::Green,
                 format!("- If submitted now, next periodic launch would be at {launch}."),
@@ -126,7 +127,7 @@ mod tests {
                     {"Type": "None", "Name": "idle"}]}}"#,
         );
         assert!(planned.changes_allocations());
-        insta::assert_snapshot!(planned.page(true, false), @r#"
+        insta::assert_snapshot!(planned.page(true, false, 0), @r#"
     +/- Job: "shop"
     +/- Priority: "50" => "60"
     +/- Task Group: "web" (2 create/destroy update)

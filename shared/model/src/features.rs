@@ -89,7 +89,6 @@ features! {
         ParameterizedJobs("parameterized jobs", Are, NotBuilt, None);
         DispatchPayloads("dispatch payloads", Are, NotBuilt, None);
         MultiregionJobs("multiregion jobs", Are, NotBuilt, Some("register the job in each cluster"));
-        Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
     }
     Tasks "Tasks" {
         QemuDriver("driver qemu", Is, NotBuilt, None);
@@ -147,13 +146,6 @@ features! {
     }
     Interfaces "API and command line" {
         WebInterface("web interface", Is, NotBuilt, None);
-        FuzzySearch("fuzzy search", Is, NotBuilt, None);
-        NamespaceCommands("commands for namespaces", Are, NotBuilt, Some(
-            "send requests to /v1/namespaces and /v1/namespace with drover operator api"
-        ));
-        NodePoolCommands("commands for node pools", Are, NotBuilt, Some(
-            "send requests to /v1/node/pools and /v1/node/pool with drover operator api"
-        ));
         CertificateCommands("Nomad's commands for certificates", Are, NotBuilt, Some("use drover operator tls"));
         SomeCommands("some other commands", Are, NotBuilt, None);
         UnixSockets("addresses that begin with unix://", Are, NotBuilt, None);

@@ -23,7 +23,9 @@ mod nodes;
 mod operator;
 mod plan;
 mod route;
+mod scaling;
 mod search;
+mod search_fuzzy;
 mod small_objects;
 mod stats;
 mod statuses;
@@ -60,7 +62,7 @@ static ROUTES: &[Route] = &[
     get("/v1/job/:id/deployments", handler!(job::deployments, JOB_DEPLOYMENTS)),
     get("/v1/job/:id/deployment", handler!(job::deployment, JOB_LATEST_DEPLOYMENT)),
     put("/v1/job/:id/stable", handler!(version_writes::set_stability)),
-    not_built("/v1/job/:id/scale", Feature::Scaling),
+    get("/v1/job/:id/scale", handler!(scaling::status)).and_put(handler!(scaling::scale)),
     not_built("/v1/job/:id/services", Feature::Services),
     any("/v1/job/:id/submission", handler!(submission::read, JOB_GET_SUBMISSION)),
     get("/v1/job/:id/actions", handler!(job::actions)),
@@ -171,10 +173,10 @@ static ROUTES: &[Route] = &[
     off("/v1/acl/login", Feature::Acls, sync_handler!(acl::disabled)),
     not_built("/v1/acl/identity/client-introduction-token", Feature::NodeIdentities),
     // Scaling, search, events (§24 to §26).
-    not_built("/v1/scaling/policies", Feature::Scaling),
-    not_built("/v1/scaling/policy/:id", Feature::Scaling),
+    get("/v1/scaling/policies", handler!(scaling::policies)),
+    get("/v1/scaling/policy/:id", handler!(scaling::policy)),
     put("/v1/search", handler!(search::prefix)),
-    not_built("/v1/search/fuzzy", Feature::FuzzySearch),
+    put("/v1/search/fuzzy", handler!(search_fuzzy::search)),
     get("/v1/event/stream", handler!(events::follow)),
     // The agent (§27).
     get("/v1/agent/self", handler!(agent::this)),

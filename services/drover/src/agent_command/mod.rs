@@ -190,6 +190,10 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     replace(&mut api.job_max_priority, &server.job_max_priority);
     replace(&mut api.job_max_count, &server.job_max_count);
     replace(&mut api.job_max_source_bytes, &server.job_max_source_size.map(|size| size.0));
+    replace(&mut api.search_fuzzy_enabled, &server.search_fuzzy_enabled);
+    replace(&mut api.search_limit_query, &server.search_limit_query);
+    replace(&mut api.search_limit_results, &server.search_limit_results);
+    replace(&mut api.search_min_term_length, &server.search_min_term_length);
     replace(&mut api.prometheus_metrics, &settings.prometheus_metrics);
     // With `-dev` it is always on (http-api §30).
     api.prometheus_metrics |= is_dev;

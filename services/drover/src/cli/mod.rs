@@ -21,6 +21,7 @@ pub(crate) mod job;
 pub(crate) mod man;
 mod mistakes;
 mod monitor;
+mod namespace;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod operator;
@@ -29,7 +30,9 @@ mod page;
 mod paging;
 mod prefix;
 mod reasons;
+mod scaling;
 mod server;
+mod spec;
 mod status;
 mod system;
 mod tables;
@@ -60,6 +63,10 @@ commands! {
         #[command(subcommand)]
         Node(node::Command),
         #[command(subcommand)]
+        Namespace(namespace::Command),
+        #[command(subcommand)]
+        Scaling(scaling::Command),
+        #[command(subcommand)]
         Server(server::Command),
         Status(WithApi<status::Args>),
         AgentInfo(WithApi<agent_info::Args>),
@@ -82,6 +89,9 @@ commands! {
         /// The same as `job run`
         #[command(hide = true)]
         Run(WithApi<job::run::Args>),
+        /// The same as `job start`
+        #[command(hide = true)]
+        Start(WithApi<job::start::Args>),
         /// The same as `job stop`
         #[command(hide = true)]
         Stop(WithApi<job::stop::Args>),

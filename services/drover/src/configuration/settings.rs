@@ -75,6 +75,10 @@ pub(crate) struct Server {
     pub(crate) batch_eval_gc_threshold: Option<Millis>,
     pub(crate) deployment_gc_threshold: Option<Millis>,
     pub(crate) node_gc_threshold: Option<Millis>,
+    pub(crate) search_fuzzy_enabled: Option<bool>,
+    pub(crate) search_limit_query: Option<u32>,
+    pub(crate) search_limit_results: Option<u32>,
+    pub(crate) search_min_term_length: Option<u32>,
 }
 
 /// The block `client`.
@@ -238,6 +242,7 @@ impl Postgres {
 
 impl Server {
     fn of(server: &Block) -> Self {
+        let search = server.block("search");
         Self {
             enabled: server.get("enabled"),
             num_schedulers: server.get("num_schedulers"),
@@ -258,6 +263,10 @@ impl Server {
             batch_eval_gc_threshold: server.get("batch_eval_gc_threshold"),
             deployment_gc_threshold: server.get("deployment_gc_threshold"),
             node_gc_threshold: server.get("node_gc_threshold"),
+            search_fuzzy_enabled: search.get("fuzzy_enabled"),
+            search_limit_query: search.get("limit_query"),
+            search_limit_results: search.get("limit_results"),
+            search_min_term_length: search.get("min_term_length"),
         }
     }
 }

@@ -27,6 +27,7 @@ mod register_node;
 mod report_allocs;
 mod revert_job;
 mod root_keys;
+mod scale_job;
 mod scheduler_config;
 mod set_alloc_health;
 mod set_eligibility;

@@ -2,6 +2,7 @@
 
 mod eligibility;
 mod gc;
+mod pool;
 pub(crate) mod status;
 
 use api_types::NodeListStub;
@@ -18,6 +19,8 @@ commands! {
         Status(WithApi<status::Args>),
         Eligibility(WithApi<eligibility::Args>),
         Gc(WithApi<gc::Args>),
+        #[command(subcommand)]
+        Pool(pool::Command),
     }
 }
 

@@ -125,7 +125,6 @@ features! {
         NodeDrains("node drains", Are, NotBuilt, Some(
             "mark the node with drover node eligibility -disable, and stop its allocations with drover alloc stop"
         ));
-        NodeMetadata("metadata of nodes by request", Is, NotBuilt, Some("set meta in the agent's configuration"));
         Snapshots("snapshots of the state", Are, NotBuilt, Some("back up PostgreSQL"));
         RemoteLogs("reading the logs of another node", Is, NotBuilt, Some(
             "request the logs of a server from its own API"
@@ -136,7 +135,6 @@ features! {
         MetricFilters("filters of metrics", Are, NotBuilt, None);
         ConnectionLimits("limits on connections", Are, NotBuilt, None);
         Reload("reloading of the configuration", Is, NotBuilt, Some("restart the process"));
-        SummaryReconciliation("reconciliation of summaries", Is, NotBuilt, None);
         Debugging("profiles and debug archives", Are, NotBuilt, None);
         RaftCommands("commands for Raft and autopilot", Are, NotBuilt, Some("PostgreSQL holds the state"));
         GossipCommands("commands for gossip", Are, NotBuilt, Some("servers and nodes find each other over NATS"));

@@ -36,6 +36,7 @@ use crate::files::{
     FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile,
     ReadLogs, StatFile,
 };
+use crate::meta::{ChangeNodeMeta, GetNodeMeta, NodeMeta};
 use crate::metrics::{Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
     AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
@@ -556,6 +557,14 @@ pub fn samples() -> Vec<Sample> {
             tty: true,
             requester: "127.0.0.1:50000".into(),
         }),
+        round_trip(GetNodeMeta {}),
+        round_trip(ChangeNodeMeta { changes: BTreeMap::from([("rack".into(), None)]) }),
+        round_trip(NodeMeta::default()),
+        round_trip(NodeMeta {
+            meta: BTreeMap::from([("rack".into(), "r7".into())]),
+            dynamic: Some(BTreeMap::from([("zone".into(), Some("a".into()))])),
+            statics: BTreeMap::from([("rack".into(), "r6".into())]),
+        }),
         round_trip(GetHostFacts {}),
         round_trip(HostFacts {
             os: "debian 13".into(),
@@ -579,7 +588,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{broker, command, exec, feed, files, metrics, node, refusal, stats, tasks};
+    use crate::{broker, command, exec, feed, files, meta, metrics, node, refusal, stats, tasks};
 
     #[test]
     fn every_message_survives_encoding_and_decoding() {
@@ -590,6 +599,7 @@ mod tests {
             exec::KINDS,
             feed::KINDS,
             files::KINDS,
+            meta::KINDS,
             metrics::KINDS,
             node::KINDS,
             refusal::KINDS,

@@ -10,6 +10,7 @@ pub(crate) mod host_networks;
 pub(crate) mod identity;
 pub(crate) mod isolation_args;
 pub(crate) mod limits;
+pub(crate) mod meta;
 pub(crate) mod pair;
 pub(crate) mod presence;
 pub(crate) mod users;

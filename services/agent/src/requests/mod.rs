@@ -1,7 +1,9 @@
-//! Requests that the API sends to the agent: for files and logs, for resource usage, to restart and signal tasks, and to
-//! run commands in them. Each module serves one subject.
+//! Requests that the API sends to the agent: for files and logs, for resource usage, to restart and signal tasks, to run
+//! commands in them, and about the node's metadata. Each module serves one subject, except `meta`, whose requests come with
+//! those for resource usage.
 
 pub(crate) mod exec;
 pub(crate) mod files;
+pub(crate) mod meta;
 pub(crate) mod stats;
 pub(crate) mod tasks;

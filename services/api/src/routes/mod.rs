@@ -18,6 +18,7 @@ mod keyring;
 mod metrics;
 mod monitor;
 mod namespaces;
+mod node_meta;
 mod node_pools;
 mod nodes;
 mod operator;
@@ -96,7 +97,7 @@ static ROUTES: &[Route] = &[
     any("/v1/client/allocation/:other", sync_handler!(allocations::unknown)),
     any("/v1/client/gc", handler!(client::collect_node)),
     any("/v1/client/stats", handler!(stats::host)),
-    not_built("/v1/client/metadata", Feature::NodeMetadata),
+    post_only("/v1/client/metadata", handler!(node_meta::change)).and_get(handler!(node_meta::read)),
     not_built("/v1/client/identity", Feature::NodeIdentities),
     not_built("/v1/client/identity/renew", Feature::NodeIdentities),
     // Evaluations (§15).
@@ -199,7 +200,7 @@ static ROUTES: &[Route] = &[
     get("/v1/status/peers", sync_handler!(agent::peers)),
     get("/v1/regions", sync_handler!(agent::regions)),
     put_only("/v1/system/gc", handler!(operator::collect_garbage)),
-    not_built("/v1/system/reconcile/summaries", Feature::SummaryReconciliation),
+    put_only("/v1/system/reconcile/summaries", handler!(operator::reconcile_summaries)),
     // Operator (§29).
     get("/v1/operator/scheduler/configuration", handler!(operator::scheduler))
         .and_put(handler!(operator::set_scheduler)),

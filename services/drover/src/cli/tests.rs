@@ -280,6 +280,13 @@ node eligibility
   -disable
   -enable
 node gc
+node meta apply
+  -node-id
+  -unset
+node meta read
+  -json: not with -t
+  -node-id
+  -t: not with -json
 node pool apply
   -json
 node pool delete

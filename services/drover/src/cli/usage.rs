@@ -37,7 +37,6 @@ const NOT_BUILT: &[(&str, Feature)] = &[
     ("node drain", Feature::NodeDrains),
     ("node identity get|renew", Feature::NodeIdentities),
     ("node intro create", Feature::NodeIdentities),
-    ("node meta apply|read", Feature::NodeMetadata),
     ("operator autopilot get-config|set-config|health", Feature::RaftCommands),
     ("operator client-state", Feature::SomeCommands),
     ("operator debug", Feature::Debugging),

@@ -22,6 +22,7 @@ mod node_pools;
 mod nodes;
 mod pause_deployment;
 mod promote_deployment;
+mod reconcile_summaries;
 mod register_job;
 mod register_node;
 mod report_allocs;

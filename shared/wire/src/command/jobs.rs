@@ -33,6 +33,8 @@ macro_rules! job_commands {
             UntagJobVersion(UntagJobVersion),
             /// Creates an evaluation for a job.
             EvaluateJob(EvaluateJob),
+            /// Computes the summaries of jobs from scratch.
+            ReconcileSummaries(ReconcileSummaries),
             /// Changes the desired transition of allocations, for instance to stop one (N-22.3).
             Transition(Transition),
         }
@@ -264,6 +266,28 @@ impl CommandBody for EvaluateJob {
     }
 }
 
+/// Maximum number of jobs in one [`ReconcileSummaries`], so that it does not delay other commands.
+pub const RECONCILED_SUMMARIES_MAX: usize = 500;
+
+/// Computes the summaries of jobs from scratch, from their allocations (N-25.8).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconcileSummaries {
+    /// The jobs. Those that do not exist are skipped.
+    pub jobs: Vec<JobKey>,
+}
+
+impl CommandBody for ReconcileSummaries {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::Api,
+            class: Class::Rest,
+            cause: Cause::Settings,
+            is_expensive: true,
+            is_deferrable: true,
+        }
+    }
+}
+
 /// Changes the desired transition of allocations, and creates one evaluation for each of their jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
@@ -355,6 +379,12 @@ mod samples {
     impl Sample for EvaluateJob {
         fn samples() -> Vec<Self> {
             vec![Self { job: job_key(), force_reschedule: true }]
+        }
+    }
+
+    impl Sample for ReconcileSummaries {
+        fn samples() -> Vec<Self> {
+            vec![Self { jobs: vec![job_key()] }]
         }
     }
 

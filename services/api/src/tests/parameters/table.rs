@@ -31,6 +31,7 @@ const SCHEDULER: &str = "MemoryOversubscriptionEnabled PauseEvalBroker Preemptio
 const POOLS: &str = "node_pools shared/model/src/api/cluster.rs";
 const CONFIG: &str = "operator shared/model/src/api/cluster.rs";
 const TO_NODE: &str = "stats agent services/api/src/agent_client/mod.rs";
+const NODE_META: &str = "node_meta services/api/src/agent_client/mod.rs";
 const GARBAGE: &str = "client services/api/src/agent_client/mod.rs";
 
 /// Requests that have a handler, in the order of the routes.
@@ -90,6 +91,8 @@ pub(super) const ROWS: &[Row] = &[
     row("ANY /v1/client/allocation/:other", "allocations", "", ""),
     row("ANY /v1/client/gc", GARBAGE, "node_id", ""),
     row("ANY /v1/client/stats", TO_NODE, "node_id", ""),
+    row("GET /v1/client/metadata", NODE_META, "node_id", ""),
+    row("POST /v1/client/metadata", NODE_META, "node_id", "Meta NodeID"),
     row("GET /v1/evaluations", "evaluations", "filter job namespace prefix status PAGE READ", ""),
     row("DELETE /v1/evaluations", "evaluations", "namespace", "EvalIDs Filter"),
     row("GET /v1/evaluations/count", "evaluations", "filter namespace prefix stale", ""),
@@ -155,6 +158,7 @@ pub(super) const ROWS: &[Row] = &[
     row("GET /v1/status/peers", "agent", "", ""),
     row("GET /v1/regions", "agent", "", ""),
     row("PUT /v1/system/gc", "operator", "", ""),
+    row("PUT /v1/system/reconcile/summaries", "operator", "", ""),
     row("GET /v1/operator/scheduler/configuration", "operator", "READ", ""),
     row("PUT /v1/operator/scheduler/configuration", CONFIG, "cas", SCHEDULER),
     row("GET /v1/operator/keyring/keys", "keyring small_objects", "PAGE READ", ""),

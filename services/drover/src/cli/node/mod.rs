@@ -2,6 +2,7 @@
 
 mod eligibility;
 mod gc;
+mod meta;
 mod pool;
 pub(crate) mod status;
 
@@ -19,6 +20,8 @@ commands! {
         Status(WithApi<status::Args>),
         Eligibility(WithApi<eligibility::Args>),
         Gc(WithApi<gc::Args>),
+        #[command(subcommand)]
+        Meta(meta::Command),
         #[command(subcommand)]
         Pool(pool::Command),
     }

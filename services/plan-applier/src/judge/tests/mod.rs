@@ -12,5 +12,6 @@ mod properties;
 mod reconnect;
 mod reports;
 mod rollouts;
+mod scaling;
 mod scene;
 mod versions;

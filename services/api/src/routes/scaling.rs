@@ -175,7 +175,7 @@ fn stubs(job: &Job) -> Vec<ScalingPolicyListStub> {
 pub(crate) async fn policy(api: &Api, request: &Request) -> Result<Response, Error> {
     let id: Option<ScalingPolicyId> = request.id().parse().ok();
     // The job that has the policy, as far as this server knows. Only changes of this job wake a blocked reader then.
-    let known = id.and_then(|id| owner(&api.replica.snapshot(), id)).map(|job| job.key());
+    let known = id.and_then(|id| owner(&api.replica.snapshot(), id).map(|job| job.key()));
     let watched = match &known {
         Some(key) => {
             let index = |state: &State| match state.job(key) {

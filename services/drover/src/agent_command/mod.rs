@@ -218,6 +218,12 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     replace(&mut plan_applier.deployment_gc_threshold_secs, &seconds(&server.deployment_gc_threshold));
     replace(&mut plan_applier.node_gc_threshold_secs, &seconds(&server.node_gc_threshold));
     replace(&mut plan_applier.job_tracked_versions, &server.job_tracked_versions);
+    replace(&mut plan_applier.plan_rejection_tracker_enabled, &server.rejections_enabled);
+    replace(&mut plan_applier.plan_rejection_tracker_node_threshold, &server.rejections_node_threshold);
+    let window = seconds(&server.rejections_node_window);
+    replace(&mut plan_applier.plan_rejection_tracker_node_window_secs, &window);
+    ensure!(plan_applier.plan_rejection_tracker_node_threshold > 0, "node_threshold must not be 0");
+    ensure!(plan_applier.plan_rejection_tracker_node_window_secs > 0, "node_window must not be 0");
     ensure!(plan_applier.gc_interval_secs > 0, "job_gc_interval must not be 0");
     ensure!(plan_applier.job_tracked_versions > 0, "job_tracked_versions must not be 0");
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);

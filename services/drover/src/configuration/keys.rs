@@ -370,11 +370,7 @@ const SERVER: &[Key] = &[
     idle("non_voting_server", Type::Bool, NO_CONSENSUS),
     used("num_schedulers", SMALL),
     used("oidc_issuer", Type::Text),
-    idle(
-        "plan_rejection_tracker",
-        Type::Block(PLAN_REJECTION_TRACKER),
-        "plans are not computed from stale state for long",
-    ),
+    used("plan_rejection_tracker", Type::Block(PLAN_REJECTION_TRACKER)),
     idle("protocol_version", WHOLE, NO_CONSENSUS),
     idle("raft_boltdb", Type::Any, NO_CONSENSUS),
     idle("raft_logstore", Type::Any, NO_CONSENSUS),
@@ -419,7 +415,7 @@ const PREEMPTION_CONFIG: &[Key] = &[
 ];
 
 const PLAN_REJECTION_TRACKER: &[Key] =
-    &[within("enabled", Type::Bool), within("node_threshold", WHOLE), within("node_window", Type::Duration)];
+    &[used("enabled", Type::Bool), used("node_threshold", COUNT), used("node_window", Type::Duration)];
 
 const SEARCH: &[Key] = &[
     used("fuzzy_enabled", Type::Bool),

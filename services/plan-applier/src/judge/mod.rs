@@ -17,6 +17,7 @@ mod evaluate_job;
 mod evaluate_node;
 mod fail_deployment;
 mod jobs;
+mod mark_rejected_node;
 mod namespaces;
 mod node_pools;
 mod nodes;

@@ -98,7 +98,11 @@ async fn a_request_to_scale_has_a_form() {
 async fn the_status_counts_allocations_and_shows_events() {
     // N-26.5.
     let harness = with_job().await;
-    let counts = |events: Value| json!({ "Desired": 1, "Placed": 0, "Running": 0, "Healthy": 0, "Unhealthy": 0, "Events": events });
+    let counts = |events: Value| {
+        let mut counts = json!({ "Desired": 1, "Placed": 0, "Running": 0, "Healthy": 0, "Unhealthy": 0 });
+        counts["Events"] = events;
+        counts
+    };
     let status = harness.get(SCALE).await.json();
     assert_eq!((&status["JobID"], &status["JobStopped"]), (&json!("web"), &json!(false)));
     assert_eq!(status["TaskGroups"], json!({ "g": counts(Value::Null) }));

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn commands_that_are_not_built_are_known_by_their_words() {
-        assert_eq!(found("job dispatch a 3").as_deref(), Some("job dispatch"));
+        assert_eq!(found("operator raft info x").as_deref(), Some("operator raft info"));
         assert_eq!(found("job periodic force x").as_deref(), Some("job periodic force"));
         assert_eq!(found("acl").as_deref(), Some("acl"));
         assert_eq!(found("acl token").as_deref(), Some("acl token"));

@@ -436,13 +436,14 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 11] = [
+    const ELSEWHERE: [&str; 12] = [
         "data_dir",
         "log_level",
         "log_json",
         "server { enabled ",
         "client { enabled ",
         "client { options ",
+        "server { search { fuzzy_enabled ",
         "plugin docker { config { gc { container ",
         "plugin docker { config { gc { dangling_containers { enabled ",
         "plugin docker { config { gc { image ",

@@ -63,7 +63,8 @@ impl ApiCommand for Args {
                         page
                     },
                 };
-                json!({ "EvalIDs": [resolve_id(client, &kind, &prefix, false).await?] })
+                let id = resolve_id(client, &kind, &prefix, false).await?;
+                json!({ "EvalIDs": [id] })
             }
             (None, filter) => {
                 let filter = filter.unwrap_or_default();

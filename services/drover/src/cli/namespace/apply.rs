@@ -74,11 +74,11 @@ impl ApiCommand for Args {
 /// The namespace that a file specifies.
 fn specified(file: &str, is_json: bool) -> anyhow::Result<Namespace> {
     let text = spec::read(file)?;
-    let parsed = match is_json {
+    let parsed: anyhow::Result<Namespace> = match is_json {
         true => spec::from_json(&text),
         false => spec::parse(file, &text).and_then(|body| spec::object(&body, KEYS)),
     };
-    let namespace: Namespace = parsed.context("Failed to parse input content")?;
+    let namespace = parsed.context("Failed to parse input content")?;
     ensure!(namespace.name.as_ref().is_some_and(|name| !name.is_empty()), "Namespace name required");
     Ok(namespace)
 }

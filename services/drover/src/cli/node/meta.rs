@@ -131,7 +131,7 @@ mod tests {
         let texts = |texts: &[&str]| -> Vec<String> { texts.iter().map(|text| (*text).to_owned()).collect() };
         let (unset, pairs) = (texts(&["a", ""]), texts(&["b=1", "c", "d=x=y"]));
         let expected = [("a", None), ("b", Some("1")), ("c", Some("")), ("d", Some("x=y"))];
-        assert_eq!(changes(&unset, &pairs), expected.into());
+        assert_eq!(changes(&unset, &pairs), BTreeMap::from(expected));
         assert!(changes(&[], &[]).is_empty());
     }
 

@@ -35,11 +35,11 @@ pub(crate) struct Args {
 impl ApiCommand for Args {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
         let text = spec::read(&self.file)?;
-        let parsed = match self.json {
+        let parsed: anyhow::Result<NodePool> = match self.json {
             true => spec::from_json(&text),
             false => spec::parse(&self.file, &text).and_then(|body| specified(&body)),
         };
-        let pool: NodePool = parsed.context("Failed to parse input content")?;
+        let pool = parsed.context("Failed to parse input content")?;
         let applied = session.client.put_object("/v1/node/pools", &pool).await;
         applied.context("Error applying node pool")?;
         let name = pool.name.unwrap_or_default();

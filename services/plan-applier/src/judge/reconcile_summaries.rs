@@ -27,6 +27,8 @@ impl Handler<ReconcileSummaries> for Work<'_> {
                 touched.summary.children = children.or(touched.summary.children);
             }
         }
+        // Nothing else changes, and totals are written at the end only if something has changed.
+        self.write_jobs()?;
         Ok(Done::default())
     }
 }

@@ -29,6 +29,8 @@ impl Handler<ScaleJob> for Work<'_> {
         let (at, create_index) = (self.at(), self.index());
         let event = ScalingEvent { at, count, previous_count, message, error, meta, eval_id, create_index };
         record(self, &key, &group, event);
+        // The event may be the only change, and totals are written at the end only if something else has changed.
+        self.write_jobs()?;
         Ok(Done { object_index: job_modify_index(self.state(), &key), ..Done::default() })
     }
 }

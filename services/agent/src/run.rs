@@ -33,11 +33,13 @@ use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
-use crate::node::fingerprint::{Machine, is_same, node_spec, with_attributes, with_devices};
+use crate::node::fingerprint::{Machine, is_same, node_spec, with_attributes, with_devices, with_meta};
 use crate::node::host_env::HostEnv;
 use crate::node::identity::Identity;
+use crate::node::meta::NodeMeta;
 use crate::node::presence::Presence;
 use crate::reports::actor::Reporter;
+use crate::requests::meta::MetaRequests;
 use crate::requests::stats::{self, Stats};
 use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
@@ -106,15 +108,17 @@ async fn run_parts(
     let drivers = driver::all(&config.drivers, node, cgroups.is_some());
     let devices = devices(&config);
     let now = clock::now();
+    let meta = Arc::new(NodeMeta::load(&store, config.meta.clone()));
     let spec = node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now);
-    let spec = Arc::new(with_devices(spec, devices.fingerprint().await));
+    let spec = with_devices(spec, devices.fingerprint().await);
+    let spec = Arc::new(with_meta(spec, meta.current().all()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
     let consul = config.consul.as_ref().map(Consul::new).transpose()?;
     let consul_attributes = consul.as_ref().map(Consul::attributes);
     let (contacted, contacted_receiver) = watch::channel(false);
     let context = Arc::new(Context {
-        node: NodeFacts::new(&config, &identity, &spec),
+        node: NodeFacts::new(&config, &identity, &spec, &meta.current()),
         host_env: HostEnv::read(&config.env_allowlist, &config.env_denylist),
         secrets: Storage::detect(),
         networks,
@@ -185,9 +189,10 @@ async fn run_parts(
         let stats_requests = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
         let stats =
             Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), contact_state.subscribe()));
-        services.spawn(stats::serve(stats, stats_requests));
         let node_unknown = Arc::new(Notify::new());
-        let spec = watch::Sender::new(spec);
+        let spec = Arc::new(watch::Sender::new(spec));
+        let meta_requests = MetaRequests { meta: Arc::clone(&meta), spec: Arc::clone(&spec) };
+        services.spawn(stats::serve(stats, meta_requests, stats_requests));
         let contact = Contact {
             bus: bus.clone(),
             identity: identity.clone(),
@@ -223,7 +228,9 @@ async fn run_parts(
         let follow =
             WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
         services.spawn(follow.run());
-        services.spawn(refresh_fingerprint(Arc::clone(&context), identity, machine, spec, consul_attributes));
+        let refresh =
+            refresh_fingerprint(Arc::clone(&context), identity, machine, meta, spec, consul_attributes);
+        services.spawn(refresh);
         stop.cancelled().await;
         if let Some(drain) = context.config.leave.filter(|_| leave.is_cancelled()) {
             leaving.drain(drain).await;
@@ -316,7 +323,8 @@ async fn refresh_fingerprint(
     context: Arc<Context>,
     identity: Identity,
     machine: Arc<Machine>,
-    spec: watch::Sender<Arc<NodeSpec>>,
+    meta: Arc<NodeMeta>,
+    spec: Arc<watch::Sender<Arc<NodeSpec>>>,
     mut consul: Option<watch::Receiver<Attributes>>,
 ) {
     let mut ticks = interval(FINGERPRINT_INTERVAL);
@@ -339,6 +347,8 @@ async fn refresh_fingerprint(
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {
+            // A request may have changed the metadata meanwhile.
+            let found = with_meta(found, meta.current().all());
             let changed = !is_same(current, &found);
             if changed {
                 *current = Arc::new(found);

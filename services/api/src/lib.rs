@@ -328,6 +328,30 @@ impl Api {
             .map_err(|error| self.command_error(&error))
     }
 
+    /// Like [`Self::command`], for routes that tell what was refused by the status: 404 for what does not exist, 400 for
+    /// what is not valid.
+    ///
+    /// # Errors
+    /// Those of [`Self::command`], with these statuses.
+    async fn command_by_kind(&self, query: &Query, command: &Command) -> Result<Done, Error> {
+        self.check_region(query)?;
+        self.bus.command(command, self.limits.leader_timeout).await.map_err(|error| {
+            let CommandError::Refused(Refusal { kind, message }) = &error else {
+                return self.command_error(&error);
+            };
+            match kind {
+                RefusalKind::NotFound => Error::not_found(&**message),
+                RefusalKind::Invalid => Error::bad_request(&**message),
+                RefusalKind::Conflict
+                | RefusalKind::NotReady
+                | RefusalKind::Outdated
+                | RefusalKind::Deposed
+                | RefusalKind::Forbidden
+                | RefusalKind::OutcomeUnknown => self.command_error(&error),
+            }
+        })
+    }
+
     /// Converts the failure of a command into the error for the client.
     fn command_error(&self, error: &CommandError) -> Error {
         match error {

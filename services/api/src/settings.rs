@@ -72,6 +72,19 @@ pub struct Args {
     #[arg(long, env = "DROVER_DEFAULT_SERVICE_PROVIDER", value_name = "PROVIDER",
         default_value_t = ServiceProvider::Consul)]
     pub default_service_provider: ServiceProvider,
+    /// Serve fuzzy searches.
+    #[arg(long, env = "DROVER_SEARCH_FUZZY_ENABLED", value_name = "BOOL", default_value_t = true,
+        action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub search_fuzzy_enabled: bool,
+    /// Number of matching objects of a kind after which a fuzzy search stops.
+    #[arg(long, env = "DROVER_SEARCH_LIMIT_QUERY", default_value_t = 20)]
+    pub search_limit_query: u32,
+    /// Maximum number of matches of a kind in the response to a fuzzy search.
+    #[arg(long, env = "DROVER_SEARCH_LIMIT_RESULTS", default_value_t = 100)]
+    pub search_limit_results: u32,
+    /// Minimum length of the text of a fuzzy search, in bytes.
+    #[arg(long, env = "DROVER_SEARCH_MIN_TERM_LENGTH", default_value_t = 2)]
+    pub search_min_term_length: u32,
     /// Serve metrics in Prometheus format under /v1/metrics.
     #[arg(long, env = "DROVER_PROMETHEUS_METRICS", value_name = "BOOL", default_value_t = true,
         action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -101,6 +114,19 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const LEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a read waits for the replica to reach the index of the applier's head.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Limits on fuzzy searches (http-api §25).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FuzzySearch {
+    /// Whether fuzzy searches are served.
+    pub(crate) enabled: bool,
+    /// Number of matching objects of a kind after which a search stops.
+    pub(crate) limit_query: usize,
+    /// Maximum number of matches of a kind in a response.
+    pub(crate) limit_results: usize,
+    /// Minimum length of the text, in bytes.
+    pub(crate) min_term_length: usize,
+}
 
 /// Limits on requests.
 #[derive(Debug, Clone)]
@@ -148,6 +174,16 @@ impl Args {
 
     pub(crate) fn published_metrics(&self) -> PublishedMetrics {
         PublishedMetrics { nodes: self.publish_node_metrics, allocs: self.publish_allocation_metrics }
+    }
+
+    pub(crate) fn fuzzy_search(&self) -> FuzzySearch {
+        let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        FuzzySearch {
+            enabled: self.search_fuzzy_enabled,
+            limit_query: count(self.search_limit_query),
+            limit_results: count(self.search_limit_results),
+            min_term_length: count(self.search_min_term_length),
+        }
     }
 
     pub(crate) fn rules(&self) -> Rules {

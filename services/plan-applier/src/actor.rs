@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bus::{Commit, DatabaseMatch, Publisher, Request};
 use model::change::{Change, ChangeSet};
-use model::{Epoch, Index, Timestamp, TraceContext};
+use model::{Epoch, Index, NodeId, Timestamp, TraceContext};
 use state::State;
 use store::{Error, Outcome, Tail, Writer};
 use telemetry::metrics::catalogue::APPLIER;
@@ -14,7 +14,7 @@ use telemetry::{attribute, clock, traces};
 use tokio::task::JoinHandle;
 use tracing::{Instrument as _, Span};
 use wire::Refusal;
-use wire::command::{Answer, Command};
+use wire::command::{Answer, Command, MarkRejectedNode};
 use wire::feed::Head;
 use wire::refusal::RefusalKind;
 
@@ -24,6 +24,7 @@ use crate::garbage::Collection;
 use crate::intake::{DECODED_AHEAD_MAX, Intake, IntakeRequest};
 use crate::keyring::Keyring;
 use crate::projection::Projection;
+use crate::rejections::Rejections;
 use crate::span;
 use crate::standby::Takeover;
 use crate::timekeeper::Timekeeper;
@@ -34,6 +35,8 @@ use crate::{Context, lost_writes, metrics};
 /// intervals is renewed more often.
 const TICK: Duration = Duration::from_secs(1);
 const RENEWALS_PER_LEASE: u32 = 3;
+/// How long the command that marks a rejected node is retried.
+const MARK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The sender of a request.
 struct Requester {
@@ -86,6 +89,8 @@ struct Active<'a> {
     is_announcing: bool,
     /// Whether an applier of another database is active, so that this one has to stop.
     is_disputed: bool,
+    /// Rejections of nodes in plans, if they are tracked.
+    rejections: Option<Rejections>,
 }
 
 /// A write that was passed to the database.
@@ -122,6 +127,10 @@ pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result
         confirmed: telemetry::clock::monotonic(),
         is_announcing: false,
         is_disputed: false,
+        rejections: context
+            .garbage
+            .rejections()
+            .map(|threshold| Rejections::new(threshold, clock::monotonic())),
     };
     let mut intake = Intake::open(&context.bus, head).await?;
     metrics::became_active(head.epoch);
@@ -292,6 +301,7 @@ impl Active<'_> {
                 if let Some(link) = &link {
                     answers.iter().for_each(|(requester, _)| traces::link(&requester.span, link));
                 }
+                self.track_rejections(answers.iter().map(|(_, reply)| reply));
                 send_replies(answers).await;
                 if std::mem::take(&mut self.is_announcing) {
                     self.announce().await;
@@ -307,6 +317,22 @@ impl Active<'_> {
         }
     }
 
+    /// Records the nodes that were rejected in plans. Those that are rejected too often are marked by a command.
+    fn track_rejections<'r>(&mut self, replies: impl Iterator<Item = &'r Reply>) {
+        let Some(rejections) = &mut self.rejections else { return };
+        let now = clock::monotonic();
+        for reply in replies {
+            let Reply::Answer(Answer::Done(done)) = reply else { continue };
+            for node in done.plan.iter().flat_map(|plan| &plan.rejected_nodes) {
+                let score = rejections.record(*node, now);
+                metrics::node_rejected(*node, score.rejections);
+                if score.is_reported {
+                    tokio::spawn(mark_rejected(self.context.clone(), *node));
+                }
+            }
+        }
+    }
+
     /// Records that the lease was renewed by a write that began at this time.
     fn record_lease(&self, begun: Instant) {
         let Context { bus, writer, .. } = self.context;
@@ -318,6 +344,18 @@ impl Active<'_> {
         if let Err(error) = self.publisher.announce(&head).await {
             tracing::debug!(error = telemetry::chain(&error), "cannot announce the head");
         }
+    }
+}
+
+/// Marks a node that is rejected in plans again and again as ineligible.
+async fn mark_rejected(context: Context, node: NodeId) {
+    let command = Command::MarkRejectedNode(MarkRejectedNode { node });
+    match context.bus.command(&command, MARK_TIMEOUT).await {
+        Ok(_) => tracing::warn!(node.id = %node, "marked a node as ineligible: plans are rejected on it"),
+        Err(error) => tracing::warn!(
+            node.id = %node, error = telemetry::chain(&error),
+            "cannot mark a node on which plans are rejected as ineligible"
+        ),
     }
 }
 

@@ -20,6 +20,7 @@ mod pace;
 mod projection;
 mod queue;
 mod refusing;
+mod rejections;
 mod request_log;
 mod span;
 mod standby;

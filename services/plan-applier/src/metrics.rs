@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use model::{Epoch, Index, Timestamp};
+use model::{Epoch, Index, NodeId, Timestamp};
 use store::LogSize;
 use telemetry::metrics::catalogue::{
     APPLIER, APPLIER_BATCH, APPLIER_BATCH_BYTES, APPLIER_COMMIT, APPLIER_INDEX, APPLIER_JUDGE,
     APPLIER_LOG_BLOCKED, APPLIER_LOG_BYTES, APPLIER_LOG_FULL, APPLIER_LOG_OLDEST, APPLIER_LOG_PARTS,
     APPLIER_NODES_REJECTED, APPLIER_PLANS, APPLIER_PROJECTED, APPLIER_PROJECTION_LAG, APPLIER_REFUSED,
     APPLIER_REPEATED, APPLIER_WAITING, APPLIER_WRITES_FAILED, LEADER_BARRIER, LEADER_RECONCILE, LEASES_LOST,
-    LEASES_TAKEN, PLAN_EVALUATE, PLAN_NODE_REJECTED, PLAN_QUEUE_DEPTH, PLAN_SUBMIT, RAFT_APPLY,
-    RAFT_CANDIDATE, RAFT_COMMIT_TIME, RAFT_DISPATCH_LOG, RAFT_FOLLOWER, RAFT_LAST_CONTACT, RAFT_LEADER,
+    LEASES_TAKEN, PLAN_EVALUATE, PLAN_NODE_REJECTED, PLAN_NODE_SCORE, PLAN_QUEUE_DEPTH, PLAN_SUBMIT,
+    RAFT_APPLY, RAFT_CANDIDATE, RAFT_COMMIT_TIME, RAFT_DISPATCH_LOG, RAFT_FOLLOWER, RAFT_LAST_CONTACT,
+    RAFT_LEADER,
 };
 use telemetry::metrics::{set_active, set_standby};
 use wire::LogRow;
@@ -125,6 +126,11 @@ pub(crate) fn replied(reply: &Reply, took: Duration) {
         }
         Reply::Answer(Answer::Retry { .. }) | Reply::Head(_) => {}
     }
+}
+
+/// A node was rejected in a plan, so many times within the window.
+pub(crate) fn node_rejected(node: NodeId, rejections: usize) {
+    PLAN_NODE_SCORE.set_with(rejections as f64, &[&node.to_string()]);
 }
 
 /// The tables have reached `index`, whose cluster time is `at`.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Multiregion;
 
@@ -131,4 +132,83 @@ pub struct JobSubmission {
     pub version: Option<u64>,
     /// `JobModifyIndex` of that version.
     pub job_modify_index: Option<u64>,
+}
+
+/// The counts of a job's groups, and who changed them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct JobScaleStatus {
+    /// The job it belongs to.
+    #[serde(rename = "JobID")]
+    pub job_id: Option<String>,
+    /// The job's namespace.
+    pub namespace: Option<String>,
+    /// Index of the change set that created the job.
+    pub job_create_index: Option<u64>,
+    /// Index of the last change of the job's specification.
+    pub job_modify_index: Option<u64>,
+    /// Whether the job was stopped.
+    pub job_stopped: Option<bool>,
+    /// The groups by name.
+    pub task_groups: Option<BTreeMap<String, TaskGroupScaleStatus>>,
+}
+
+/// The counts of a group. Allocations that have ended, and canaries, are not counted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskGroupScaleStatus {
+    /// The group's count.
+    pub desired: Option<i64>,
+    /// Allocations that should run.
+    pub placed: Option<i64>,
+    /// Allocations that run.
+    pub running: Option<i64>,
+    /// Allocations that are healthy in their deployment.
+    pub healthy: Option<i64>,
+    /// Allocations that are unhealthy in their deployment.
+    pub unhealthy: Option<i64>,
+    /// The last requests to scale the group, the newest first.
+    pub events: Option<Vec<ScalingEvent>>,
+}
+
+/// A record of a request to scale a group.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ScalingEvent {
+    /// When it was carried out: Unix time in nanoseconds.
+    pub time: Option<i64>,
+    /// The requested count; null if the request only recorded something.
+    pub count: Option<i64>,
+    /// The count before.
+    pub previous_count: Option<i64>,
+    /// A message for people.
+    pub message: Option<String>,
+    /// Whether the message is about an error.
+    pub error: Option<bool>,
+    /// Arbitrary data of the requester.
+    pub meta: Option<BTreeMap<String, Value>>,
+    /// The evaluation that it created.
+    #[serde(rename = "EvalID")]
+    pub eval_id: Option<String>,
+    /// Index of the change set that recorded it.
+    pub create_index: Option<u64>,
+}
+
+/// A scaling policy in a list.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ScalingPolicyListStub {
+    /// UUID of the policy.
+    #[serde(rename = "ID")]
+    pub id: Option<String>,
+    /// Whether the autoscaler should act.
+    pub enabled: Option<bool>,
+    /// `horizontal`: a group's count is scaled.
+    pub r#type: Option<String>,
+    /// The namespace, the job and the group.
+    pub target: Option<BTreeMap<String, String>>,
+    /// Index of the change set that created it.
+    pub create_index: Option<u64>,
+    /// Index of the change set that last changed it.
+    pub modify_index: Option<u64>,
 }

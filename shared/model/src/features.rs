@@ -86,7 +86,6 @@ macro_rules! features {
 features! {
     Jobs "Jobs" {
         MultiregionJobs("multiregion jobs", Are, NotBuilt, Some("register the job in each cluster"));
-        Scaling("scaling by request or by policy", Is, NotBuilt, Some("register the job with another count"));
     }
     Tasks "Tasks" {
         QemuDriver("driver qemu", Is, NotBuilt, None);
@@ -119,7 +118,6 @@ features! {
         ExternalKeyrings("keyrings outside the cluster", Are, NotBuilt, None);
     }
     Operation "Operation" {
-        NodeMetadata("metadata of nodes by request", Is, NotBuilt, Some("set meta in the agent's configuration"));
         Snapshots("snapshots of the state", Are, NotBuilt, Some("back up PostgreSQL"));
         RemoteLogs("reading the logs of another node", Is, NotBuilt, Some(
             "request the logs of a server from its own API"
@@ -130,7 +128,6 @@ features! {
         MetricFilters("filters of metrics", Are, NotBuilt, None);
         ConnectionLimits("limits on connections", Are, NotBuilt, None);
         Reload("reloading of the configuration", Is, NotBuilt, Some("restart the process"));
-        SummaryReconciliation("reconciliation of summaries", Is, NotBuilt, None);
         Debugging("profiles and debug archives", Are, NotBuilt, None);
         RaftCommands("commands for Raft and autopilot", Are, NotBuilt, Some("PostgreSQL holds the state"));
         GossipCommands("commands for gossip", Are, NotBuilt, Some("servers and nodes find each other over NATS"));
@@ -140,13 +137,6 @@ features! {
     }
     Interfaces "API and command line" {
         WebInterface("web interface", Is, NotBuilt, None);
-        FuzzySearch("fuzzy search", Is, NotBuilt, None);
-        NamespaceCommands("commands for namespaces", Are, NotBuilt, Some(
-            "send requests to /v1/namespaces and /v1/namespace with drover operator api"
-        ));
-        NodePoolCommands("commands for node pools", Are, NotBuilt, Some(
-            "send requests to /v1/node/pools and /v1/node/pool with drover operator api"
-        ));
         CertificateCommands("Nomad's commands for certificates", Are, NotBuilt, Some("use drover operator tls"));
         SomeCommands("some other commands", Are, NotBuilt, None);
         UnixSockets("addresses that begin with unix://", Are, NotBuilt, None);

@@ -102,6 +102,8 @@ uuid_ids! {
     HistoryId, "history";
     /// Id of one running process of a service, for leases and announcements.
     ProcessId, "process";
+    /// Id of the scaling policy of a task group.
+    ScalingPolicyId, "scaling policy";
 }
 
 impl Default for HistoryId {
@@ -133,6 +135,26 @@ impl EvalId {
             uuid::Builder::from_random_bytes(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
                 .into_uuid(),
         )
+    }
+}
+
+impl ScalingPolicyId {
+    /// The id of the policy of a task group. It depends on nothing that an update of the job changes, so it stays the same
+    /// until the job is purged (N-26.6). The id of a job that is registered again after that is another one.
+    pub fn derived(job: &JobKey, create_index: Index, group: &str) -> Self {
+        let [mut high, mut low] = [mix(create_index.0), mix(!create_index.0)];
+        for text in [&*job.namespace, &*job.id, group] {
+            for chunk in text.as_bytes().chunks(size_of::<u64>()) {
+                let word = chunk.iter().fold(0, |word: u64, byte| (word << 8) | u64::from(*byte));
+                high = mix(high ^ word);
+                low = mix(low.rotate_left(17) ^ high ^ word);
+            }
+            // The lengths separate the texts.
+            high = mix(high ^ text.len() as u64);
+            low = mix(low ^ high);
+        }
+        let bytes = ((u128::from(high) << 64) | u128::from(low)).to_be_bytes();
+        Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
     }
 }
 

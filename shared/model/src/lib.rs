@@ -39,7 +39,7 @@ pub mod volume;
 pub use canonicalise::{RegistrationDefaults, canonicalise, canonicalise_for_registration};
 pub use ids::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, NodeId, ProcessId,
-    RequestId,
+    RequestId, ScalingPolicyId,
 };
 pub use invalid::Invalid;
 pub use keyring::RootKeyId;

@@ -198,7 +198,14 @@ impl JobTable {
         }
     }
 
-    pub(crate) fn set_summary(&mut self, summary: Arc<JobSummary>) {
+    /// Stores a summary. One without scaling events leaves those of the stored one as they are.
+    pub(crate) fn set_summary(&mut self, mut summary: Arc<JobSummary>) {
+        let stored = self.summaries.get(&summary.job);
+        if summary.scaling_events.is_none()
+            && let Some(events) = stored.and_then(|stored| stored.scaling_events.clone())
+        {
+            Arc::make_mut(&mut summary).scaling_events = Some(events);
+        }
         self.summaries.insert(summary.job.clone(), summary);
     }
 }

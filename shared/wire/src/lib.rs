@@ -17,6 +17,7 @@ pub mod files;
 pub mod flow;
 pub mod inbox;
 mod log_row;
+pub mod meta;
 pub mod metrics;
 pub mod node;
 pub mod permissions;

@@ -39,6 +39,7 @@ use crate::files::{
     FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile,
     ReadLogs, StatFile,
 };
+use crate::meta::{ChangeNodeMeta, GetNodeMeta, NodeMeta};
 use crate::metrics::{Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
     AllocReport, DrainSelf, GetAllocs, GetWork, Heartbeat, NodeResponse, OwnDrain, Register, Report,
@@ -655,6 +656,14 @@ pub fn samples() -> Vec<Sample> {
             }],
             more: true,
         }),
+        round_trip(GetNodeMeta {}),
+        round_trip(ChangeNodeMeta { changes: BTreeMap::from([("rack".into(), None)]) }),
+        round_trip(NodeMeta::default()),
+        round_trip(NodeMeta {
+            meta: BTreeMap::from([("rack".into(), "r7".into())]),
+            dynamic: Some(BTreeMap::from([("zone".into(), Some("a".into()))])),
+            statics: BTreeMap::from([("rack".into(), "r6".into())]),
+        }),
         round_trip(GetHostFacts {}),
         round_trip(HostFacts {
             os: "debian 13".into(),
@@ -679,7 +688,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        broker, checks, command, directory, exec, feed, files, metrics, node, refusal, services, stats, tasks,
+        broker, checks, command, directory, exec, feed, files, meta, metrics, node, refusal, services, stats,
+        tasks,
     };
 
     #[test]
@@ -693,6 +703,7 @@ mod tests {
             exec::KINDS,
             feed::KINDS,
             files::KINDS,
+            meta::KINDS,
             metrics::KINDS,
             node::KINDS,
             refusal::KINDS,

@@ -99,8 +99,9 @@ pub enum Subject {
     /// is not carried out; a repeated request is carried out again.
     #[display("agent.{_0}.tasks")]
     AgentTasks(NodeId),
-    /// Requests stats, or the results of checks, from an agent ([`stats`](crate::stats), [`checks`](crate::checks)); a
-    /// header names the request. The response has current values, so a lost request can be repeated.
+    /// Requests stats, or the results of checks, from an agent ([`stats`](crate::stats), [`checks`](crate::checks)), or the
+    /// metadata of its node ([`meta`](crate::meta)); a header names the request. Stats and results are current values, and
+    /// changes of the metadata set values, so a lost request can be repeated.
     #[display("agent.{_0}.stats")]
     AgentStats(NodeId),
     /// Starts commands in tasks of an agent's node, and carries what users send to them ([`exec`](crate::exec)); a header

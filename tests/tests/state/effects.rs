@@ -90,6 +90,7 @@ impl Command {
                 job: job_key(*job),
                 groups: Map::default(),
                 children: None,
+                scaling_events: None,
                 create_index: index,
                 modify_index: index,
             })),

@@ -115,6 +115,7 @@ impl Half {
             job: self.job_key(),
             groups: Default::default(),
             children: None,
+            scaling_events: None,
             create_index: Index(1),
             modify_index: Index(1),
         };

@@ -7,6 +7,7 @@ use model::{NodeId, Text};
 
 use super::config::Config;
 use super::identity::Identity;
+use super::meta::CurrentMeta;
 
 /// The facts about a node that a job may refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,13 +28,13 @@ pub(crate) struct NodeFacts {
     pub(crate) cgroup_parent: Text,
     /// The node's fingerprinted attributes.
     pub(crate) attributes: BTreeMap<Text, Text>,
-    /// The node's configured metadata.
-    pub(crate) meta: BTreeMap<Text, Text>,
+    /// The node's metadata.
+    pub(crate) meta: CurrentMeta,
 }
 
 impl NodeFacts {
     /// The facts about this node.
-    pub(crate) fn new(config: &Config, identity: &Identity, spec: &NodeSpec) -> Self {
+    pub(crate) fn new(config: &Config, identity: &Identity, spec: &NodeSpec, meta: &CurrentMeta) -> Self {
         Self {
             id: Some(identity.node),
             name: Text::clone(&spec.name),
@@ -43,7 +44,7 @@ impl NodeFacts {
             pool: Text::clone(&spec.node_pool),
             cgroup_parent: Text::clone(&spec.cgroup_parent),
             attributes: spec.attributes.clone(),
-            meta: spec.meta.clone(),
+            meta: meta.clone(),
         }
     }
 
@@ -58,7 +59,7 @@ impl NodeFacts {
             return self.attributes.get(key).map(Text::to_string);
         }
         if let Some(key) = name.strip_prefix("meta.") {
-            return self.meta.get(key).map(Text::to_string);
+            return self.meta.get(key).map(|value| value.to_string());
         }
         match name {
             "node.unique.id" => self.id.map(|id| id.to_string()),

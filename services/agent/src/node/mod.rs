@@ -12,6 +12,7 @@ pub(crate) mod identity;
 pub(crate) mod isolation_args;
 pub(crate) mod leave_args;
 pub(crate) mod limits;
+pub(crate) mod meta;
 pub(crate) mod pair;
 pub(crate) mod presence;
 pub(crate) mod templates;

@@ -189,7 +189,7 @@ mod tests {
         NodeFacts {
             name: "one".into(),
             attributes: BTreeMap::from([("kernel.name".into(), "linux".into())]),
-            meta: BTreeMap::from([("rack".into(), "r7".into())]),
+            meta: BTreeMap::<model::Text, model::Text>::from([("rack".into(), "r7".into())]).into(),
             ..NodeFacts::default()
         }
     }

@@ -51,10 +51,7 @@ fn lacks_auto_promotion(groups: &[TaskGroup]) -> bool {
 
 fn group(group: &TaskGroup) -> Problems {
     let mut warnings = Problems::default();
-    let without_effect = without_effect([
-        (Feature::Scaling, "scaling", group.scaling.is_some()),
-        (Feature::Consul, "consul", group.consul.is_some()),
-    ]);
+    let without_effect = without_effect([(Feature::Consul, "consul", group.consul.is_some())]);
     without_effect.into_iter().for_each(|warning| warnings.add(warning));
     // The scheduler prefers the node that has the data, where the agent keeps them.
     let migrates = group.ephemeral_disk.as_ref().is_some_and(|disk| flag(disk.migrate));
@@ -91,10 +88,7 @@ fn networks(networks: &Option<Vec<NetworkResource>>, warnings: &mut Problems) {
 
 fn task(task: &Task) -> Problems {
     let mut warnings = Problems::default();
-    let without_effect = without_effect([
-        (Feature::Scaling, "scaling", !items(&task.scaling_policies).is_empty()),
-        (Feature::Consul, "consul", task.consul.is_some()),
-    ]);
+    let without_effect = without_effect([(Feature::Consul, "consul", task.consul.is_some())]);
     without_effect.into_iter().for_each(|warning| warnings.add(warning));
     if let Some(resources) = &task.resources {
         warnings.add_if(

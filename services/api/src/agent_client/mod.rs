@@ -132,7 +132,15 @@ impl Api {
     /// # Errors
     /// If the node does not exist, or the request names none and this process is not a node.
     pub(crate) async fn node_of(&self, query: &Query) -> Result<NodeId, Error> {
-        let id: NodeId = match query.text("node_id") {
+        self.node_named(query.text("node_id")).await
+    }
+
+    /// The node with this id, or the node of this process if the id is empty.
+    ///
+    /// # Errors
+    /// If the node does not exist, or the id is empty and this process is not a node.
+    pub(crate) async fn node_named(&self, id: &str) -> Result<NodeId, Error> {
+        let id: NodeId = match id {
             "" => {
                 let missing = || Error::bad_request("No local Node and node_id not provided");
                 return self.colocated.node.ok_or_else(missing);

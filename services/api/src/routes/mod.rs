@@ -19,12 +19,15 @@ mod keyring;
 mod metrics;
 mod monitor;
 mod namespaces;
+mod node_meta;
 mod node_pools;
 mod nodes;
 mod operator;
 mod plan;
 mod route;
+mod scaling;
 mod search;
+mod search_fuzzy;
 mod services;
 mod small_objects;
 mod stats;
@@ -62,7 +65,7 @@ static ROUTES: &[Route] = &[
     get("/v1/job/:id/deployments", handler!(job::deployments, JOB_DEPLOYMENTS)),
     get("/v1/job/:id/deployment", handler!(job::deployment, JOB_LATEST_DEPLOYMENT)),
     put("/v1/job/:id/stable", handler!(version_writes::set_stability)),
-    not_built("/v1/job/:id/scale", Feature::Scaling),
+    get("/v1/job/:id/scale", handler!(scaling::status)).and_put(handler!(scaling::scale)),
     get("/v1/job/:id/services", handler!(services::of_job)),
     any("/v1/job/:id/submission", handler!(submission::read, JOB_GET_SUBMISSION)),
     get("/v1/job/:id/actions", handler!(job::actions)),
@@ -96,7 +99,7 @@ static ROUTES: &[Route] = &[
     any("/v1/client/allocation/:other", sync_handler!(allocations::unknown)),
     any("/v1/client/gc", handler!(client::collect_node)),
     any("/v1/client/stats", handler!(stats::host)),
-    not_built("/v1/client/metadata", Feature::NodeMetadata),
+    post_only("/v1/client/metadata", handler!(node_meta::change)).and_get(handler!(node_meta::read)),
     not_built("/v1/client/identity", Feature::NodeIdentities),
     not_built("/v1/client/identity/renew", Feature::NodeIdentities),
     // Evaluations (§15).
@@ -174,10 +177,10 @@ static ROUTES: &[Route] = &[
     off("/v1/acl/login", Feature::Acls, sync_handler!(acl::disabled)),
     not_built("/v1/acl/identity/client-introduction-token", Feature::NodeIdentities),
     // Scaling, search, events (§24 to §26).
-    not_built("/v1/scaling/policies", Feature::Scaling),
-    not_built("/v1/scaling/policy/:id", Feature::Scaling),
+    get("/v1/scaling/policies", handler!(scaling::policies)),
+    get("/v1/scaling/policy/:id", handler!(scaling::policy)),
     put("/v1/search", handler!(search::prefix)),
-    not_built("/v1/search/fuzzy", Feature::FuzzySearch),
+    put("/v1/search/fuzzy", handler!(search_fuzzy::search)),
     get("/v1/event/stream", handler!(events::follow)),
     // The agent (§27).
     get("/v1/agent/self", handler!(agent::this)),
@@ -200,7 +203,7 @@ static ROUTES: &[Route] = &[
     get("/v1/status/peers", sync_handler!(agent::peers)),
     get("/v1/regions", sync_handler!(agent::regions)),
     put_only("/v1/system/gc", handler!(operator::collect_garbage)),
-    not_built("/v1/system/reconcile/summaries", Feature::SummaryReconciliation),
+    put_only("/v1/system/reconcile/summaries", handler!(operator::reconcile_summaries)),
     // Operator (§29).
     get("/v1/operator/scheduler/configuration", handler!(operator::scheduler))
         .and_put(handler!(operator::set_scheduler)),

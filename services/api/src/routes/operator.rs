@@ -2,13 +2,14 @@
 
 use actix_web::http::StatusCode;
 use api_types::SchedulerConfiguration;
-use model::Index;
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
 use model::text::quoted;
+use model::{Index, JobKey};
 use serde::Serialize;
 use state::Table;
 use wire::command::{
-    Command, CommandError, ForceGarbageCollection, GarbageCollectionStarted, SetSchedulerConfig,
+    Command, CommandError, ForceGarbageCollection, GarbageCollectionStarted, RECONCILED_SUMMARIES_MAX,
+    ReconcileSummaries, SetSchedulerConfig,
 };
 use wire::{Refusal, RefusalKind, Subject};
 
@@ -78,6 +79,19 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
         Err(error) => return Err(api.command_error(&error)),
     };
     Ok(Response::written(&Updated { updated, index }, index))
+}
+
+/// Computes the summaries of all jobs again, some jobs with each command (N-25.8).
+pub(crate) async fn reconcile_summaries(api: &Api, request: &Request) -> Result<Response, Error> {
+    api.check_region(&request.query)?;
+    let snapshot = api.fresh_snapshot(false).await?;
+    let jobs: Vec<JobKey> = snapshot.jobs().map(|job| job.key()).collect();
+    drop(snapshot);
+    for jobs in jobs.chunks(RECONCILED_SUMMARIES_MAX) {
+        let command = Command::ReconcileSummaries(ReconcileSummaries { jobs: jobs.to_vec() });
+        api.command(&request.query, &command).await?;
+    }
+    Ok(Response::ok(Body::Empty))
 }
 
 /// Collects all garbage, whatever its age. The response says only that the collection has begun.

@@ -147,7 +147,7 @@ impl Route {
         methods
     }
 
-    const fn and_get(self, endpoint: Endpoint) -> Self {
+    pub(super) const fn and_get(self, endpoint: Endpoint) -> Self {
         let methods = Methods { get: Some(endpoint), ..self.methods() };
         Self { path: self.path, kind: RouteKind::Methods(methods) }
     }

@@ -1,15 +1,15 @@
 //! Route of the search by prefix (http-api §25): ids or names that begin with a text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::text::quoted;
-use model::{AllocId, DeploymentId, EvalId, HostVolumeId, Index, NodeId};
+use model::{AllocId, DeploymentId, EvalId, HostVolumeId, Index, NodeId, ScalingPolicyId};
 use serde::{Deserialize, Serialize};
 use state::{State, Table};
 
 use super::{Request, jobs};
 use crate::Api;
-use crate::http::{Error, Namespace, Response, decode, prefix_range};
+use crate::http::{Error, Namespace, Query, Response, Work, decode, prefix_range};
 use crate::shapes;
 
 /// Maximum number of matches in each context.
@@ -56,32 +56,56 @@ pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Response, Err
     let body: SearchRequest = decode(&request.body, &api.limits)?;
     let stale = request.query.read_options()?.stale;
     api.check_region(&request.query)?;
-    let context = body.context.unwrap_or_default();
+    let contexts = contexts(&body.context.unwrap_or_default())?;
+    let (namespace, prefix) = (namespace(&request.query, body.namespace), body.prefix.unwrap_or_default());
+    let state = api.fresh_snapshot(stale).await?;
+    // Scaling policies are found in all jobs, which takes a while.
+    let searching = move || {
+        let (mut found, mut index) = (Found::default(), Index(1));
+        for context in contexts {
+            let Some((mut matches, table)) = matches(&state, context, &namespace, &prefix) else { continue };
+            index = index.max(table.map_or(Index::ZERO, |table| state.table_index(table)));
+            found.truncations.insert(context, matches.len() > MATCHES_MAX);
+            matches.truncate(MATCHES_MAX);
+            found.matches.insert(context, Some(matches).filter(|matches| !matches.is_empty()));
+        }
+        (found, index)
+    };
+    let (mut found, index) = api.background.run(Work::List, searching).await?;
+    let meta = api.meta(index, stale);
+    found.meta = (&meta).into();
+    Ok(Response::json(&found).with(meta))
+}
+
+/// The contexts that a request names: one, or all.
+///
+/// # Errors
+/// If there is no such context.
+pub(super) fn contexts(context: &str) -> Result<Vec<&'static str>, Error> {
     let contexts: Vec<&'static str> =
         CONTEXTS.into_iter().filter(|one| context == ALL || *one == context).collect();
     if contexts.is_empty() {
         return Err(Error::failed(format!(
             "context must be one of [{}] or 'all' for all contexts; got {}",
             CONTEXTS.join(" "),
-            quoted(&context)
+            quoted(context)
         )));
     }
-    let namespace = match (request.query.get("namespace"), body.namespace) {
+    Ok(contexts)
+}
+
+/// The namespace to search: that of the query, or else that of the body.
+pub(super) fn namespace(query: &Query, of_body: Option<String>) -> Namespace {
+    match (query.get("namespace"), of_body) {
         (None | Some(""), Some(name)) if !name.is_empty() => Namespace::named(&name),
-        _ => request.query.namespace(),
-    };
-    let state = api.fresh_snapshot(stale).await?;
-    let (prefix, mut found, mut index) = (body.prefix.unwrap_or_default(), Found::default(), Index(1));
-    for context in contexts {
-        let Some((mut matches, table)) = matches(&state, context, &namespace, &prefix) else { continue };
-        index = index.max(table.map_or(Index::ZERO, |table| state.table_index(table)));
-        found.truncations.insert(context, matches.len() > MATCHES_MAX);
-        matches.truncate(MATCHES_MAX);
-        found.matches.insert(context, Some(matches).filter(|matches| !matches.is_empty()));
+        _ => query.namespace(),
     }
-    let meta = api.meta(index, stale);
-    found.meta = (&meta).into();
-    Ok(Response::json(&found).with(meta))
+}
+
+/// Ids of the scaling policies in a namespace, in their order.
+pub(super) fn scaling_policies(state: &State, namespace: &Namespace) -> BTreeSet<ScalingPolicyId> {
+    let jobs = jobs::jobs_with_prefix(state, namespace, "");
+    jobs.flat_map(|job| job.scaling_policies().map(|(id, _)| id)).collect()
 }
 
 /// Matches of a context, at most one more than are shown; `None` if no id can begin with the prefix.
@@ -139,6 +163,14 @@ fn matches(
             });
             (take_matches(volumes.map(|volume| volume.id)), Some(Table::HostVolumes))
         }
+        "scaling_policy" => {
+            // As with host volumes, the result always has this context.
+            let range = ids()
+                .map(|(first, last)| ScalingPolicyId::from_bytes(first)..=ScalingPolicyId::from_bytes(last));
+            let policies = scaling_policies(state, namespace).into_iter();
+            let policies = policies.filter(|id| range.as_ref().is_some_and(|range| range.contains(id)));
+            (take_matches(policies), Some(Table::Jobs))
+        }
         "volumes" => {
             let volumes = state
                 .csi_volumes()
@@ -155,7 +187,7 @@ fn take_matches(ids: impl Iterator<Item = impl ToString>) -> Vec<String> {
 }
 
 /// Range of the ids that begin with a prefix. The last digit of a prefix with odd length is ignored.
-fn id_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
+pub(super) fn id_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
     let digits = prefix.chars().filter(|char| *char != '-').count();
     let even = match prefix.char_indices().next_back() {
         Some((last, _)) if !digits.is_multiple_of(2) => &prefix[..last],

@@ -199,6 +199,10 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     replace(&mut api.job_max_priority, &server.job_max_priority);
     replace(&mut api.job_max_count, &server.job_max_count);
     replace(&mut api.job_max_source_bytes, &server.job_max_source_size.map(|size| size.0));
+    replace(&mut api.search_fuzzy_enabled, &server.search_fuzzy_enabled);
+    replace(&mut api.search_limit_query, &server.search_limit_query);
+    replace(&mut api.search_limit_results, &server.search_limit_results);
+    replace(&mut api.search_min_term_length, &server.search_min_term_length);
     replace(&mut api.prometheus_metrics, &settings.prometheus_metrics);
     // With `-dev` it is always on (http-api §30).
     api.prometheus_metrics |= is_dev;
@@ -223,6 +227,12 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     replace(&mut plan_applier.deployment_gc_threshold_secs, &seconds(&server.deployment_gc_threshold));
     replace(&mut plan_applier.node_gc_threshold_secs, &seconds(&server.node_gc_threshold));
     replace(&mut plan_applier.job_tracked_versions, &server.job_tracked_versions);
+    replace(&mut plan_applier.plan_rejection_tracker_enabled, &server.rejections_enabled);
+    replace(&mut plan_applier.plan_rejection_tracker_node_threshold, &server.rejections_node_threshold);
+    let window = seconds(&server.rejections_node_window);
+    replace(&mut plan_applier.plan_rejection_tracker_node_window_secs, &window);
+    ensure!(plan_applier.plan_rejection_tracker_node_threshold > 0, "node_threshold must not be 0");
+    ensure!(plan_applier.plan_rejection_tracker_node_window_secs > 0, "node_window must not be 0");
     ensure!(plan_applier.gc_interval_secs > 0, "job_gc_interval must not be 0");
     ensure!(plan_applier.job_tracked_versions > 0, "job_tracked_versions must not be 0");
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
@@ -506,7 +516,7 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 13] = [
+    const ELSEWHERE: [&str; 14] = [
         "data_dir",
         "log_level",
         "log_json",
@@ -515,6 +525,7 @@ mod tests {
         "client { nomad_service_discovery ",
         "client { options ",
         "consul { verify_ssl ",
+        "server { search { fuzzy_enabled ",
         "plugin docker { config { gc { container ",
         "plugin docker { config { gc { dangling_containers { enabled ",
         "plugin docker { config { gc { image ",

@@ -163,6 +163,35 @@ impl Client {
         self.send(self.request(Method::PUT, path, query)?.timeout(REQUEST_TIMEOUT)).await.map(drop)
     }
 
+    /// Sends an object to which there is an empty response.
+    pub(crate) async fn put_object(&self, path: &str, body: &impl Serialize) -> Result<(), Error> {
+        let request = self.request(Method::PUT, path, &[])?.json(body).timeout(REQUEST_TIMEOUT);
+        self.send(request).await.map(drop)
+    }
+
+    /// Sends an object by POST.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        self.fetch(path, self.request(Method::POST, path, &[])?.json(body).timeout(REQUEST_TIMEOUT)).await
+    }
+
+    /// Sends a request without a body, to which there is an empty response.
+    pub(crate) async fn send_empty(&self, method: Method, path: &str) -> Result<(), Error> {
+        self.send(self.request(method, path, &[])?.timeout(REQUEST_TIMEOUT)).await.map(drop)
+    }
+
+    /// Deletes objects that a body names.
+    pub(crate) async fn delete_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        self.fetch(path, self.request(Method::DELETE, path, &[])?.json(body).timeout(REQUEST_TIMEOUT)).await
+    }
+
     /// Deletes an object.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
         self.fetch(path, self.request(Method::DELETE, path, query)?.timeout(REQUEST_TIMEOUT)).await

@@ -42,6 +42,17 @@ fn duration(secs: i64) -> String {
     shown.map(|(amount, unit)| format!("{amount}{unit}")).collect()
 }
 
+/// A length of time in nanoseconds, as Go prints it in whole seconds: `24h0m0s`.
+pub(crate) fn span(nanos: i64) -> String {
+    let secs = nanos.max(0) / 1_000_000_000;
+    let (hours, minutes, secs) = (secs / 3600, secs / 60 % 60, secs % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{secs}s"),
+        (0, _) => format!("{minutes}m{secs}s"),
+        (_, _) => format!("{hours}h{minutes}m{secs}s"),
+    }
+}
+
 /// A number of bytes, as `59 B` or `1.4 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -93,6 +104,13 @@ mod tests {
         assert_eq!(moment(1_136_214_245 * SECOND), "2006-01-02T15:04:05Z");
         assert_eq!(moment(0), "");
         assert_eq!(ago(1_136_214_245 * SECOND, i64::MAX, true), "2006-01-02T15:04:05Z");
+    }
+
+    #[test]
+    fn spans_are_those_of_go() {
+        assert_eq!(span(0), "0s");
+        assert_eq!(span(90 * SECOND), "1m30s");
+        assert_eq!(span(24 * 3600 * SECOND), "24h0m0s");
     }
 
     #[test]

@@ -231,12 +231,13 @@ fn sample(argument: &Arg) -> String {
     let placeholder = placeholder.map(|name| name.as_str()).unwrap_or_default();
     let sample = match placeholder {
         "ALLOC" | "DEPLOYMENT" | "EVAL" | "NODE" => "1a2b3c4d",
-        "COUNT" | "INDEX" | "VERSION" => "3",
+        "COUNT" | "GROUP_OR_COUNT" | "INDEX" | "VERSION" => "3",
         "DATABASE_URL" => "postgres://drover@db.example.org/drover",
         "DIR" => "secrets",
         "FILE" => "web.nomad.hcl",
         "JOB" | "JOBS" => "web",
         "NAME" => "worker-1",
+        "NAMESPACE" | "NAME_OR_FILE" => "team",
         "PATH" => "/v1/jobs",
         "ROLE" => "api",
         "SHELL" => "bash",

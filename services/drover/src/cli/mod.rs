@@ -21,6 +21,7 @@ pub(crate) mod job;
 pub(crate) mod man;
 mod mistakes;
 mod monitor;
+mod namespace;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod operator;
@@ -29,8 +30,10 @@ mod page;
 mod paging;
 mod prefix;
 mod reasons;
+mod scaling;
 mod server;
 mod service;
+mod spec;
 mod status;
 mod system;
 mod tables;
@@ -61,6 +64,10 @@ commands! {
         #[command(subcommand)]
         Node(node::Command),
         #[command(subcommand)]
+        Namespace(namespace::Command),
+        #[command(subcommand)]
+        Scaling(scaling::Command),
+        #[command(subcommand)]
         Server(server::Command),
         #[command(subcommand)]
         Service(service::Command),
@@ -85,6 +92,9 @@ commands! {
         /// The same as `job run`
         #[command(hide = true)]
         Run(WithApi<job::run::Args>),
+        /// The same as `job start`
+        #[command(hide = true)]
+        Start(WithApi<job::start::Args>),
         /// The same as `job stop`
         #[command(hide = true)]
         Stop(WithApi<job::stop::Args>),

@@ -9,6 +9,15 @@ commands! {
     /// Maintains the state of the cluster.
     Command {
         Gc(WithApi<Gc>),
+        #[command(subcommand)]
+        Reconcile(Reconcile),
+    }
+}
+
+commands! {
+    /// Computes derived parts of the state again.
+    Reconcile {
+        Summaries(WithApi<Summaries>),
     }
 }
 
@@ -22,6 +31,18 @@ pub(crate) struct Gc {}
 impl ApiCommand for Gc {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
         session.client.put_empty("/v1/system/gc").await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Computes the summaries of all jobs again, from their allocations.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Summaries {}
+
+impl ApiCommand for Summaries {
+    async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
+        session.client.put_empty("/v1/system/reconcile/summaries").await?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -109,6 +109,9 @@ deployment status
 deployment unblock
   -detach
   -verbose
+eval delete
+  -filter: not with <EVAL>
+  -yes: only with -filter
 eval list
   -filter: not with -job -status
   -job: not with -filter
@@ -240,6 +243,15 @@ job run
   -var-file: not with -json
   -vault-namespace
   -verbose
+job scale
+  -check-index
+  -detach
+  -verbose
+job scaling-events
+  -verbose
+job start
+  -detach
+  -verbose
 job status
   -all-allocs: not with -json -short -t, only with <JOB>
   -evals: not with -json -short -t, only with <JOB>
@@ -274,6 +286,19 @@ monitor
   -log-level
   -node-id: not with -server-id
   -server-id: not with -node-id
+namespace apply
+  -description
+  -json
+  -quota
+namespace delete
+namespace inspect
+  -t
+namespace list
+  -json: not with -t
+  -t: not with -json
+namespace status
+  -json: not with -t
+  -t: not with -json
 node drain
   -deadline: not with -monitor
   -detach: not with -monitor
@@ -293,6 +318,43 @@ node eligibility
   -enable
   -self: not with <NODE>
 node gc
+node meta apply
+  -node-id
+  -unset
+node meta read
+  -json: not with -t
+  -node-id
+  -t: not with -json
+node pool apply
+  -json
+node pool delete
+node pool info
+  -json: not with -t
+  -t: not with -json
+node pool init
+  -force-color: not with -no-color
+  -no-color: not with -force-color
+  -out
+  -quiet
+node pool jobs
+  -filter
+  -json: not with -t
+  -page-token
+  -per-page
+  -t: not with -json
+node pool list
+  -filter
+  -json: not with -t
+  -page-token
+  -per-page
+  -t: not with -json
+node pool nodes
+  -filter
+  -json: not with -t
+  -page-token
+  -per-page
+  -t: not with -json
+  -verbose
 node status
   -allocs: not with -json -quiet -t <NODE>
   -filter: not with <NODE>
@@ -334,6 +396,16 @@ operator scheduler set-config
   -preempt-system-scheduler
   -reject-job-registration
   -scheduler-algorithm
+scaling policy info
+  -json: not with -t
+  -t: not with -json
+  -verbose
+scaling policy list
+  -job
+  -json: not with -t
+  -t: not with -json
+  -type
+  -verbose
 server members
   -detailed
   -json: not with -t
@@ -358,6 +430,7 @@ status
   -t: not with -all-allocs -evals -json -short
   -verbose
 system gc
+system reconcile summaries
 ";
 
 /// Visible commands that contain no other commands, with their names.

@@ -388,11 +388,7 @@ const SERVER: &[Key] = &[
     idle("non_voting_server", Type::Bool, NO_CONSENSUS),
     used("num_schedulers", SMALL),
     used("oidc_issuer", Type::Text),
-    idle(
-        "plan_rejection_tracker",
-        Type::Block(PLAN_REJECTION_TRACKER),
-        "plans are not computed from stale state for long",
-    ),
+    used("plan_rejection_tracker", Type::Block(PLAN_REJECTION_TRACKER)),
     idle("protocol_version", WHOLE, NO_CONSENSUS),
     idle("raft_boltdb", Type::Any, NO_CONSENSUS),
     idle("raft_logstore", Type::Any, NO_CONSENSUS),
@@ -409,7 +405,7 @@ const SERVER: &[Key] = &[
     unbuilt(Feature::KeyRotation, "root_key_gc_interval", Type::Duration),
     unbuilt(Feature::KeyRotation, "root_key_gc_threshold", Type::Duration),
     unbuilt(Feature::KeyRotation, "root_key_rotation_threshold", Type::Duration),
-    unbuilt(Feature::FuzzySearch, "search", Type::Block(SEARCH)),
+    used("search", Type::Block(SEARCH)),
     idle("server_join", Type::Block(SERVER_JOIN), NO_GOSSIP),
     idle("start_join", Type::Texts, NO_GOSSIP),
     idle("start_timeout", Type::Duration, NO_GOSSIP),
@@ -437,13 +433,13 @@ const PREEMPTION_CONFIG: &[Key] = &[
 ];
 
 const PLAN_REJECTION_TRACKER: &[Key] =
-    &[within("enabled", Type::Bool), within("node_threshold", WHOLE), within("node_window", Type::Duration)];
+    &[used("enabled", Type::Bool), used("node_threshold", COUNT), used("node_window", Type::Duration)];
 
 const SEARCH: &[Key] = &[
-    within("fuzzy_enabled", Type::Bool),
-    within("limit_query", WHOLE),
-    within("limit_results", WHOLE),
-    within("min_term_length", WHOLE),
+    used("fuzzy_enabled", Type::Bool),
+    used("limit_query", COUNT),
+    used("limit_results", COUNT),
+    used("min_term_length", COUNT),
 ];
 
 const TELEMETRY: &[Key] = &[

@@ -81,6 +81,13 @@ pub(crate) struct Server {
     pub(crate) batch_eval_gc_threshold: Option<Millis>,
     pub(crate) deployment_gc_threshold: Option<Millis>,
     pub(crate) node_gc_threshold: Option<Millis>,
+    pub(crate) rejections_enabled: Option<bool>,
+    pub(crate) rejections_node_threshold: Option<u32>,
+    pub(crate) rejections_node_window: Option<Millis>,
+    pub(crate) search_fuzzy_enabled: Option<bool>,
+    pub(crate) search_limit_query: Option<u32>,
+    pub(crate) search_limit_results: Option<u32>,
+    pub(crate) search_min_term_length: Option<u32>,
 }
 
 /// The block `client`.
@@ -291,6 +298,7 @@ impl Postgres {
 
 impl Server {
     fn of(server: &Block) -> Self {
+        let (search, rejections) = (server.block("search"), server.block("plan_rejection_tracker"));
         Self {
             enabled: server.get("enabled"),
             num_schedulers: server.get("num_schedulers"),
@@ -312,6 +320,13 @@ impl Server {
             batch_eval_gc_threshold: server.get("batch_eval_gc_threshold"),
             deployment_gc_threshold: server.get("deployment_gc_threshold"),
             node_gc_threshold: server.get("node_gc_threshold"),
+            rejections_enabled: rejections.get("enabled"),
+            rejections_node_threshold: rejections.get("node_threshold"),
+            rejections_node_window: rejections.get("node_window"),
+            search_fuzzy_enabled: search.get("fuzzy_enabled"),
+            search_limit_query: search.get("limit_query"),
+            search_limit_results: search.get("limit_results"),
+            search_min_term_length: search.get("min_term_length"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Settings of the garbage collection: how old objects must be (docs/rules/scheduling.md §12.2), and how many versions of a
-//! job are kept.
+//! Settings of the applier: how old objects must be to be garbage (docs/rules/scheduling.md §12.2), how many versions of a
+//! job are kept, and how many rejections of a node are too many.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use model::Nanos;
 
 use super::find::Ages;
 use crate::judge::Settings;
+use crate::rejections::Threshold;
 
 /// Settings of the garbage collection.
 #[derive(Debug, Clone, clap::Args)]
@@ -36,6 +37,22 @@ pub struct Args {
     #[arg(long, env = "DROVER_JOB_TRACKED_VERSIONS", default_value_t = 6, value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub job_tracked_versions: u32,
+    /// Mark nodes as ineligible for new work on which plans are rejected again and again.
+    #[arg(long, env = "DROVER_PLAN_REJECTION_TRACKER_ENABLED")]
+    pub plan_rejection_tracker_enabled: bool,
+    /// After how many rejections within the window a node is marked.
+    #[arg(
+        long,
+        env = "DROVER_PLAN_REJECTION_TRACKER_NODE_THRESHOLD",
+        default_value_t = 100,
+        value_name = "COUNT"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub plan_rejection_tracker_node_threshold: u32,
+    /// The time in which the rejections happen, in seconds.
+    #[arg(long, env = "DROVER_PLAN_REJECTION_TRACKER_NODE_WINDOW_SECS", default_value_t = 5 * 60, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub plan_rejection_tracker_node_window_secs: u32,
 }
 
 /// In seconds.
@@ -44,6 +61,13 @@ const HOUR: u32 = 60 * 60;
 impl Args {
     pub(super) fn interval(&self) -> Duration {
         Duration::from_secs(self.gc_interval_secs.into())
+    }
+
+    /// When a node counts as rejected too often; `None` if rejections are not tracked.
+    pub(crate) fn rejections(&self) -> Option<Threshold> {
+        let rejections = usize::try_from(self.plan_rejection_tracker_node_threshold).unwrap_or(usize::MAX);
+        let window = Duration::from_secs(self.plan_rejection_tracker_node_window_secs.into());
+        self.plan_rejection_tracker_enabled.then_some(Threshold { rejections, window })
     }
 
     /// The settings by which commands are judged.

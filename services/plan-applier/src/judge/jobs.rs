@@ -112,8 +112,13 @@ impl Work<'_> {
 
     fn write_job(&mut self, key: &JobKey, touched: TouchedJob) -> Result<(), Refusal> {
         let Some(job) = self.state().job(key).cloned() else { return Ok(()) };
-        if self.state().job_summary(key).is_none_or(|stored| **stored != touched.summary) {
-            let summary = JobSummary { modify_index: self.index(), ..touched.summary };
+        let stored = self.state().job_summary(key);
+        if stored.is_none_or(|stored| **stored != touched.summary) {
+            // Events that have not changed are not repeated.
+            let known = stored.and_then(|stored| stored.scaling_events.clone());
+            let scaling_events =
+                touched.summary.scaling_events.clone().filter(|_| known != touched.summary.scaling_events);
+            let summary = JobSummary { modify_index: self.index(), scaling_events, ..touched.summary };
             self.apply(Change::JobSummary(Arc::new(summary)))?;
         }
         let status = status(self.state(), &job);

@@ -59,7 +59,7 @@ pub(super) fn registered(work: &mut Work<'_>, spec: &JobSpec, priority: u16) -> 
 }
 
 /// Refuses a registration whose enforced index is not the job's modify index (N-17.11).
-fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Refusal> {
+pub(super) fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Refusal> {
     let Some(enforced) = enforced else { return Ok(()) };
     let conflict = match current {
         None if !enforced.is_set() => return Ok(()),

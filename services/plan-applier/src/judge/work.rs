@@ -175,6 +175,7 @@ impl<'a> Work<'a> {
                     job: key.clone(),
                     groups: Default::default(),
                     children: None,
+                    scaling_events: None,
                     create_index: self.index(),
                     modify_index: self.index(),
                 },

@@ -1,7 +1,7 @@
 //! Changes that the server makes at admission, which are visible when the job is read (`docs/rules/jobspec.md` §12).
 //!
-//! Constraints, tasks and ports that Consul, Vault and Connect imply are not added. Ids of scaling policies are assigned
-//! elsewhere; they are taken from the stored job or new (N-17.13).
+//! Constraints, tasks and ports that Consul, Vault and Connect imply are not added. Ids of scaling policies are removed:
+//! they are derived whenever the job is read (N-17.13).
 
 use api_types::{
     Job, NetworkResource, ScalingPolicy, Service, Task, TaskGroup, UpdateStrategy, WorkloadIdentity,
@@ -155,5 +155,8 @@ impl Owner<'_> {
         let target = target.into_iter().chain(task).map(|(key, name)| (key.to_owned(), name.to_owned()));
         scaling.target = Some(target.collect());
         scaling.namespace = None;
+        // A job that was read has them. They are those of the stored job whenever it is read (N-17.13).
+        scaling.id = Some(String::new());
+        (scaling.create_index, scaling.modify_index) = (Some(0), Some(0));
     }
 }

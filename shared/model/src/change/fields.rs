@@ -12,7 +12,7 @@ use crate::alloc::{
 use crate::columns::AllocIds;
 use crate::deployment::DeploymentStatus;
 use crate::eval::EvalStatus;
-use crate::job::{JobStatus, JobVersionTag};
+use crate::job::{JobStatus, JobVersionTag, ScalingEvents};
 use crate::node::{NodeEvent, NodeStatus};
 use crate::plan::Uneven;
 use crate::{AllocId, DeploymentId, EvalId, Index, JobKey, JobVersionKey, NodeId, Text, Timestamp};
@@ -106,6 +106,10 @@ pub struct JobSummary {
     /// Number of children by status, if the job is a parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<ChildrenSummary>,
+    /// The last scaling events of the task groups (N-26.4). `None` in a change set leaves those of the state as they are,
+    /// so that the many changes of the counts do not repeat them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling_events: Option<Arc<ScalingEvents>>,
     /// Index of the change set that created it.
     #[serde(default)]
     pub create_index: Index,

@@ -22,6 +22,7 @@ mod network;
 mod policy;
 mod registration;
 mod resources;
+mod scaling;
 mod service;
 mod submission;
 mod task;
@@ -48,6 +49,7 @@ pub use policy::{
 };
 pub use registration::{ForbiddenChange, Template};
 pub use resources::{EphemeralDisk, RequestedDevice, Resources};
+pub use scaling::{SCALING_EVENTS_MAX, ScalingEvent, ScalingEvents, ScalingMeta};
 pub use service::{
     AddressMode, CheckKind, CheckRestart, CheckStatus, OnUpdate, Service, ServiceCheck, ServiceProvider,
     ServiceWeights,
@@ -178,6 +180,7 @@ impl Job {
     /// Converts to the job of API responses.
     pub fn to_api(&self) -> api_types::Job {
         let mut spec = self.spec.to_api();
+        self.identify_scaling_policies(&mut spec);
         if let Some(periodic) = &mut spec.periodic {
             // The only list that responses contain even if it is empty.
             periodic.specs.get_or_insert_default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::alloc::DesiredTransition;
 use model::change::Cause;
 use model::eval::EvalTrigger;
-use model::job::{JobSource, JobSpec};
+use model::job::{JobSource, JobSpec, ScalingMeta};
 use model::{AllocId, Index, JobKey, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,8 @@ macro_rules! job_commands {
             DeregisterJob(DeregisterJob),
             /// Registers an older version of a job again, as a new version.
             RevertJob(RevertJob),
+            /// Changes the count of a task group, or only records that somebody wanted to.
+            ScaleJob(ScaleJob),
             /// Marks a version of a job as stable, or as not stable.
             SetJobStability(SetJobStability),
             /// Gives a version of a job a name.
@@ -31,6 +33,8 @@ macro_rules! job_commands {
             UntagJobVersion(UntagJobVersion),
             /// Creates an evaluation for a job.
             EvaluateJob(EvaluateJob),
+            /// Computes the summaries of jobs from scratch.
+            ReconcileSummaries(ReconcileSummaries),
             /// Changes the desired transition of allocations, for instance to stop one (N-22.3).
             Transition(Transition),
         }
@@ -113,6 +117,56 @@ pub struct RevertJob {
 }
 
 impl CommandBody for RevertJob {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::Api,
+            class: Class::Rest,
+            cause: Cause::JobRegistered,
+            is_expensive: false,
+            is_deferrable: true,
+        }
+    }
+}
+
+/// Maximum size of the message and the data of a scaling event, in bytes. The state keeps some events of each task group.
+pub const SCALING_NOTE_BYTES_MAX: usize = 64 << 10;
+
+/// Changes the count of a task group, or only records an event (N-26).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScaleJob {
+    /// The job.
+    pub job: JobKey,
+    /// The task group.
+    pub group: Text,
+    /// The new count; `None` only records an event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// Maximum total count of the job's groups (N-19.3).
+    pub count_max: u32,
+    /// A message for people.
+    #[serde(default)]
+    pub message: Text,
+    /// Whether the message is about an error.
+    #[serde(default)]
+    pub error: bool,
+    /// Arbitrary data of the requester.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<ScalingMeta>,
+    /// Scales only if the job's modify index has this value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforce_index: Option<Index>,
+}
+
+impl ScaleJob {
+    /// Size of the message and the data in bytes. The data count as JSON.
+    pub fn note_bytes(&self) -> usize {
+        let meta = self.meta.iter().flatten();
+        let meta = meta.map(|(name, value)| name.len().saturating_add(value.to_string().len()));
+        meta.fold(self.message.len(), usize::saturating_add)
+    }
+}
+
+impl CommandBody for ScaleJob {
     fn info(&self) -> CommandInfo {
         CommandInfo {
             sender: Role::Api,
@@ -212,6 +266,28 @@ impl CommandBody for EvaluateJob {
     }
 }
 
+/// Maximum number of jobs in one [`ReconcileSummaries`], so that it does not delay other commands.
+pub const RECONCILED_SUMMARIES_MAX: usize = 500;
+
+/// Computes the summaries of jobs from scratch, from their allocations (N-25.8).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconcileSummaries {
+    /// The jobs. Those that do not exist are skipped.
+    pub jobs: Vec<JobKey>,
+}
+
+impl CommandBody for ReconcileSummaries {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::Api,
+            class: Class::Rest,
+            cause: Cause::Settings,
+            is_expensive: true,
+            is_deferrable: true,
+        }
+    }
+}
+
 /// Changes the desired transition of allocations, and creates one evaluation for each of their jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
@@ -266,6 +342,21 @@ mod samples {
         }
     }
 
+    impl Sample for ScaleJob {
+        fn samples() -> Vec<Self> {
+            vec![Self {
+                job: job_key(),
+                group: "app".into(),
+                count: Some(3),
+                count_max: 50_000,
+                message: "more load".into(),
+                error: true,
+                meta: Some(ScalingMeta::from([("load".to_owned(), 1.5.into())])),
+                enforce_index: Some(INDEX),
+            }]
+        }
+    }
+
     impl Sample for SetJobStability {
         fn samples() -> Vec<Self> {
             vec![Self { job: job_key(), version: 1, stable: true }]
@@ -288,6 +379,12 @@ mod samples {
     impl Sample for EvaluateJob {
         fn samples() -> Vec<Self> {
             vec![Self { job: job_key(), force_reschedule: true }]
+        }
+    }
+
+    impl Sample for ReconcileSummaries {
+        fn samples() -> Vec<Self> {
+            vec![Self { jobs: vec![job_key()] }]
         }
     }
 

@@ -26,6 +26,8 @@ macro_rules! node_commands {
             DeregisterNodes(DeregisterNodes),
             /// Sets whether a node may get new allocations.
             SetEligibility(SetEligibility),
+            /// Lets a node get no new allocations, because plans are rejected on it again and again.
+            MarkRejectedNode(MarkRejectedNode),
             /// Creates evaluations for the jobs that a node concerns.
             EvaluateNode(EvaluateNode),
         }
@@ -164,6 +166,25 @@ impl CommandBody for SetEligibility {
     }
 }
 
+/// Lets a node get no new allocations, because plans are rejected on it again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkRejectedNode {
+    /// The node.
+    pub node: NodeId,
+}
+
+impl CommandBody for MarkRejectedNode {
+    fn info(&self) -> CommandInfo {
+        CommandInfo {
+            sender: Role::PlanApplier,
+            class: Class::Nodes,
+            cause: Cause::NodeEligibility,
+            is_expensive: false,
+            is_deferrable: false,
+        }
+    }
+}
+
 /// Creates evaluations for the jobs that a node concerns (http-api §17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluateNode {
@@ -218,6 +239,12 @@ mod samples {
     impl Sample for SetEligibility {
         fn samples() -> Vec<Self> {
             vec![Self { node: NODE, eligibility: Eligibility::Ineligible }]
+        }
+    }
+
+    impl Sample for MarkRejectedNode {
+        fn samples() -> Vec<Self> {
+            vec![Self { node: NODE }]
         }
     }
 

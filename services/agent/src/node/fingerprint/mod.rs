@@ -217,6 +217,13 @@ pub(crate) fn with_attributes(mut spec: NodeSpec, attributes: BTreeMap<Text, Tex
     spec
 }
 
+/// A node's specification with this metadata.
+pub(crate) fn with_meta(mut spec: NodeSpec, meta: BTreeMap<Text, Text>) -> NodeSpec {
+    spec.meta = meta;
+    spec.computed_class = class::computed_class(&spec);
+    spec
+}
+
 /// Whether two specifications are equal, except for update times.
 pub(crate) fn is_same(one: &NodeSpec, other: &NodeSpec) -> bool {
     let timeless = |spec: &NodeSpec| {

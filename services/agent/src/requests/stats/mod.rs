@@ -34,6 +34,7 @@ use crate::disk::store;
 use crate::node::fingerprint::Machine;
 use crate::node::presence::{ContactState, LastContact};
 use crate::requests::checks::alloc_checks;
+use crate::requests::meta::MetaRequests;
 use crate::work::spec::AllocSpec;
 
 /// The maximum number of concurrent requests; further ones wait.
@@ -52,9 +53,19 @@ pub(crate) struct Stats {
     tasks: Mutex<Readings>,
 }
 
-/// Answers requests until the subscription ends.
-pub(crate) async fn serve(stats: Arc<Stats>, requests: Requests) {
-    requests.each(CONCURRENT_MAX, |request| Arc::clone(&stats).answer(request)).await;
+/// Answers requests until the subscription ends, also those about the node's metadata.
+pub(crate) async fn serve(stats: Arc<Stats>, meta: MetaRequests, requests: Requests) {
+    let answer = |request: Request| {
+        let (stats, meta) = (Arc::clone(&stats), meta.clone());
+        async move {
+            if MetaRequests::concerns(&request) {
+                meta.answer(request).await;
+            } else {
+                stats.answer(request).await;
+            }
+        }
+    };
+    requests.each(CONCURRENT_MAX, answer).await;
 }
 
 impl Stats {

@@ -33,6 +33,7 @@ fn job(id: &str, status: JobStatus, running: u32) -> [Change; 2] {
         job: job.key(),
         groups: [("app".into(), group)].into_iter().collect(),
         children: None,
+        scaling_events: None,
         create_index: job.create_index,
         modify_index: job.modify_index,
     };

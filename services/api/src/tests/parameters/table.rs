@@ -31,6 +31,7 @@ const SCHEDULER: &str = "MemoryOversubscriptionEnabled PauseEvalBroker Preemptio
 const POOLS: &str = "node_pools shared/model/src/api/cluster.rs";
 const CONFIG: &str = "operator shared/model/src/api/cluster.rs";
 const TO_NODE: &str = "stats agent services/api/src/agent_client/mod.rs";
+const NODE_META: &str = "node_meta services/api/src/agent_client/mod.rs";
 const GARBAGE: &str = "client services/api/src/agent_client/mod.rs";
 
 /// Requests that have a handler, in the order of the routes.
@@ -71,6 +72,8 @@ pub(super) const ROWS: &[Row] = &[
     row("GET /v1/job/:id/deployments", "job", "all namespace READ", ""),
     row("GET /v1/job/:id/deployment", "job", "namespace READ", ""),
     row("PUT /v1/job/:id/stable", "version_writes", "namespace", "JobID JobVersion Namespace Stable"),
+    row("GET /v1/job/:id/scale", "scaling", "namespace READ", ""),
+    row("PUT /v1/job/:id/scale", "scaling", "namespace", "Count Error JobModifyIndex Message Meta Target"),
     row("ANY /v1/job/:id/submission", "submission", "namespace version READ", ""),
     row("GET /v1/job/:id/services", "services", "namespace READ", ""),
     row("GET /v1/job/:id/actions", "job", "namespace READ", ""),
@@ -99,6 +102,8 @@ pub(super) const ROWS: &[Row] = &[
     row("ANY /v1/client/allocation/:other", "allocations", "", ""),
     row("ANY /v1/client/gc", GARBAGE, "node_id", ""),
     row("ANY /v1/client/stats", TO_NODE, "node_id", ""),
+    row("GET /v1/client/metadata", NODE_META, "node_id", ""),
+    row("POST /v1/client/metadata", NODE_META, "node_id", "Meta NodeID"),
     row("GET /v1/evaluations", "evaluations", "filter job namespace prefix status PAGE READ", ""),
     row("DELETE /v1/evaluations", "evaluations", "namespace", "EvalIDs Filter"),
     row("GET /v1/evaluations/count", "evaluations", "filter namespace prefix stale", ""),
@@ -140,7 +145,10 @@ pub(super) const ROWS: &[Row] = &[
     row("ANY /v1/service/:name", "services", "choose filter namespace PAGE READ", ""),
     row("GET /v1/acl/policy/self", "acl", "", ""),
     row("GET /v1/acl/token/self", "acl", "", ""),
+    row("GET /v1/scaling/policies", "scaling", "job namespace type READ", ""),
+    row("GET /v1/scaling/policy/:id", "scaling", "READ", ""),
     row("PUT /v1/search", "search", "namespace stale", "Context Namespace Prefix"),
+    row("PUT /v1/search/fuzzy", "search_fuzzy search", "namespace stale", "Context Namespace Text"),
     row("GET /v1/event/stream", "events services/api/src/events/topics.rs", "index namespace topic", ""),
     row("GET /v1/agent/self", "agent", "", ""),
     row("GET /v1/agent/members", "agent", "", ""),
@@ -164,6 +172,7 @@ pub(super) const ROWS: &[Row] = &[
     row("GET /v1/status/peers", "agent", "", ""),
     row("GET /v1/regions", "agent", "", ""),
     row("PUT /v1/system/gc", "operator", "", ""),
+    row("PUT /v1/system/reconcile/summaries", "operator", "", ""),
     row("GET /v1/operator/scheduler/configuration", "operator", "READ", ""),
     row("PUT /v1/operator/scheduler/configuration", CONFIG, "cas", SCHEDULER),
     row("GET /v1/operator/keyring/keys", "keyring small_objects", "PAGE READ", ""),
@@ -205,6 +214,7 @@ pub(super) const IGNORED: &[(&str, &str, Why)] = &[
         "ConsulToken VaultToken",
         Because("tasks get tokens of their own, not those of who registers the job"),
     ),
+    ("PUT /v1/job/:id/scale", "PolicyOverride", SENTINEL),
     ("DELETE /v1/job/:id", "global", Missing(Feature::MultiregionJobs)),
     ("PUT /v1/node/pools", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),
     ("PUT /v1/node/pool/:name", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),

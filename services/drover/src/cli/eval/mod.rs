@@ -1,5 +1,6 @@
 //! `drover eval …`: commands for evaluations.
 
+mod delete;
 mod list;
 pub(crate) mod status;
 
@@ -7,8 +8,9 @@ use super::WithApi;
 use crate::command::commands;
 
 commands! {
-    /// Shows evaluations.
+    /// Shows and deletes evaluations.
     Command {
+        Delete(WithApi<delete::Args>),
         List(WithApi<list::Args>),
         Status(WithApi<status::Args>),
     }

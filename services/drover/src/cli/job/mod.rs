@@ -17,6 +17,9 @@ mod promote;
 mod restart;
 mod revert;
 pub(crate) mod run;
+mod scale;
+mod scaling_events;
+pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
 mod tag;
@@ -47,6 +50,9 @@ commands! {
         Restart(WithApi<restart::Args>),
         Revert(WithApi<revert::Args>),
         Run(WithApi<run::Args>),
+        Scale(WithApi<scale::Args>),
+        ScalingEvents(WithApi<scaling_events::Args>),
+        Start(WithApi<start::Args>),
         Status(WithApi<status::Args>),
         Stop(WithApi<stop::Args>),
         #[command(subcommand)]

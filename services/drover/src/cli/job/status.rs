@@ -61,7 +61,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
 }
 
 /// A table of jobs, optionally with their namespaces.
-pub(super) fn table(page: &mut Page, jobs: &[JobListStub], namespaces: bool) {
+pub(in crate::cli) fn table(page: &mut Page, jobs: &[JobListStub], namespaces: bool) {
     let row = |job: &JobListStub| {
         [
             format::text(job.id.as_ref()),

@@ -4,6 +4,8 @@ pub(crate) mod drain;
 mod draining;
 mod eligibility;
 mod gc;
+mod meta;
+mod pool;
 pub(crate) mod status;
 
 use anyhow::Context as _;
@@ -23,6 +25,10 @@ commands! {
         Drain(WithApi<drain::Args>),
         Eligibility(WithApi<eligibility::Args>),
         Gc(WithApi<gc::Args>),
+        #[command(subcommand)]
+        Meta(meta::Command),
+        #[command(subcommand)]
+        Pool(pool::Command),
     }
 }
 

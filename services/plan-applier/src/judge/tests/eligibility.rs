@@ -4,7 +4,7 @@ use model::eval::EvalTrigger;
 use model::node::{Drain, Eligibility, NodeServerSide};
 use model::{Index, NodeId};
 use wire::RefusalKind;
-use wire::command::{Command, Done, SetEligibility};
+use wire::command::{Command, Done, MarkRejectedNode, SetEligibility};
 
 use super::scene::{Scene, service};
 
@@ -60,4 +60,20 @@ fn a_node_that_drains_and_one_that_is_not_there_are_refused() {
     assert_eq!(text, "can not set node's scheduling eligibility to eligible while it is draining");
     let nobody = NodeId::from_bytes([7; 16]);
     assert_eq!(scene.refused(set(nobody, Eligibility::Eligible)).0, RefusalKind::NotFound);
+}
+
+#[test]
+fn a_node_on_which_plans_are_rejected_gets_no_new_work() {
+    //
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let mark = || Command::MarkRejectedNode(MarkRejectedNode { node });
+    let done = scene.done(mark());
+    assert_eq!((done.evals.len(), done.object_index), (0, scene.state.index()));
+    assert_eq!(scene.whole_node(node).server.eligibility, Eligibility::Ineligible);
+    let text = "Node marked as ineligible for scheduling due to multiple plan rejections";
+    assert_eq!(last_event(&scene, node), text);
+    assert!(!scene.done(mark()).written, "it is marked already");
+    let none = Command::MarkRejectedNode(MarkRejectedNode { node: NodeId::from_bytes([9; 16]) });
+    assert_eq!(scene.refused(none).0, RefusalKind::NotFound);
 }

@@ -14,6 +14,7 @@ mod properties;
 mod reconnect;
 mod reports;
 mod rollouts;
+mod scaling;
 mod scene;
 mod services;
 mod versions;

@@ -280,6 +280,7 @@ fn summary(id: &str, running: u32, index: u64) -> Change {
         job: key(id),
         groups: [("app".into(), group), ("other".into(), group)].into(),
         children: None,
+        scaling_events: None,
         create_index: Index(3),
         modify_index: Index(index),
     }))

@@ -90,6 +90,8 @@ metrics! {
     Timer PLAN_SUBMIT = "nomad.plan.submit" [] Sum;
     "Nodes that were rejected in plans because they no longer had enough free resources."
     Counter PLAN_NODE_REJECTED = "nomad.plan.node_rejected" ["node_id"] Sum;
+    "Rejections of a node in plans within the window of the tracker, if rejections are tracked."
+    Gauge PLAN_NODE_SCORE = "nomad.plan.rejection_tracker.node_score" ["node_id"] Active(APPLIER);
 
     // Workers.
     "Time that workers waited for evaluations, in milliseconds."

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::monitor::Until;
 use crate::cli::page::Page;
 use crate::cli::prefix::{Kind, resolve_id};
-use crate::cli::reasons::{has_failures, reasons};
+use crate::cli::reasons::{self, Places, has_failures, lacks_places, reasons};
 use crate::cli::{ApiCommand, Session, flags, format, tables};
 
 /// Shows an evaluation, and why allocations could not be placed.
@@ -47,14 +47,21 @@ impl ApiCommand for Args {
             self.show.object.print(session.output, &eval)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let eval: Evaluation = session.client.get(&path, &[]).await?;
+        let eval: Evaluation = session.client.get(&path, &[("reasons", "true")]).await?;
+        let failed = eval.failed_tg_allocs.iter().flatten().map(|(_, metric)| metric);
+        let places = if lacks_places(failed) { session.places().await } else { Places::default() };
         let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &[]).await?;
-        session.output.page(&page(&eval, &allocs, format::now(), self.show.verbose));
+        session.output.page(&page(&eval, &allocs, &places, (format::now(), self.show.verbose)));
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn page(eval: &Evaluation, allocs: &[AllocListStub], now: i64, verbose: bool) -> Page {
+fn page(
+    eval: &Evaluation,
+    allocs: &[AllocListStub],
+    places: &Places,
+    (now, verbose): (i64, bool),
+) -> Page {
     let mut page = Page::default();
     let mut pairs = vec![
         ("ID", format::id(eval.id.as_ref(), verbose)),
@@ -87,9 +94,8 @@ fn page(eval: &Evaluation, allocs: &[AllocListStub], now: i64, verbose: bool) ->
     if has_failures(eval) {
         page.title("Failed Placements");
         for (group, metric) in eval.failed_tg_allocs.iter().flatten() {
-            let more = metric.coalesced_failures.unwrap_or(0) + 1;
-            page.line(format!("Task Group \"{group}\" (failed to place {more}):"));
-            reasons(metric).iter().for_each(|reason| page.line(format!("  * {reason}")));
+            page.line(reasons::title(group, metric));
+            reasons(metric, places).iter().for_each(|reason| page.line(format!("  * {reason}")));
         }
     }
     page.title("Allocations");
@@ -125,7 +131,7 @@ mod tests {
             trace_id: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
             ..Evaluation::default()
         };
-        let mut page = page(&eval, &[], 5_000_000_000, false);
+        let mut page = page(&eval, &[], &Places::default(), (5_000_000_000, false));
         tables::evals(&mut page, &[eval], false);
         insta::assert_snapshot!(page, @r#"
         ID                 = e0000000
@@ -143,7 +149,7 @@ mod tests {
         Trace ID           = 0af7651916cd43dd8448eb211c80319c
 
         Failed Placements
-        Task Group "web" (failed to place 5):
+        Task Group "web" (failed to place 5 allocations):
           * Resources exhausted on 2 nodes
           * Dimension "memory" exhausted on 2 nodes
 

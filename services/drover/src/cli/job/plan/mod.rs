@@ -14,6 +14,7 @@ use self::show::Planned;
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
 use crate::cli::object::{format_with_template, indented};
+use crate::cli::reasons::Places;
 use crate::cli::{ApiCommand, Session};
 
 /// The exit code if allocations would change.
@@ -54,6 +55,8 @@ struct Request {
     #[serde(flatten)]
     job: JobRegisterRequest,
     diff: bool,
+    /// Whether the response has all reasons of failed placements. The response that is printed whole is Nomad's.
+    reasons: bool,
 }
 
 impl ApiCommand for Args {
@@ -74,7 +77,9 @@ impl ApiCommand for Args {
             ..JobRegisterRequest::default()
         };
         let path = format!("/v1/job/{}/plan", escaped(&id));
-        let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: self.diff }).await;
+        let reasons = self.template.is_none() && !self.json_output;
+        let request = Request { job, diff: self.diff, reasons };
+        let answer: Result<Value, _> = session.client.put(&path, &request).await;
         let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
         let shown = match &self.template {
             Some(template) => Some(format_with_template(template, &answer)?),
@@ -83,7 +88,10 @@ impl ApiCommand for Args {
         let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;
         match shown {
             Some(text) => session.output.line(&text),
-            None => session.output.page(&planned.page(self.diff, self.verbose)),
+            None => {
+                let places = if planned.lacks_places() { session.places().await } else { Places::default() };
+                session.output.page(&planned.page(self.diff, self.verbose, &places));
+            }
         }
         Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))
     }

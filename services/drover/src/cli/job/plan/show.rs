@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::cli::format;
 use crate::cli::job::diff::Diff;
 use crate::cli::page::{Colour, Page};
-use crate::cli::reasons::reasons;
+use crate::cli::reasons::{self, Places, lacks_places, reasons};
 
 /// The server's response to a plan (http-api A.9).
 #[derive(Debug, Default, Deserialize)]
@@ -38,15 +38,20 @@ impl Planned {
         differs && changes.sum::<u64>() > 0
     }
 
-    /// The whole result as text.
-    pub(super) fn page(&self, with_diff: bool, verbose: bool) -> Page {
+    /// Whether a group found no node in its node pool and datacenters.
+    pub(super) fn lacks_places(&self) -> bool {
+        lacks_places(self.failed_tg_allocs.iter().flatten().map(|(_, metric)| metric))
+    }
+
+    /// The whole result as text. `places` are named if no node is eligible.
+    pub(super) fn page(&self, with_diff: bool, verbose: bool, places: &Places) -> Page {
         let mut page = Page::default();
         if let Some(diff) = self.diff.as_ref().filter(|_| with_diff) {
             diff.show(&mut page, verbose);
             page.line("");
         }
         page.bold("Scheduler dry-run:");
-        self.dry_run(&mut page);
+        self.dry_run(&mut page, places);
         if let Some(warnings) = self.warnings.as_ref().filter(|warnings| !warnings.is_empty()) {
             page.title("Job Warnings:");
             page.line(warnings.as_str());
@@ -62,7 +67,7 @@ impl Planned {
         page
     }
 
-    fn dry_run(&self, page: &mut Page) {
+    fn dry_run(&self, page: &mut Page, places: &Places) {
         let failed = self.failed_tg_allocs.iter().flatten();
         let groups: Vec<_> = failed.collect();
         if groups.is_empty() {
@@ -70,9 +75,8 @@ impl Planned {
         } else {
             page.coloured(Colour::Yellow, "- WARNING: Failed to place all allocations.");
             for (group, metric) in groups {
-                let more = metric.coalesced_failures.unwrap_or_default() + 1;
-                page.line(format!("  Task Group {group:?} (failed to place {more} allocation(s)):"));
-                reasons(metric).iter().for_each(|reason| page.line(format!("    * {reason}")));
+                page.line(format!("  {}", reasons::title(group, metric)));
+                reasons(metric, places).iter().for_each(|reason| page.line(format!("    * {reason}")));
             }
         }
         let launch = format::time(self.next_periodic_launch);
@@ -126,7 +130,7 @@ mod tests {
                     {"Type": "None", "Name": "idle"}]}}"#,
         );
         assert!(planned.changes_allocations());
-        insta::assert_snapshot!(planned.page(true, false), @r#"
+        insta::assert_snapshot!(planned.page(true, false, &Places::default()), @r#"
     +/- Job: "shop"
     +/- Priority: "50" => "60"
     +/- Task Group: "web" (2 create/destroy update)
@@ -140,7 +144,7 @@ mod tests {
 
     Scheduler dry-run:
     - WARNING: Failed to place all allocations.
-      Task Group "web" (failed to place 2 allocation(s)):
+      Task Group "web" (failed to place 2 allocations):
         * Dimension "memory" exhausted on 3 nodes
 
     Job Warnings:

@@ -1,6 +1,7 @@
 //! The command line for users and their scripts: commands that use a cluster's HTTP API or files only (`docs/rules/cli.md`).
 //! Scripts depend on their names, flags, columns and exit codes.
 
+mod advice;
 mod agent_info;
 mod agent_monitor;
 mod alloc;
@@ -19,9 +20,11 @@ mod fmt;
 mod follow;
 mod format;
 mod health;
+mod help;
 pub(crate) mod job;
 mod lines;
 pub(crate) mod man;
+mod measured;
 mod mistakes;
 mod monitor;
 pub(crate) mod node;
@@ -173,6 +176,9 @@ fn run_here(
 fn finish(output: Output, result: anyhow::Result<ExitCode>, exit_error: ExitCode) -> ExitCode {
     result.unwrap_or_else(|error| {
         output.error(&format!("{error:#}"));
+        if let Some(advice) = advice::advice(&error) {
+            output.error(&advice);
+        }
         exit_error
     })
 }

@@ -64,6 +64,13 @@ impl Output {
         }
     }
 
+    /// Writes bytes to standard error unchanged.
+    pub(crate) fn raw_error(self, bytes: &[u8]) {
+        let mut error = std::io::stderr();
+        // A failure to write them is ignored.
+        let _ = error.write_all(bytes).and_then(|()| error.flush());
+    }
+
     /// Prints an error that brings its own colours.
     pub(crate) fn report(self, text: impl FnOnce(bool) -> String) {
         let colours = self.colours && std::io::stderr().is_terminal();

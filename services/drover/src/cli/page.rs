@@ -82,20 +82,36 @@ impl Page {
 
     /// A table below a row of column names. Each row must have a cell for each column.
     pub(crate) fn table<R: AsRef<[String]>>(&mut self, header: &[&str], rows: impl IntoIterator<Item = R>) {
+        let rows = rows.into_iter().map(|row| {
+            let cells = row.as_ref().iter().map(|cell| cell_text(cell).to_owned());
+            cells.collect::<Vec<_>>()
+        });
+        self.table_with_gaps(header, rows);
+    }
+
+    /// The same. Empty cells stay empty.
+    pub(crate) fn table_with_gaps<R: AsRef<[String]>>(
+        &mut self,
+        header: &[&str],
+        rows: impl IntoIterator<Item = R>,
+    ) {
         let rows: Vec<R> = rows.into_iter().collect();
         let width = |(column, name): (usize, &&str)| {
-            let cells = rows.iter().map(|row| cell_text(&row.as_ref()[column]).chars().count());
+            let cells = rows.iter().map(|row| row.as_ref()[column].chars().count());
             cells.chain([name.chars().count()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = header.iter().enumerate().map(width).collect();
-        self.bold(align(header.iter().copied(), &widths));
-        let is_status: Vec<bool> = header.iter().map(|name| STATUSES.contains(name)).collect();
+        let names = || header.iter().map(|name| (*name, None));
+        self.bold(align(names(), &widths));
         for row in &rows {
             let cells = || row.as_ref().iter().map(String::as_str);
-            let text = align(cells(), &widths);
-            let colours = || cells().zip(&is_status).map(|(cell, is)| status_colour(cell).filter(|_| *is));
-            let coloured = colours().any(|colour| colour.is_some());
-            let coloured = coloured.then(|| align_coloured(cells().zip(colours()), &widths));
+            let colours = || {
+                let is_status = |(cell, name): (&str, &&str)| status_colour(cell).filter(|_| STATUSES.contains(name));
+                cells().zip(header).map(is_status)
+            };
+            let text = align(cells().map(|cell| (cell, None)), &widths);
+            let has_colours = colours().any(|colour| colour.is_some());
+            let coloured = has_colours.then(|| align(cells().zip(colours()), &widths));
             self.0.push(Line { text, style: "", coloured });
         }
     }
@@ -149,16 +165,9 @@ fn cell_text(cell: &str) -> &str {
     if cell.is_empty() { "<none>" } else { cell }
 }
 
-/// Cells padded to their columns and separated by two spaces, without trailing spaces.
-fn align<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
-    let padded = cells.zip(widths).map(|(cell, width)| format!("{:width$}", cell_text(cell)));
-    padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-}
-
-/// The same, with cells in their colours.
-fn align_coloured<'a>(cells: impl Iterator<Item = (&'a str, Option<Colour>)>, widths: &[usize]) -> String {
-    let padded = cells.zip(widths).map(|((cell, colour), width)| {
-        let text = cell_text(cell);
+/// Cells padded to their columns and separated by two spaces, without trailing spaces, each in its colour.
+fn align<'a>(cells: impl Iterator<Item = (&'a str, Option<Colour>)>, widths: &[usize]) -> String {
+    let padded = cells.zip(widths).map(|((text, colour), width)| {
         let padding = " ".repeat(width.saturating_sub(text.chars().count()));
         match colour {
             Some(colour) => format!("{}{text}{PLAIN}{padding}", colour.code()),

@@ -95,7 +95,8 @@ pub(crate) fn deployment_groups(page: &mut Page, deployment: &Deployment) {
         row.push(format::number(group.desired_total));
         row.extend(has_canaries.then(|| format::number(group.desired_canaries)));
         row.extend([group.placed_allocs, group.healthy_allocs, group.unhealthy_allocs].map(format::number));
-        row.push(format::time(group.require_progress_by));
+        let deadline = format::time(group.require_progress_by);
+        row.push(if deadline.is_empty() { "N/A".to_owned() } else { deadline });
         row
     });
     page.table(&header, rows);

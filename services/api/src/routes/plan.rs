@@ -79,13 +79,7 @@ struct Shown {
     reasons: bool,
 }
 
-fn plan_job(
-    state: &State,
-    spec: &Arc<JobSpec>,
-    now: Timestamp,
-    shown: Shown,
-    warnings: String,
-) -> Planned {
+fn plan_job(state: &State, spec: &Arc<JobSpec>, now: Timestamp, shown: Shown, warnings: String) -> Planned {
     let run = scheduling::dry_run(state, spec, now, true, &mut clock::random_bytes);
     let diff = shown.diff.then(|| diff(&run, spec));
     let DryRun { annotations, failed_groups, creates, job_modify_index, existing: _ } = run;

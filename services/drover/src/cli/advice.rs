@@ -23,9 +23,15 @@ fn of_answer(text: &str) -> Option<&'static str> {
             "The API answers, but cannot reach the database, the bus or the plan applier: `drover health` on each host says \
              which.",
         ),
-        ("No path to region", "The cluster has one region: see -region, NOMAD_REGION and the job's own `region`."),
+        (
+            "No path to region",
+            "The cluster has one region: see -region, NOMAD_REGION and the job's own `region`.",
+        ),
         ("ACL token not found", "The cluster does not know the token: see -token and NOMAD_TOKEN."),
-        ("Permission denied", "The token does not permit this, or none was given: see -token and NOMAD_TOKEN."),
+        (
+            "Permission denied",
+            "The token does not permit this, or none was given: see -token and NOMAD_TOKEN.",
+        ),
     ];
     known.into_iter().find(|(part, _)| text.contains(part)).map(|(_, advice)| advice)
 }

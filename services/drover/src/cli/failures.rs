@@ -135,9 +135,13 @@ mod tests {
         assert_eq!(
             failures.update(std::slice::from_ref(&failed)),
             [
-                Line::Progress("Allocation \"0a1b2c3d\" of group \"web\" failed at 2006-01-02T15:04:05Z".to_owned()),
+                Line::Progress(
+                    "Allocation \"0a1b2c3d\" of group \"web\" failed at 2006-01-02T15:04:05Z".to_owned()
+                ),
                 Line::Detail("Task \"side\": Driver Failure: no such program".to_owned()),
-                Line::Detail("To see what the task wrote: drover alloc logs -stderr 0a1b2c3d side".to_owned()),
+                Line::Detail(
+                    "To see what the task wrote: drover alloc logs -stderr 0a1b2c3d side".to_owned()
+                ),
             ]
         );
         assert!(failures.update(&[failed]).is_empty(), "once");

@@ -7,7 +7,19 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Run jobs", &["job", "alloc", "eval", "deployment", "service", "scaling", "var", "volume", "plugin"]),
     (
         "Look after a cluster",
-        &["status", "node", "server", "cluster", "system", "operator", "namespace", "acl", "monitor", "agent-info", "health"],
+        &[
+            "status",
+            "node",
+            "server",
+            "cluster",
+            "system",
+            "operator",
+            "namespace",
+            "acl",
+            "monitor",
+            "agent-info",
+            "health",
+        ],
     ),
     (
         "Start a cluster",
@@ -75,6 +87,7 @@ mod tests {
 
     use super::*;
     use crate::args::Cli;
+    use crate::cli::flags;
 
     #[test]
     fn the_help_says_how_to_begin_and_has_every_command_once() {
@@ -87,6 +100,27 @@ mod tests {
             let lines = text.lines().filter(|line| line.starts_with(&format!("  {name} ")));
             assert_eq!(lines.count(), 1, "{name}\n{text}");
         }
+    }
+
+    /// Checks the examples in the help of a command and of the commands in it, and counts them.
+    fn check_examples(command: &Command) -> usize {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let mut count = 0;
+        for line in help.lines().map(str::trim).filter(|line| line.starts_with("drover ")) {
+            let tree = Cli::command();
+            let arguments = flags::normalised(&tree, line.split(' ').map(Into::into));
+            let parsed = tree.try_get_matches_from(arguments);
+            assert!(parsed.is_ok(), "{line}: {parsed:?}");
+            count += 1;
+        }
+        count + command.get_subcommands().map(check_examples).sum::<usize>()
+    }
+
+    #[test]
+    fn the_examples_of_commands_are_valid() {
+        let mut tree = Cli::command();
+        tree.build();
+        assert!(check_examples(&tree) > 20);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use api_types::{AllocListStub, Evaluation};
 
+use super::failures::{event_text, is_notable, logs_command};
 use super::format;
 pub(crate) use super::lines::Line;
-use super::failures::{event_text, is_notable, logs_command};
 use super::reasons::{self, Places, reasons};
 
 /// The exit code if some allocations could not be placed.
@@ -63,7 +63,14 @@ struct PrintedAlloc {
 
 impl Monitor {
     pub(crate) fn new(until: Until, verbose: bool) -> Self {
-        Self { until, verbose, status: None, is_finished: false, allocs: BTreeMap::new(), places: Places::default() }
+        Self {
+            until,
+            verbose,
+            status: None,
+            is_finished: false,
+            allocs: BTreeMap::new(),
+            places: Places::default(),
+        }
     }
 
     /// Sets the places that are named if no node is eligible.

@@ -48,7 +48,9 @@ fn status_colour(status: &str) -> Option<Colour> {
     match status {
         "running" | "ready" | "successful" | "alive" => Some(Colour::Green),
         "failed" | "lost" | "down" => Some(Colour::Red),
-        "blocked" | "pending" | "unknown" | "disconnected" | "initializing" | "paused" => Some(Colour::Yellow),
+        "blocked" | "pending" | "unknown" | "disconnected" | "initializing" | "paused" => {
+            Some(Colour::Yellow)
+        }
         _ => None,
     }
 }
@@ -106,7 +108,8 @@ impl Page {
         for row in &rows {
             let cells = || row.as_ref().iter().map(String::as_str);
             let colours = || {
-                let is_status = |(cell, name): (&str, &&str)| status_colour(cell).filter(|_| STATUSES.contains(name));
+                let is_status =
+                    |(cell, name): (&str, &&str)| status_colour(cell).filter(|_| STATUSES.contains(name));
                 cells().zip(header).map(is_status)
             };
             let text = align(cells().map(|cell| (cell, None)), &widths);
@@ -125,11 +128,6 @@ impl Page {
             let coloured = colour.map(|colour| text(&format!("{}{value}{PLAIN}", colour.code())));
             self.0.push(Line { text: text(cell_text(value)), style: "", coloured });
         }
-    }
-
-    /// Adds the lines of another page.
-    pub(crate) fn append(&mut self, mut other: Page) {
-        self.0.append(&mut other.0);
     }
 
     /// The lines with colours, also of statuses.

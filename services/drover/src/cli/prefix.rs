@@ -50,9 +50,7 @@ pub(crate) async fn resolve_id<T: DeserializeOwned>(
 /// Whether an id can begin like this: with hexadecimal digits and hyphens, at most as many as a UUID has.
 fn can_begin_id(prefix: &str) -> bool {
     let (hyphens, digits): (Vec<char>, Vec<char>) = prefix.chars().partition(|character| *character == '-');
-    hyphens.len() <= UUID_HYPHENS
-        && digits.len() <= UUID_DIGITS
-        && digits.iter().all(char::is_ascii_hexdigit)
+    hyphens.len() <= UUID_HYPHENS && digits.len() <= UUID_DIGITS && digits.iter().all(char::is_ascii_hexdigit)
 }
 
 /// The prefix for the server. It has an even number of digits, because the server compares bytes.

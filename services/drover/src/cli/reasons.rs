@@ -47,10 +47,8 @@ impl Places {
                 others = others.saturating_add(1);
                 continue;
             }
-            let place = (
-                node.node_pool.clone().unwrap_or_default(),
-                node.datacenter.clone().unwrap_or_default(),
-            );
+            let place =
+                (node.node_pool.clone().unwrap_or_default(), node.datacenter.clone().unwrap_or_default());
             let count: &mut u64 = places.entry(place).or_default();
             *count = count.saturating_add(1);
         }
@@ -119,11 +117,14 @@ pub(crate) fn reasons(metric: &AllocMetric, places: &Places) -> Vec<String> {
 /// How many nodes the constraints left, and how many of these had room, if both excluded some.
 fn left_by_filters(metric: &AllocMetric) -> Option<String> {
     let [evaluated, filtered, exhausted] =
-        [metric.nodes_evaluated, metric.nodes_filtered, metric.nodes_exhausted].map(Option::unwrap_or_default);
+        [metric.nodes_evaluated, metric.nodes_filtered, metric.nodes_exhausted]
+            .map(Option::unwrap_or_default);
     let feasible = evaluated.saturating_sub(filtered);
     let fitting = feasible.saturating_sub(exhausted);
     (filtered > 0 && exhausted > 0 && fitting >= 0).then(|| {
-        format!("Of {evaluated} nodes, {feasible} meet the constraints, and {fitting} of these have enough free")
+        format!(
+            "Of {evaluated} nodes, {feasible} meet the constraints, and {fitting} of these have enough free"
+        )
     })
 }
 
@@ -241,6 +242,9 @@ mod tests {
     #[test]
     fn titles_count_the_allocations() {
         assert_eq!(title("web", &exhausted()), "Task Group \"web\" (failed to place 2 allocations):");
-        assert_eq!(title("web", &AllocMetric::default()), "Task Group \"web\" (failed to place 1 allocation):");
+        assert_eq!(
+            title("web", &AllocMetric::default()),
+            "Task Group \"web\" (failed to place 1 allocation):"
+        );
     }
 }

@@ -103,9 +103,6 @@ deployment status
   -monitor: not with -json -t, only with <DEPLOYMENT>
   -t: not with -json -monitor
   -verbose
-deployment unblock
-  -detach
-  -verbose
 eval list
   -filter: not with -job -status
   -job: not with -filter

@@ -13,6 +13,10 @@ use crate::cli::{ApiCommand, Session};
 /// Prints the output of a task.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover alloc logs -f 1a2b3c4d\n  \
+    drover alloc logs -stderr -tail -n 50 1a2b3c4d app\n  \
+    drover alloc logs -job web")]
 pub(crate) struct Args {
     #[command(flatten)]
     selection: Selection,
@@ -44,7 +48,8 @@ impl ApiCommand for Args {
         };
         // What is followed without naming a stream is both, each to its own stream of this process (`docs/rules/cli.md` 5.3).
         if self.tail.follow && !self.stderr && !self.stdout {
-            let [stdout, stderr] = [Stream::Stdout, Stream::Stderr].map(|stream| self.print(&session, &id, &task, stream));
+            let [stdout, stderr] =
+                [Stream::Stdout, Stream::Stderr].map(|stream| self.print(&session, &id, &task, stream));
             tokio::try_join!(stdout, stderr)?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -104,7 +104,8 @@ mod tests {
                 ending.exit
             });
             for line in lines {
-                let (Line::Milestone(line) | Line::Progress(line) | Line::Row(line) | Line::Detail(line)) = line;
+                let (Line::Milestone(line) | Line::Progress(line) | Line::Row(line) | Line::Detail(line)) =
+                    line;
                 text += &format!("{line}\n");
             }
         }

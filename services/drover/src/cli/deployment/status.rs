@@ -12,6 +12,9 @@ use crate::cli::{ApiCommand, Session, flags, format, tables};
 /// Shows a deployment, or lists all deployments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover deployment status 1a2b3c4d\n  \
+    drover deployment status -monitor 1a2b3c4d")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,

@@ -14,6 +14,7 @@ use crate::cli::{ApiCommand, Session, flags, format, tables};
 /// Shows an evaluation, and why allocations could not be placed.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover eval status 1a2b3c4d")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
@@ -56,12 +57,7 @@ impl ApiCommand for Args {
     }
 }
 
-fn page(
-    eval: &Evaluation,
-    allocs: &[AllocListStub],
-    places: &Places,
-    (now, verbose): (i64, bool),
-) -> Page {
+fn page(eval: &Evaluation, allocs: &[AllocListStub], places: &Places, (now, verbose): (i64, bool)) -> Page {
     let mut page = Page::default();
     let mut pairs = vec![
         ("ID", format::id(eval.id.as_ref(), verbose)),
@@ -74,7 +70,7 @@ fn page(
         ("Job ID", format::text(eval.job_id.as_ref())),
         ("Namespace", format::text(eval.namespace.as_ref())),
         ("Priority", format::number(eval.priority)),
-        ("Placement Failures", has_failures(eval).to_string()),
+        ("Placement Failures", tables::placement_failures(eval)),
     ];
     let related = [
         ("Node ID", &eval.node_id),
@@ -96,6 +92,11 @@ fn page(
         for (group, metric) in eval.failed_tg_allocs.iter().flatten() {
             page.line(reasons::title(group, metric));
             reasons(metric, places).iter().for_each(|reason| page.line(format!("  * {reason}")));
+        }
+        if let Some(blocked) = eval.blocked_eval.as_ref().filter(|blocked| !blocked.is_empty()) {
+            let blocked = format::id(Some(blocked), verbose);
+            page.line("");
+            page.line(format!("Evaluation \"{blocked}\" waiting for additional capacity to place remainder"));
         }
     }
     page.title("Allocations");
@@ -152,6 +153,8 @@ mod tests {
         Task Group "web" (failed to place 5 allocations):
           * Resources exhausted on 2 nodes
           * Dimension "memory" exhausted on 2 nodes
+
+        Evaluation "b0000000" waiting for additional capacity to place remainder
 
         Allocations
         No allocations placed

@@ -106,7 +106,8 @@ impl Writer<'_> {
         for field in diff.fields.iter().flatten() {
             let kind = kind(&field.r#type);
             let name = format::text(field.name.as_ref());
-            let [old, new] = [&field.old, &field.new].map(|value| readable(&name, &format::text(value.as_ref())));
+            let [old, new] =
+                [&field.old, &field.new].map(|value| readable(&name, &format::text(value.as_ref())));
             let values = match kind {
                 "Added" => format!("{new:?}"),
                 "Edited" => format!("{old:?} => {new:?}"),
@@ -171,8 +172,12 @@ fn readable(field: &str, value: &str) -> String {
     let nanos = value.parse::<i64>().ok().filter(|nanos| *nanos > 0 && nanos % MILLISECOND == 0);
     let Some(nanos) = nanos.filter(|_| DURATIONS.contains(&field)) else { return value.to_owned() };
     let millis = nanos / MILLISECOND;
-    let parts =
-        [(millis / 3_600_000, "h"), (millis / 60_000 % 60, "m"), (millis / 1000 % 60, "s"), (millis % 1000, "ms")];
+    let parts = [
+        (millis / 3_600_000, "h"),
+        (millis / 60_000 % 60, "m"),
+        (millis / 1000 % 60, "s"),
+        (millis % 1000, "ms"),
+    ];
     parts.iter().filter(|(amount, _)| *amount > 0).map(|(amount, unit)| format!("{amount}{unit}")).collect()
 }
 

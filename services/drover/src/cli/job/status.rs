@@ -15,6 +15,10 @@ use crate::cli::{ApiCommand, Session, flags, format, tables};
 /// Shows jobs, or one job with its allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover job status\n  \
+    drover job status web\n  \
+    drover job status -evals -verbose web")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,

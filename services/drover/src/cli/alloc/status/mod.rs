@@ -18,6 +18,7 @@ use crate::cli::{ApiCommand, Session, flags, format};
 /// Shows an allocation with its tasks and their events.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover alloc status 1a2b3c4d\n  drover alloc status -stats 1a2b3c4d")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,

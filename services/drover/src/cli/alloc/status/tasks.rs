@@ -173,9 +173,7 @@ mod tests {
     use super::*;
 
     fn alloc() -> Allocation {
-        let hook = |name: &str, hook: &str, sidecar: bool| {
-            json!({ "Name": name, "Lifecycle": { "Hook": hook, "Sidecar": sidecar } })
-        };
+        let hook = |name: &str, hook: &str, sidecar: bool| json!({ "Name": name, "Lifecycle": { "Hook": hook, "Sidecar": sidecar } });
         let tasks = json!([
             { "Name": "app" }, { "Name": "also" }, hook("side", "prestart", true), hook("pre", "prestart", false),
             hook("last", "poststop", false), hook("after", "poststart", false),
@@ -235,14 +233,23 @@ mod tests {
             page.to_string()
         };
         let plain = shown(None, false);
-        assert!(plain.contains("CPU     Memory       Disk     Addresses\n50 MHz  30 MiB       300 MiB\n"), "{plain}");
+        assert!(
+            plain.contains("CPU     Memory       Disk     Addresses\n50 MHz  30 MiB       300 MiB\n"),
+            "{plain}"
+        );
         assert!(plain.contains("\n        Max: 60 MiB\n"), "{plain}");
-        assert!(plain.contains("\nFinished At    = N/A\nTotal Restarts = 2\nLast Restart   = 2026-01-01T00:00:00Z\n"));
+        assert!(
+            plain.contains(
+                "\nFinished At    = N/A\nTotal Restarts = 2\nLast Restart   = 2026-01-01T00:00:00Z\n"
+            )
+        );
         let used = used();
         let measured = shown(Some(&used), true);
         assert!(measured.contains("12/50 MHz  1.5 MiB/30 MiB  300 MiB\n"), "{measured}");
         assert!(measured.contains("Memory Stats\nRSS\n1.5 MiB\n"), "{measured}");
-        assert!(measured.contains("CPU Stats\nPercent  System Mode  User Mode\n0.50%    0.00%        0.50%\n"));
+        assert!(
+            measured.contains("CPU Stats\nPercent  System Mode  User Mode\n0.50%    0.00%        0.50%\n")
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use api_types::JobRegisterRequest;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::show::Planned;
+use self::show::{Planned, Shown};
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
 use crate::cli::object::{format_with_template, indented};
@@ -27,6 +27,9 @@ pub(crate) const EXIT_ERROR: u8 = 255;
 /// Exits with 0 if no allocation would change, with 1 if some would, and with 255 for errors.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover job plan web.nomad.hcl\n  \
+    drover job plan -var image=web:2 web.nomad.hcl")]
 pub(crate) struct Args {
     #[command(flatten)]
     file: JobFile,
@@ -34,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     diff: bool,
-    /// Also show task groups and tasks that are unchanged.
+    /// Also show task groups and tasks that are unchanged, and all fields of those that are new.
     #[arg(long, conflicts_with_all = ["json_output", "template"])]
     verbose: bool,
     /// Print the API's response as JSON.
@@ -89,8 +92,9 @@ impl ApiCommand for Args {
         match shown {
             Some(text) => session.output.line(&text),
             None => {
+                let shown = Shown { diff: self.diff, verbose: self.verbose };
                 let places = if planned.lacks_places() { session.places().await } else { Places::default() };
-                session.output.page(&planned.page(self.diff, self.verbose, &places));
+                session.output.page(&planned.page(shown, &places, &self.file.for_shell()));
             }
         }
         Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))

@@ -23,6 +23,15 @@ pub(super) struct Planned {
     warnings: Option<String>,
 }
 
+/// What is shown of a plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    /// Whether the differences are shown.
+    pub(super) diff: bool,
+    /// Whether unchanged groups and tasks are shown, and all members of new ones.
+    pub(super) verbose: bool,
+}
+
 impl Planned {
     /// Whether the job differs and any allocation would be stopped, placed or migrated.
     pub(super) fn changes_allocations(&self) -> bool {
@@ -43,11 +52,12 @@ impl Planned {
         lacks_places(self.failed_tg_allocs.iter().flatten().map(|(_, metric)| metric))
     }
 
-    /// The whole result as text. `places` are named if no node is eligible.
-    pub(super) fn page(&self, with_diff: bool, verbose: bool, places: &Places) -> Page {
+    /// The whole result as text. `places` are named if no node is eligible, and `file` stands for the job file in the command
+    /// that registers the job.
+    pub(super) fn page(&self, shown: Shown, places: &Places, file: &str) -> Page {
         let mut page = Page::default();
-        if let Some(diff) = self.diff.as_ref().filter(|_| with_diff) {
-            diff.show(&mut page, verbose);
+        if let Some(diff) = self.diff.as_ref().filter(|_| shown.diff) {
+            diff.show(&mut page, shown.verbose);
             page.line("");
         }
         page.bold("Scheduler dry-run:");
@@ -61,7 +71,7 @@ impl Planned {
         page.title(format!("Job Modify Index: {index}"));
         page.line("To submit the job with version verification run:");
         page.line("");
-        page.line(format!("drover job run -check-index {index} <job file>"));
+        page.line(format!("drover job run -check-index {index} {file}"));
         page.line("");
         page.line("The job is registered only if it has not changed since this plan was made.");
         page
@@ -130,7 +140,7 @@ mod tests {
                     {"Type": "None", "Name": "idle"}]}}"#,
         );
         assert!(planned.changes_allocations());
-        insta::assert_snapshot!(planned.page(true, false, &Places::default()), @r#"
+        insta::assert_snapshot!(planned.page(Shown { diff: true, verbose: false }, &Places::default(), "shop.nomad.hcl"), @r#"
     +/- Job: "shop"
     +/- Priority: "50" => "60"
     +/- Task Group: "web" (2 create/destroy update)
@@ -159,7 +169,7 @@ mod tests {
     Job Modify Index: 7
     To submit the job with version verification run:
 
-    drover job run -check-index 7 <job file>
+    drover job run -check-index 7 shop.nomad.hcl
 
     The job is registered only if it has not changed since this plan was made.
     "#);

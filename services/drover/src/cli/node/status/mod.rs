@@ -17,6 +17,10 @@ use crate::cli::{ApiCommand, Session, flags, format, tables};
 /// Shows nodes, or one node with its allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover node status\n  \
+    drover node status -stats 1a2b3c4d\n  \
+    drover node status -self")]
 pub(crate) struct Args {
     #[command(flatten)]
     show: flags::Show,
@@ -170,7 +174,8 @@ pub(super) fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, ve
 async fn own_node(session: &Session) -> anyhow::Result<String> {
     let agent: Value = session.client.get("/v1/agent/self", &[]).await?;
     let id = agent["stats"]["client"]["node_id"].as_str().filter(|id| !id.is_empty());
-    id.map(str::to_owned).context("the process that answers has no agent, or its agent did not answer; name a node")
+    id.map(str::to_owned)
+        .context("the process that answers has no agent, or its agent did not answer; name a node")
 }
 
 async fn show_one(session: &Session, args: &Args, id: &str) -> anyhow::Result<()> {
@@ -208,7 +213,10 @@ async fn show_one(session: &Session, args: &Args, id: &str) -> anyhow::Result<()
         if let Some(host) = host.as_ref().filter(|_| args.stats) {
             one::statistics(&mut page, host);
         }
-        ensure!(!args.stats || host.is_some(), "the agent of node {id} does not answer, so there are no statistics");
+        ensure!(
+            !args.stats || host.is_some(),
+            "the agent of node {id} does not answer, so there are no statistics"
+        );
     }
     page.title("Allocations");
     tables::allocs(&mut page, &allocs, format::now(), verbose);

@@ -153,7 +153,8 @@ pub(super) fn used_by_host(page: &mut Page, node: &Node, host: &Host) {
     let row = [
         format!("{}/{} MHz", measured::mhz(host.cpu_ticks_consumed), cpu_max(node)),
         format!("{}/{}", format::bytes(memory.used), format::bytes(memory.total)),
-        disk.map(|disk| format!("{}/{}", format::bytes(disk.used), format::bytes(disk.size))).unwrap_or_default(),
+        disk.map(|disk| format!("{}/{}", format::bytes(disk.used), format::bytes(disk.size)))
+            .unwrap_or_default(),
     ];
     page.table(&["CPU", "Memory", "Disk"], [row]);
 }

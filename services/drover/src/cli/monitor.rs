@@ -46,6 +46,7 @@ pub(crate) struct Monitor {
     /// The last printed status, once anything was printed.
     status: Option<String>,
     is_finished: bool,
+    is_deployment_printed: bool,
     allocs: BTreeMap<String, PrintedAlloc>,
     /// The places that are named if no node is eligible.
     places: Places,
@@ -68,6 +69,7 @@ impl Monitor {
             verbose,
             status: None,
             is_finished: false,
+            is_deployment_printed: false,
             allocs: BTreeMap::new(),
             places: Places::default(),
         }
@@ -94,6 +96,12 @@ impl Monitor {
             "pending".to_owned()
         });
         let before = std::mem::replace(before, status.clone());
+        let deployment = eval.deployment_id.as_ref().filter(|id| !id.is_empty());
+        if let Some(deployment) = deployment.filter(|_| !self.is_deployment_printed) {
+            self.is_deployment_printed = true;
+            let id = format::id(Some(deployment), self.verbose);
+            lines.push(Line::Progress(format!("Evaluation within deployment: \"{id}\"")));
+        }
         for alloc in allocs {
             self.add_alloc(eval, alloc, &mut lines);
         }
@@ -154,7 +162,7 @@ impl Monitor {
         if printed.status != status {
             let before = std::mem::replace(&mut printed.status, status.clone());
             let line = format!("Allocation \"{id}\" status changed: \"{before}\" -> \"{status}\"");
-            let reason = alloc.client_description.as_ref().filter(|_| status == "failed");
+            let reason = alloc.client_description.as_ref();
             let reason = reason
                 .filter(|reason| !reason.is_empty())
                 .map(|reason| format!(" ({reason})"))
@@ -404,6 +412,20 @@ mod tests {
         assert!(stopped.ends_with("finished with status \"complete\"\n[Done(0)]\n"), "{stopped}");
         let updated = output(Until::Running, &[(eval("complete"), vec![old("failed", "stop")])]);
         assert!(updated.ends_with("[Done(0)]\n"), "{updated}");
+    }
+
+    #[test]
+    fn the_deployment_of_an_evaluation_is_named_once() {
+        let within =
+            |status: &str| Evaluation { deployment_id: Some("d0000000-0000".to_owned()), ..eval(status) };
+        let running = AllocListStub {
+            client_description: Some("Tasks are running".to_owned()),
+            ..alloc("a1", "running")
+        };
+        let text =
+            output(Until::Running, &[(within("pending"), vec![]), (within("complete"), vec![running])]);
+        assert_eq!(text.matches("    Evaluation within deployment: \"d0000000\"\n").count(), 1, "{text}");
+        assert!(text.contains("\"pending\" -> \"running\" (Tasks are running)\n"), "{text}");
     }
 
     #[test]

@@ -94,3 +94,23 @@ mirror! {
     NodeScore = NodeScoreMeta { node_id: "NodeID", scores: "Scores" }
     renamed { normalized = norm_score: "NormScore" }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alloc::Shortfall;
+
+    #[test]
+    fn reasons_are_converted_on_request_only() {
+        let reason = |name: &str, shortfall| Reason { name: name.into(), nodes: 3, alone: 2, shortfall };
+        let shortfall = Shortfall { amount: 100, nodes: 1 };
+        let reasons = vec![reason("memory", Some(shortfall)), reason("c", None)];
+        let metric = AllocMetric { reasons, ..AllocMetric::default() };
+        assert_eq!(metric.to_api().reasons, None);
+        let shown = metric.to_api_with_reasons().reasons.unwrap();
+        assert_eq!((shown[0].missing, shown[0].missing_nodes), (Some(100), Some(1)));
+        assert_eq!((shown[1].name.as_deref(), shown[1].missing), (Some("c"), None));
+        assert_eq!((shown[1].nodes, shown[1].alone), (Some(3), Some(2)));
+        assert_eq!(AllocMetric::default().to_api_with_reasons().reasons, None);
+    }
+}

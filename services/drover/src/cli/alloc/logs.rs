@@ -83,7 +83,7 @@ impl Args {
         ];
         let mut pieces = session.client.stream(&format!("/v1/client/fs/logs/{id}"), &query).await?;
         let sink = self.tail.sink(session.output);
-        let mut sink = if stream == Stream::Stderr { sink.to_stderr() } else { sink };
+        let mut sink = if stream == Stream::Stderr { sink.into_stderr() } else { sink };
         while let Some(piece) =
             pieces.chunk().await.context("the connection was lost before the end of the log")?
         {

@@ -79,7 +79,7 @@ pub(super) struct Sink {
 
 impl Sink {
     /// Prints to standard error instead of standard output.
-    pub(super) fn to_stderr(self) -> Self {
+    pub(super) fn into_stderr(self) -> Self {
         Self { is_stderr: true, ..self }
     }
 

@@ -74,6 +74,7 @@ impl ApiCommand for Args {
             }
         };
         let id = job.id.clone().unwrap_or_default();
+        let everywhere = matches!(job.r#type.as_deref(), Some("system" | "sysbatch"));
         let job = JobRegisterRequest {
             job: Some(job),
             policy_override: Some(self.policy_override),
@@ -92,7 +93,7 @@ impl ApiCommand for Args {
         match shown {
             Some(text) => session.output.line(&text),
             None => {
-                let shown = Shown { diff: self.diff, verbose: self.verbose };
+                let shown = Shown { diff: self.diff, verbose: self.verbose, everywhere };
                 let places = if planned.lacks_places() { session.places().await } else { Places::default() };
                 session.output.page(&planned.page(shown, &places, &self.file.for_shell()));
             }

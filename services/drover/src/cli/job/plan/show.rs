@@ -30,6 +30,8 @@ pub(super) struct Shown {
     pub(super) diff: bool,
     /// Whether unchanged groups and tasks are shown, and all members of new ones.
     pub(super) verbose: bool,
+    /// Whether the job is one that runs on every node.
+    pub(super) everywhere: bool,
 }
 
 impl Planned {
@@ -61,7 +63,7 @@ impl Planned {
             page.line("");
         }
         page.bold("Scheduler dry-run:");
-        self.dry_run(&mut page, places);
+        self.dry_run(&mut page, places, shown.everywhere);
         if let Some(warnings) = self.warnings.as_ref().filter(|warnings| !warnings.is_empty()) {
             page.title("Job Warnings:");
             page.line(warnings.as_str());
@@ -77,13 +79,14 @@ impl Planned {
         page
     }
 
-    fn dry_run(&self, page: &mut Page, places: &Places) {
+    fn dry_run(&self, page: &mut Page, places: &Places, everywhere: bool) {
         let failed = self.failed_tg_allocs.iter().flatten();
         let groups: Vec<_> = failed.collect();
         if groups.is_empty() {
             page.coloured(Colour::Green, "- All tasks successfully allocated.");
         } else {
-            page.coloured(Colour::Yellow, "- WARNING: Failed to place all allocations.");
+            let which = if everywhere { "allocations on all nodes" } else { "all allocations" };
+            page.coloured(Colour::Yellow, format!("- WARNING: Failed to place {which}."));
             for (group, metric) in groups {
                 page.line(format!("  {}", reasons::title(group, metric)));
                 reasons(metric, places).iter().for_each(|reason| page.line(format!("    * {reason}")));
@@ -140,7 +143,7 @@ mod tests {
                     {"Type": "None", "Name": "idle"}]}}"#,
         );
         assert!(planned.changes_allocations());
-        insta::assert_snapshot!(planned.page(Shown { diff: true, verbose: false }, &Places::default(), "shop.nomad.hcl"), @r#"
+        insta::assert_snapshot!(planned.page(Shown { diff: true, verbose: false, everywhere: false }, &Places::default(), "shop.nomad.hcl"), @r#"
     +/- Job: "shop"
     +/- Priority: "50" => "60"
     +/- Task Group: "web" (2 create/destroy update)

@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests chaos hostile drill fuzz bench profile conformance package toolchain servers engine promtool
+.PHONY: help demo install test manifests chaos hostile drill fuzz bench profile conformance package toolchain servers engine promtool
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -15,6 +15,10 @@ help: ## Lists these commands
 demo: toolchain servers ## Starts a whole cluster and runs a job on it
 	cargo build --profile demo $(LOCKED) --package drover
 	@.ci/demo
+
+install: toolchain ## Builds a release, and installs it below PREFIX=/usr/local, in DESTDIR= if that is set
+	cargo build --release $(LOCKED) --package drover
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' .ci/install
 
 test: toolchain servers engine promtool ## Checks format and lints, and runs every test
 	@.ci/skipped forget

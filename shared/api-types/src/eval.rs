@@ -193,6 +193,28 @@ pub struct AllocMetric {
     pub allocation_time: Option<i64>,
     /// Further allocations of the group that failed for the same reason.
     pub coalesced_failures: Option<i64>,
+    /// All reasons that exclude nodes, the most important first. Not part of Nomad's API: only in responses to requests that
+    /// ask for reasons, if no node was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasons: Option<Vec<PlacementReason>>,
+}
+
+/// A reason that excludes nodes for a group. Several reasons may apply to one node. Not part of Nomad's API.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct PlacementReason {
+    /// A constraint, or an exhausted dimension.
+    pub name: Option<String>,
+    /// Number of nodes that it excludes.
+    pub nodes: Option<i64>,
+    /// Number of nodes that only this reason excludes.
+    pub alone: Option<i64>,
+    /// The smallest amount that is missing on any node, in MHz or MB, if the reason is an amount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<i64>,
+    /// Number of nodes on which exactly this amount is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_nodes: Option<i64>,
 }
 
 /// The score of a node.

@@ -68,7 +68,16 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
         (&["job", "history", "-p", "hello"], "Version     = 0"),
         (&["alloc", "fs", "-tail", "-n", "1", id, "alloc/logs/greet.stdout.0"], "Hello from"),
         (&["operator", "api", "-filter", "ID == hello", "v1/jobs"], "\"ID\":\"hello\""),
-        (&["job", "status", "-t", "{{.ID}} has {{len .TaskGroups}} group", "hello"], "hello has 1 group"),
+        (
+            &[
+                "job",
+                "status",
+                "-t",
+                "{{range .}}{{.Summary.JobID}} has {{len .Allocations}}{{end}}",
+                "hello",
+            ],
+            "hello has ",
+        ),
         (&["node", "status", "-t", "{{range .}}{{.Status}}{{end}}"], "ready"),
         (&["job", "inspect", "-hcl", "hello"], "job \"hello\" {"),
         (&["operator", "root", "keyring", "list"], "active"),

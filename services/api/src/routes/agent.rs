@@ -12,6 +12,7 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use model::NOMAD_VERSION;
 use model::features::Feature;
+use model::node::NodeStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use wire::stats::{AgentStats, GetAgentStats};
@@ -287,7 +288,7 @@ pub(crate) fn keyring(api: &Api, request: &Request) -> Result<Response, Error> {
 }
 
 /// Health of this process. The server role is healthy while there is an active applier, the client role while its node is
-/// not down. The message of an unhealthy role names each part that is down.
+/// ready, which it is as soon as its agent has registered it. The message of an unhealthy role names each part that is down.
 pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     let mut roles = BTreeMap::new();
     if matches!(request.query.text("type"), "" | "server") {
@@ -299,8 +300,15 @@ pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     {
         let state = api.replica.snapshot();
         let status = state.node(node).map(|node| node.server().status);
-        let cut_off = status.filter(|status| status.is_unresponsive());
-        let problem = cut_off.map(|status| format!("node {node}: {status}: its heartbeats do not arrive"));
+        let problem = match status {
+            Some(NodeStatus::Ready) => None,
+            None | Some(NodeStatus::Initializing) => {
+                Some(format!("node {node}: its agent has not registered it yet"))
+            }
+            Some(status @ (NodeStatus::Down | NodeStatus::Disconnected)) => {
+                Some(format!("node {node}: {status}: its heartbeats do not arrive"))
+            }
+        };
         roles.insert("client", Health::of(problem));
     }
     if roles.values().all(|health| health.ok) {

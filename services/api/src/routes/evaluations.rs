@@ -181,13 +181,14 @@ pub(crate) async fn count(api: &Api, request: &Request) -> Result<Response, Erro
     Ok(Response::json(&counted).with(meta))
 }
 
-/// Reads an evaluation, with its related evaluations if requested.
+/// Reads an evaluation, with its related evaluations, and with all reasons of failed placements, if requested.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     request.query.read_options()?;
     api.check_region(&request.query)?;
     let id: EvalId = parse_id(LOOKUP, request.id())?;
     // An invalid boolean counts as absent here.
     let related = request.query.flag("related", false).unwrap_or(false);
+    let reasons = request.query.flag("reasons", false).unwrap_or(false);
     let index = |state: &State| match state.eval(id) {
         Some(eval) => eval.modify_index,
         None => state.table_index(Table::Evals),
@@ -199,6 +200,11 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
             let chain = chain(snapshot, eval);
             let related = chain.iter().map(|eval| eval_stub(eval)).collect::<Vec<_>>();
             shown.related_evals = Some(related).filter(|related| !related.is_empty());
+        }
+        if reasons && !eval.failed_groups.is_empty() {
+            let failed = eval.failed_groups.iter();
+            let failed = failed.map(|(group, metric)| (group.to_string(), metric.to_api_with_reasons()));
+            shown.failed_tg_allocs = Some(failed.collect());
         }
         Ok(Body::json(&shown).into())
     })

@@ -1,7 +1,8 @@
-//! Tests of deleting evaluations over HTTP.
+//! Tests of deleting evaluations over HTTP, and of why they could not place everything.
 
 use std::sync::Arc;
 
+use model::alloc::{AllocMetric, Reason, Shortfall};
 use model::change::Change;
 use model::cluster::SchedulerConfig;
 use model::eval::{EvalTrigger, Evaluation};
@@ -130,4 +131,22 @@ async fn ids_of_evaluations_are_judged_by_their_route() {
     assert!(status == 500 && text.starts_with("error finding value in datum: /Nope"), "{text}");
     let none = harness.get("/v1/evaluations?namespace=none&filter=Nope%20==%201").await;
     assert_eq!(none.json(), json!([]), "nothing is compared");
+}
+
+/// http-api §A.6: the metrics are those of the reference unless a request asks for reasons.
+#[actix_web::test]
+async fn reasons_of_failed_placements_are_shown_on_request() {
+    let shortfall = Some(Shortfall { amount: 100, nodes: 1 });
+    let reason = Reason { name: "memory".into(), nodes: 3, alone: 2, shortfall };
+    let metric = AllocMetric { nodes_evaluated: 3, reasons: vec![reason], ..AllocMetric::default() };
+    let (id, job) = (EvalId::from_bytes([1; 16]), JobKey::new("default", "web"));
+    let eval = Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister);
+    let eval = Evaluation { failed_groups: [("g".into(), metric)].into(), ..eval };
+    let harness = Harness::with(vec![Change::Eval(Arc::new(eval))]).await;
+    let plain = harness.get(&format!("/v1/evaluation/{id}")).await.json();
+    assert_eq!(plain["FailedTGAllocs"]["g"]["NodesEvaluated"], 3, "{plain}");
+    assert!(plain["FailedTGAllocs"]["g"].get("Reasons").is_none(), "{plain}");
+    let explained = harness.get(&format!("/v1/evaluation/{id}?reasons=true")).await.json();
+    let expected = json!([{ "Name": "memory", "Nodes": 3, "Alone": 2, "Missing": 100, "MissingNodes": 1 }]);
+    assert_eq!(explained["FailedTGAllocs"]["g"]["Reasons"], expected, "{explained}");
 }

@@ -20,6 +20,7 @@ const DEPTH_MAX: usize = 64;
 /// in .nomad or .hcl. `-` formats standard input, and prints the result.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover fmt\n  drover fmt -check -recursive jobs")]
 pub(crate) struct Args {
     /// The files and directories to format.
     #[arg(default_value = ".")]

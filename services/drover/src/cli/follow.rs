@@ -4,15 +4,21 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use api_types::{AllocListStub, Deployment, Evaluation};
+use api_types::{AllocListStub, Deployment, Evaluation, NodeListStub};
 use serde::de::DeserializeOwned;
 use telemetry::clock;
 
 use super::client::{Error, escaped};
-use super::deployment::rollout::{self, Rollout};
+use super::deployment::rollout::{self, Ending, Rollout};
+use super::failures::Failures;
 use super::monitor::{Line, Monitor, Next, Until};
 use super::page::Page;
-use super::{Session, format};
+use super::progress::Progress;
+use super::reasons::{Places, lacks_places};
+use super::{Session, format, tables};
+
+/// Number of nodes whose places are counted if no node was eligible.
+const NODES_COUNTED_MAX: &str = "1000";
 
 /// How long an unreachable API is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -60,13 +66,25 @@ impl Session {
     /// Follows one deployment to its end. Returns it with the exit code.
     async fn follow_to_end(&self, id: &str, verbose: bool) -> Result<(Deployment, u8), Error> {
         let path = format!("/v1/deployment/{id}");
-        let (mut rollout, mut index) = (Rollout::new(verbose), 0);
+        let allocs_path = format!("/v1/deployment/allocations/{id}");
+        let (mut rollout, mut failures) = (Rollout::new(verbose), Failures::new(verbose));
+        let (mut progress, mut index) = (Progress::new(self.output), 0);
         loop {
             let deployment: Deployment;
             (deployment, index) = self.wait(&path, index).await?;
-            let (lines, exit) = rollout.update(&deployment);
-            self.print_lines(lines);
-            if let Some(exit) = exit {
+            let (allocs, _): (Vec<AllocListStub>, u64) = self.wait(&allocs_path, 0).await?;
+            let (mut lines, ending) = rollout.update(&deployment);
+            if progress.is_drawn() {
+                lines.retain(|line| !matches!(line, Line::Row(_)));
+            }
+            lines.extend(failures.update(&allocs));
+            if !lines.is_empty() {
+                progress.print(&page_of(lines));
+            }
+            progress.draw(&block_of(&deployment, verbose));
+            if let Some(Ending { lines, exit }) = ending {
+                progress.leave();
+                self.print_lines(lines);
                 return Ok((deployment, exit));
             }
         }
@@ -105,11 +123,14 @@ impl Session {
     }
 
     async fn follow_one(&self, id: &str, mut monitor: Monitor) -> Result<Ended, Error> {
-        let path = format!("/v1/evaluation/{id}");
-        let allocs_path = format!("{path}/allocations");
+        let path = format!("/v1/evaluation/{id}?reasons=true");
+        let allocs_path = format!("/v1/evaluation/{id}/allocations");
         let (mut eval, mut eval_index): (Evaluation, u64) = self.wait(&path, 0).await?;
         let (mut allocs, mut allocs_index): (Vec<AllocListStub>, u64) = self.wait(&allocs_path, 0).await?;
         loop {
+            if eval.status.as_deref() != Some("pending") {
+                monitor.set_places(self.places_for(&eval).await);
+            }
             let (lines, next) = monitor.update(&eval, &allocs);
             self.print_lines(lines);
             match next {
@@ -145,17 +166,48 @@ impl Session {
         }
     }
 
+    /// The places that are named if an evaluation found no node in its node pool and datacenters.
+    async fn places_for(&self, eval: &Evaluation) -> Places {
+        let failed = eval.failed_tg_allocs.iter().flatten().map(|(_, metric)| metric);
+        if lacks_places(failed) { self.places().await } else { Places::default() }
+    }
+
+    /// The node pools and datacenters of the cluster's nodes. Unknown if the nodes cannot be read: then they are not named.
+    pub(super) async fn places(&self) -> Places {
+        let nodes = self.client.get("/v1/nodes", &[("per_page", NODES_COUNTED_MAX)]).await;
+        nodes.map(|nodes: Vec<NodeListStub>| Places::of(&nodes)).unwrap_or_default()
+    }
+
     /// Prints these lines with the current time.
     pub(super) fn print_lines(&self, lines: Vec<Line>) {
-        let now = format::moment(format::now());
-        let mut page = Page::default();
-        for line in lines {
-            match line {
-                Line::Milestone(text) => page.bold(format!("==> {now}: {text}")),
-                Line::Progress(text) => page.line(format!("    {now}: {text}")),
-                Line::Detail(text) => page.line(format!("      * {text}")),
-            }
-        }
-        self.output.page(&page);
+        self.output.page(&page_of(lines));
     }
+}
+
+/// Lines with the current time.
+fn page_of(lines: Vec<Line>) -> Page {
+    let now = format::moment(format::now());
+    let mut page = Page::default();
+    for line in lines {
+        match line {
+            Line::Milestone(text) => page.bold(format!("==> {now}: {text}")),
+            Line::Progress(text) | Line::Row(text) => page.line(format!("    {now}: {text}")),
+            Line::Detail(text) => page.line(format!("      * {text}")),
+        }
+    }
+    page
+}
+
+/// The block that shows the progress of a deployment on a terminal.
+fn block_of(deployment: &Deployment, verbose: bool) -> Page {
+    let mut page = Page::default();
+    let id = format::id(deployment.id.as_ref(), verbose);
+    page.bold(format!("Deployment \"{id}\" of job \"{}\"", format::text(deployment.job_id.as_ref())));
+    page.block(&[
+        ("Status", format::text(deployment.status.as_ref())),
+        ("Description", format::text(deployment.status_description.as_ref())),
+    ]);
+    page.line("");
+    tables::deployment_groups(&mut page, deployment);
+    page
 }

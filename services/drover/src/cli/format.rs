@@ -29,11 +29,19 @@ pub(crate) fn ago(nanos: i64, now: i64, verbose: bool) -> String {
     if verbose || nanos <= 0 {
         return moment(nanos);
     }
-    format!("{} ago", duration((now - nanos) / 1_000_000_000))
+    format!("{} ago", duration(now.saturating_sub(nanos) / 1_000_000_000))
+}
+
+/// How far in the future a time is, or the time itself if `verbose`.
+pub(crate) fn from_now(nanos: i64, now: i64, verbose: bool) -> String {
+    if verbose || nanos <= 0 {
+        return moment(nanos);
+    }
+    format!("{} from now", duration(nanos.saturating_sub(now) / 1_000_000_000))
 }
 
 /// A duration in its two largest units.
-fn duration(secs: i64) -> String {
+pub(crate) fn duration(secs: i64) -> String {
     let secs = secs.max(0);
     let parts = [(secs / 86_400, "d"), (secs / 3600 % 24, "h"), (secs / 60 % 60, "m"), (secs % 60, "s")];
     let from = parts.iter().position(|(amount, _)| *amount > 0).unwrap_or(3);
@@ -97,6 +105,15 @@ mod tests {
         assert_eq!(age(3600), "1h ago");
         assert_eq!(age(3 * 86_400 + 59), "3d ago");
         assert_eq!(age(-5), "0s ago", "clocks differ");
+    }
+
+    #[test]
+    fn times_to_come_are_told_from_now() {
+        let now = 1000 * 86_400 * SECOND;
+        assert_eq!(from_now(now + 29 * SECOND, now, false), "29s from now");
+        assert_eq!(from_now(now - SECOND, now, false), "0s from now");
+        assert_eq!(from_now(1_136_214_245 * SECOND, 0, true), "2006-01-02T15:04:05Z");
+        assert_eq!(from_now(0, now, false), "");
     }
 
     #[test]

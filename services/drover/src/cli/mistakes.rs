@@ -328,7 +328,7 @@ mod tests {
         };
         assert_eq!(first_line("node status -filter a 1a2b"), "-filter cannot be used with <NODE>");
         assert_eq!(first_line("job run -var a=b -json web"), "-var cannot be used with -json");
-        assert_eq!(first_line("node status -short"), "-short can only be used with <NODE>");
+        assert_eq!(first_line("job status -short"), "-short can only be used with <JOB>");
         assert_eq!(
             first_line("job status -short -all-allocs"),
             "-short cannot be used with -all-allocs",
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!(first_line("alloc logs -group a 1a2b"), "-group can only be used with -job");
         assert_eq!(first_line("eval status -monitor -json 1a2b"), "-monitor cannot be used with -json");
         assert_eq!(first_line("alloc status -verbose"), "error: an argument is missing:");
-        let text = explained("drover node status -short").unwrap();
-        assert!(text.ends_with("\n\nFor additional help try 'drover node status -help'"), "{text}");
+        let text = explained("drover job status -short").unwrap();
+        assert!(text.ends_with("\n\nFor additional help try 'drover job status -help'"), "{text}");
         assert_eq!(explained("drover eval list -job a -job b"), None, "a flag that is given twice");
     }
 

@@ -1,9 +1,11 @@
 //! The command line for users and their scripts: commands that use a cluster's HTTP API or files only (`docs/rules/cli.md`).
 //! Scripts depend on their names, flags, columns and exit codes.
 
+mod advice;
 mod agent_info;
 mod agent_monitor;
 mod alloc;
+mod block;
 mod chosen;
 mod client;
 pub(crate) mod completion;
@@ -12,13 +14,17 @@ mod confirm;
 mod deployment;
 mod eval;
 mod exec;
+mod failures;
 pub(crate) mod flags;
 mod fmt;
 mod follow;
 mod format;
 mod health;
+mod help;
 pub(crate) mod job;
+mod lines;
 pub(crate) mod man;
+mod measured;
 mod mistakes;
 mod monitor;
 mod namespace;
@@ -29,6 +35,7 @@ mod output;
 mod page;
 mod paging;
 mod prefix;
+mod progress;
 mod reasons;
 mod scaling;
 mod server;
@@ -185,6 +192,9 @@ fn run_here(
 fn finish(output: Output, result: anyhow::Result<ExitCode>, exit_error: ExitCode) -> ExitCode {
     result.unwrap_or_else(|error| {
         output.error(&format!("{error:#}"));
+        if let Some(advice) = advice::advice(&error) {
+            output.error(&advice);
+        }
         exit_error
     })
 }

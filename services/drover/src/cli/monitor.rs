@@ -4,28 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{AllocListStub, Evaluation, TaskEvent};
+use api_types::{AllocListStub, Evaluation};
 
+use super::failures::{event_text, is_notable, logs_command};
 use super::format;
-use super::reasons::reasons;
+pub(crate) use super::lines::Line;
+use super::reasons::{self, Places, reasons};
 
 /// The exit code if some allocations could not be placed.
 pub(crate) const EXIT_UNPLACED: u8 = 2;
 /// The exit code if the evaluation or an allocation failed.
 const EXIT_FAILED: u8 = 1;
-
-/// Events that every task has, which are not printed.
-const ORDINARY_EVENTS: [&str; 9] = [
-    "Received",
-    "Task Setup",
-    "Building Task Directory",
-    "Downloading Artifacts",
-    "Driver",
-    "Started",
-    "Running",
-    "Task hook message",
-    "Reconnected",
-];
 
 /// How far to follow an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,17 +23,6 @@ pub(crate) enum Until {
     Scheduled,
     /// Until the placed allocations run, or have run.
     Running,
-}
-
-/// One line of output.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    /// The start or end of a step.
-    Milestone(String),
-    /// A change within a step.
-    Progress(String),
-    /// A detail of the line before.
-    Detail(String),
 }
 
 /// The action after a snapshot.
@@ -68,7 +46,10 @@ pub(crate) struct Monitor {
     /// The last printed status, once anything was printed.
     status: Option<String>,
     is_finished: bool,
+    is_deployment_printed: bool,
     allocs: BTreeMap<String, PrintedAlloc>,
+    /// The places that are named if no node is eligible.
+    places: Places,
 }
 
 /// The state of an allocation as last printed.
@@ -77,11 +58,26 @@ struct PrintedAlloc {
     status: String,
     /// The time of the last printed event, by task.
     events: BTreeMap<String, i64>,
+    /// Whether the command that shows the output of the failed task was printed.
+    is_explained: bool,
 }
 
 impl Monitor {
     pub(crate) fn new(until: Until, verbose: bool) -> Self {
-        Self { until, verbose, status: None, is_finished: false, allocs: BTreeMap::new() }
+        Self {
+            until,
+            verbose,
+            status: None,
+            is_finished: false,
+            is_deployment_printed: false,
+            allocs: BTreeMap::new(),
+            places: Places::default(),
+        }
+    }
+
+    /// Sets the places that are named if no node is eligible.
+    pub(crate) fn set_places(&mut self, places: Places) {
+        self.places = places;
     }
 
     /// The new lines for a snapshot, and what to do next.
@@ -100,6 +96,12 @@ impl Monitor {
             "pending".to_owned()
         });
         let before = std::mem::replace(before, status.clone());
+        let deployment = eval.deployment_id.as_ref().filter(|id| !id.is_empty());
+        if let Some(deployment) = deployment.filter(|_| !self.is_deployment_printed) {
+            self.is_deployment_printed = true;
+            let id = format::id(Some(deployment), self.verbose);
+            lines.push(Line::Progress(format!("Evaluation within deployment: \"{id}\"")));
+        }
         for alloc in allocs {
             self.add_alloc(eval, alloc, &mut lines);
         }
@@ -128,8 +130,10 @@ impl Monitor {
         let count = created.len();
         if self.until == Until::Running && count > 0 {
             let (amount, happened) = if failed > 0 { (failed, "failed") } else { (count, "started") };
+            // Those that could not be placed were asked for, too.
+            let asked = unplaced(eval).saturating_add(count);
             lines
-                .push(Line::Milestone(format!("{amount} of {count} allocation{} {happened}", plural(count))));
+                .push(Line::Milestone(format!("{amount} of {asked} allocation{} {happened}", plural(asked))));
         }
         let has_failed = eval.status.as_deref() == Some("failed");
         if let Some(other) = eval.next_eval.clone().filter(|id| has_failed && !id.is_empty()) {
@@ -158,7 +162,7 @@ impl Monitor {
         if printed.status != status {
             let before = std::mem::replace(&mut printed.status, status.clone());
             let line = format!("Allocation \"{id}\" status changed: \"{before}\" -> \"{status}\"");
-            let reason = alloc.client_description.as_ref().filter(|_| status == "failed");
+            let reason = alloc.client_description.as_ref();
             let reason = reason
                 .filter(|reason| !reason.is_empty())
                 .map(|reason| format!(" ({reason})"))
@@ -178,6 +182,9 @@ impl Monitor {
                 }
             }
         }
+        if status == "failed" && !std::mem::replace(&mut printed.is_explained, true) {
+            lines.extend(logs_command(alloc, self.verbose).map(Line::Detail));
+        }
     }
 
     /// The result of the evaluation.
@@ -194,12 +201,8 @@ impl Monitor {
         };
         lines.push(Line::Milestone(format!("{finished} but failed to place all allocations:")));
         for (group, metric) in failed {
-            let more = metric.coalesced_failures.unwrap_or(0) + 1;
-            let allocations = format!("allocation{}", plural(more));
-            lines.push(Line::Progress(format!(
-                "Task Group \"{group}\" (failed to place {more} {allocations}):"
-            )));
-            lines.extend(reasons(metric).into_iter().map(Line::Detail));
+            lines.push(Line::Progress(reasons::title(group, metric)));
+            lines.extend(reasons(metric, &self.places).into_iter().map(Line::Detail));
         }
         if let Some(blocked) = eval.blocked_eval.as_ref().filter(|blocked| !blocked.is_empty()) {
             let blocked = format::id(Some(blocked), self.verbose);
@@ -225,27 +228,21 @@ fn is_unplaced(eval: &Evaluation) -> bool {
     eval.failed_tg_allocs.as_ref().is_some_and(|failed| !failed.is_empty())
 }
 
-fn is_notable(event: &TaskEvent) -> bool {
-    !ORDINARY_EVENTS.contains(&event.r#type.as_deref().unwrap_or_default())
+/// Number of allocations that the evaluation could not place.
+fn unplaced(eval: &Evaluation) -> usize {
+    let counts = eval.failed_tg_allocs.iter().flatten().map(|(_, metric)| reasons::unplaced(metric));
+    usize::try_from(counts.fold(0_i64, i64::saturating_add)).unwrap_or_default()
 }
 
-fn event_text(event: &TaskEvent) -> String {
-    let kind = format::text(event.r#type.as_ref());
-    match event.display_message.as_deref() {
-        None | Some("") => kind,
-        Some(text) => format!("{kind}: {text}"),
-    }
-}
-
-fn plural<N: PartialEq + From<u8>>(count: N) -> &'static str {
-    if count == N::from(1) { "" } else { "s" }
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
 
-    use api_types::{AllocMetric, TaskState};
+    use api_types::{AllocMetric, TaskEvent, TaskState};
 
     use super::*;
 
@@ -307,7 +304,7 @@ mod tests {
             for line in lines {
                 match line {
                     Line::Milestone(line) => writeln!(text, "==> {line}"),
-                    Line::Progress(line) => writeln!(text, "    {line}"),
+                    Line::Progress(line) | Line::Row(line) => writeln!(text, "    {line}"),
                     Line::Detail(line) => writeln!(text, "      * {line}"),
                 }
                 .unwrap();
@@ -373,6 +370,7 @@ mod tests {
             Allocation "a1" status changed: "pending" -> "failed" (Failed tasks)
               * Task "serve": Driver Failure: no such program
               * Task "serve": Not Restarting: Exceeded allowed attempts
+              * To see what the task wrote: drover alloc logs -stderr a1
         ==> 1 of 1 allocation failed
         [Done(1)]
         "#);
@@ -399,7 +397,7 @@ mod tests {
             Until::Running,
             &[(unplaced("x"), vec![alloc("a1", "pending")]), (unplaced("x"), vec![alloc("a1", "running")])],
         );
-        assert!(text.ends_with("==> 1 of 1 allocation started\n[Done(2)]\n"), "{text}");
+        assert!(text.ends_with("==> 1 of 3 allocations started\n[Done(2)]\n"), "{text}");
     }
 
     #[test]
@@ -414,6 +412,20 @@ mod tests {
         assert!(stopped.ends_with("finished with status \"complete\"\n[Done(0)]\n"), "{stopped}");
         let updated = output(Until::Running, &[(eval("complete"), vec![old("failed", "stop")])]);
         assert!(updated.ends_with("[Done(0)]\n"), "{updated}");
+    }
+
+    #[test]
+    fn the_deployment_of_an_evaluation_is_named_once() {
+        let within =
+            |status: &str| Evaluation { deployment_id: Some("d0000000-0000".to_owned()), ..eval(status) };
+        let running = AllocListStub {
+            client_description: Some("Tasks are running".to_owned()),
+            ..alloc("a1", "running")
+        };
+        let text =
+            output(Until::Running, &[(within("pending"), vec![]), (within("complete"), vec![running])]);
+        assert_eq!(text.matches("    Evaluation within deployment: \"d0000000\"\n").count(), 1, "{text}");
+        assert!(text.contains("\"pending\" -> \"running\" (Tasks are running)\n"), "{text}");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(crate) enum Colours {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     colours: bool,
+    /// Whether standard output is a terminal.
+    is_terminal: bool,
 }
 
 const RED: &str = "\x1b[31m";
@@ -29,11 +31,25 @@ impl Output {
             Colours::Never => false,
             Colours::OnTerminals => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Self { colours }
+        Self { colours, is_terminal: std::io::stdout().is_terminal() }
+    }
+
+    /// Whether standard output is a terminal.
+    pub(crate) fn is_terminal(self) -> bool {
+        self.is_terminal
     }
 
     pub(crate) fn page(self, page: &Page) {
-        self.raw(page.text(self.colours).as_bytes());
+        self.raw(self.styled(page).as_bytes());
+    }
+
+    /// The text of a page as it is written: with colours if there are colours, those of statuses on terminals only
+    /// (`docs/rules/cli.md` 2.7).
+    pub(crate) fn styled(self, page: &Page) -> String {
+        match self.colours && self.is_terminal {
+            true => page.text_with_statuses(),
+            false => page.text(self.colours),
+        }
     }
 
     pub(crate) fn line(self, text: &str) {
@@ -46,6 +62,13 @@ impl Output {
         if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
             std::process::exit(0);
         }
+    }
+
+    /// Writes bytes to standard error unchanged.
+    pub(crate) fn raw_error(self, bytes: &[u8]) {
+        let mut error = std::io::stderr();
+        // A failure to write them is ignored.
+        let _ = error.write_all(bytes).and_then(|()| error.flush());
     }
 
     /// Prints an error that brings its own colours.

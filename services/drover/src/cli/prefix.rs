@@ -8,6 +8,10 @@ use super::page::Page;
 /// The shortest prefix that is looked up, in characters.
 const PREFIX_CHARS_MIN: usize = 2;
 
+/// Number of hyphens and of digits of a UUID.
+const UUID_HYPHENS: usize = 4;
+const UUID_DIGITS: usize = 32;
+
 /// A kind of object to look up.
 pub(crate) struct Kind<T> {
     /// The path of the list, for instance `/v1/nodes`.
@@ -36,8 +40,17 @@ pub(crate) async fn resolve_id<T: DeserializeOwned>(
     prefix: &str,
     verbose: bool,
 ) -> anyhow::Result<String> {
-    let matches = client.get(kind.list, &[("prefix", server_prefix(prefix)?)]).await?;
+    let prefix_of_server = server_prefix(prefix)?;
+    // No id begins like this. The server would call it an internal error.
+    anyhow::ensure!(can_begin_id(prefix), "{}", kind.not_found.replace("{}", prefix));
+    let matches = client.get(kind.list, &[("prefix", prefix_of_server)]).await?;
     choose(kind, prefix, matches, verbose)
+}
+
+/// Whether an id can begin like this: with hexadecimal digits and hyphens, at most as many as a UUID has.
+fn can_begin_id(prefix: &str) -> bool {
+    let (hyphens, digits): (Vec<char>, Vec<char>) = prefix.chars().partition(|character| *character == '-');
+    hyphens.len() <= UUID_HYPHENS && digits.len() <= UUID_DIGITS && digits.iter().all(char::is_ascii_hexdigit)
 }
 
 /// The prefix for the server. It has an even number of digits, because the server compares bytes.
@@ -82,6 +95,16 @@ mod tests {
         assert_eq!(server_prefix("0a1b2c3d-00"), Ok("0a1b2c3d-00"));
         assert_eq!(server_prefix("äöü"), Ok("äö"));
         assert_eq!(server_prefix("a"), Err("Identifier must contain at least two characters.".to_owned()));
+    }
+
+    #[test]
+    fn ids_begin_with_hexadecimal_digits() {
+        for prefix in ["0a", "0A1b2c3d-", "0a1b2c3d-0000-4000-8000-000000000000"] {
+            assert!(can_begin_id(prefix), "{prefix}");
+        }
+        for prefix in ["web", "0g", "a b", "\u{e4}\u{e4}", "-----", &"0".repeat(33)] {
+            assert!(!can_begin_id(prefix), "{prefix}");
+        }
     }
 
     #[test]

@@ -155,7 +155,7 @@ async fn show(session: Session, args: Args, kind: Kind, id: Option<String>) -> a
     let Args { show, short, evals, all_allocs, .. } = args;
     match kind {
         Kind::Job => job::status::Args { show, job: id, short, evals, all_allocs }.run(session).await,
-        Kind::Alloc => alloc::status::Args { show, alloc: id, short }.run(session).await,
+        Kind::Alloc => alloc::status::Args { show, alloc: id, short, stats: false }.run(session).await,
         Kind::Node => node::status::Args::one(show, id, short).run(session).await,
         Kind::Deployment => {
             deployment::status::Args { show, deployment: id, monitor: false }.run(session).await

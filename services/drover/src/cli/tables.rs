@@ -16,10 +16,18 @@ pub(crate) fn evals(page: &mut Page, evals: &[Evaluation], verbose: bool) {
             format::number(eval.priority),
             format::text(eval.triggered_by.as_ref()),
             format::text(eval.status.as_ref()),
-            has_failures(eval).to_string(),
+            placement_failures(eval),
         ]
     });
     page.table(&["ID", "Priority", "Triggered By", "Status", "Placement Failures"], rows);
+}
+
+/// Whether an evaluation could not place everything, once it is known (`docs/rules/cli.md` 4.6).
+pub(crate) fn placement_failures(eval: &Evaluation) -> String {
+    match eval.status.as_deref() {
+        Some("blocked" | "pending") => "N/A - In Progress".to_owned(),
+        _ => has_failures(eval).to_string(),
+    }
 }
 
 /// A table of allocations, the newest first.
@@ -95,7 +103,8 @@ pub(crate) fn deployment_groups(page: &mut Page, deployment: &Deployment) {
         row.push(format::number(group.desired_total));
         row.extend(has_canaries.then(|| format::number(group.desired_canaries)));
         row.extend([group.placed_allocs, group.healthy_allocs, group.unhealthy_allocs].map(format::number));
-        row.push(format::time(group.require_progress_by));
+        let deadline = format::time(group.require_progress_by);
+        row.push(if deadline.is_empty() { "N/A".to_owned() } else { deadline });
         row
     });
     page.table(&header, rows);

@@ -74,9 +74,10 @@ alloc signal
   -task: not with <TASK>
   -verbose
 alloc status
-  -json: not with -short -t
-  -short: not with -json -t
-  -t: not with -json -short
+  -json: not with -short -stats -t
+  -short: not with -json -stats -t
+  -stats: not with -json -short -t
+  -t: not with -json -short -stats
   -verbose
 alloc stop
   -detach
@@ -356,15 +357,17 @@ node pool nodes
   -t: not with -json
   -verbose
 node status
-  -allocs: not with -json -quiet -t <NODE>
-  -filter: not with <NODE>
-  -json: not with -allocs -quiet -short -t
-  -os: not with -quiet <NODE>
-  -page-token: not with <NODE>
-  -per-page: not with <NODE>
-  -quiet: not with -allocs -json -os -t -verbose <NODE>
-  -short: not with -json -t, only with <NODE>
-  -t: not with -allocs -json -quiet -short
+  -allocs: not with -json -quiet -self -t <NODE>
+  -filter: not with -self <NODE>
+  -json: not with -allocs -quiet -short -stats -t
+  -os: not with -quiet -self <NODE>
+  -page-token: not with -self <NODE>
+  -per-page: not with -self <NODE>
+  -quiet: not with -allocs -json -os -self -t -verbose <NODE>
+  -self: not with -allocs -filter -os -page-token -per-page -quiet <NODE>
+  -short: not with -json -stats -t
+  -stats: not with -json -short -t
+  -t: not with -allocs -json -quiet -short -stats
   -verbose: not with -quiet
 operator api
   -H

@@ -9,7 +9,7 @@ use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use model::features::Feature;
 
-use super::{health, job, mistakes};
+use super::{health, help, job, mistakes};
 use crate::args::Cli;
 use crate::operator::postgres;
 
@@ -87,6 +87,10 @@ pub(crate) fn explain(mut error: clap::Error, arguments: &[OsString]) -> ExitCod
     }
     let mut tree = Cli::command();
     tree.build();
+    if kind == ErrorKind::DisplayHelp && words.is_empty() {
+        let _ = write!(std::io::stdout(), "{}", help::text(&tree));
+        return ExitCode::SUCCESS;
+    }
     let command = mistakes::named(&mut tree, &words);
     if let Some(text) = mistakes::text(&error, command, arguments) {
         let _ = writeln!(std::io::stderr(), "{text}");
@@ -102,7 +106,10 @@ fn help_of_group(words: &[&str]) -> (String, u8) {
     let mut tree = Cli::command();
     tree.build();
     let is_group = words.first().is_some_and(|word| tree.find_subcommand(word).is_some());
-    let help = mistakes::named(&mut tree, words).render_help().to_string();
+    let help = match is_group {
+        true => mistakes::named(&mut tree, words).render_help().to_string(),
+        false => help::text(&tree),
+    };
     (help, if is_group { exit_invalid(words) } else { EXIT_UNKNOWN_COMMAND })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::public;
-use crate::alloc::{AllocMetric, NodeScore, PackedMetric, Scorer, TaskShortage};
+use crate::alloc::{AllocMetric, NodeScore, PackedMetric, Reason, Scorer, TaskShortage};
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror};
 
@@ -26,7 +26,7 @@ mirror! {
         coalesced_failures: "CoalescedFailures",
     }
     renamed { scores = score_meta_data: "ScoreMetaData" }
-    ignored { scores = None }
+    ignored { scores = None, reasons = None }
     always_present { nodes_available: "NodesAvailable" }
     domain_only { reasons }
 }
@@ -38,6 +38,24 @@ impl Member<api_types::AllocMetric> for PackedMetric {
 
     fn write(&self) -> Option<api_types::AllocMetric> {
         self.unpack().unwrap_or_default().write()
+    }
+}
+
+impl AllocMetric {
+    /// Converts to the object of API responses, with the reasons, which Nomad's API does not have.
+    pub fn to_api_with_reasons(&self) -> api_types::AllocMetric {
+        let reasons: Vec<_> = self.reasons.iter().map(reason).collect();
+        api_types::AllocMetric { reasons: (!reasons.is_empty()).then_some(reasons), ..self.to_api() }
+    }
+}
+
+fn reason(reason: &Reason) -> api_types::PlacementReason {
+    api_types::PlacementReason {
+        name: Some(reason.name.to_string()),
+        nodes: Some(reason.nodes.into()),
+        alone: Some(reason.alone.into()),
+        missing: reason.shortfall.map(|shortfall| shortfall.amount.into()),
+        missing_nodes: reason.shortfall.map(|shortfall| shortfall.nodes.into()),
     }
 }
 
@@ -75,4 +93,24 @@ impl Member<BTreeMap<String, f64>> for Vec<(Scorer, f64)> {
 mirror! {
     NodeScore = NodeScoreMeta { node_id: "NodeID", scores: "Scores" }
     renamed { normalized = norm_score: "NormScore" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alloc::Shortfall;
+
+    #[test]
+    fn reasons_are_converted_on_request_only() {
+        let reason = |name: &str, shortfall| Reason { name: name.into(), nodes: 3, alone: 2, shortfall };
+        let shortfall = Shortfall { amount: 100, nodes: 1 };
+        let reasons = vec![reason("memory", Some(shortfall)), reason("c", None)];
+        let metric = AllocMetric { reasons, ..AllocMetric::default() };
+        assert_eq!(metric.to_api().reasons, None);
+        let shown = metric.to_api_with_reasons().reasons.unwrap();
+        assert_eq!((shown[0].missing, shown[0].missing_nodes), (Some(100), Some(1)));
+        assert_eq!((shown[1].name.as_deref(), shown[1].missing), (Some("c"), None));
+        assert_eq!((shown[1].nodes, shown[1].alone), (Some(3), Some(2)));
+        assert_eq!(AllocMetric::default().to_api_with_reasons().reasons, None);
+    }
 }

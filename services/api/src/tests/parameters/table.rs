@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
     row("GET /v1/job/:id/allocations", "job", "all namespace READ", ""),
     row("GET /v1/job/:id/evaluations", "job", "namespace READ", ""),
     row("PUT /v1/job/:id/periodic/force", "children", "namespace", ""),
-    row("PUT /v1/job/:id/plan", "plan jobs", "namespace", "Diff Job Namespace Region"),
+    row("PUT /v1/job/:id/plan", "plan jobs", "namespace", "Diff Job Namespace Reasons Region"),
     row("ANY /v1/job/:id/summary", "job", "namespace READ", ""),
     row(
         "PUT /v1/job/:id/dispatch",
@@ -108,7 +108,7 @@ pub(super) const ROWS: &[Row] = &[
     row("DELETE /v1/evaluations", "evaluations", "namespace", "EvalIDs Filter"),
     row("GET /v1/evaluations/count", "evaluations", "filter namespace prefix stale", ""),
     row("GET /v1/evaluation/:id/allocations", "evaluations", "READ", ""),
-    row("GET /v1/evaluation/:id", "evaluations", "related READ", ""),
+    row("GET /v1/evaluation/:id", "evaluations", "reasons related READ", ""),
     row("GET /v1/deployments", "deployments", "filter namespace prefix PAGE READ", ""),
     row("GET /v1/deployment/allocations/:id", "deployments", "READ", ""),
     row("PUT /v1/deployment/fail/:id", "deployment_writes", "", ""),

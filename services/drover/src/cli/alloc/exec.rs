@@ -14,6 +14,9 @@ use crate::cli::{ApiCommand, Session};
 /// Everything behind the allocation belongs to the command.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover alloc exec 1a2b3c4d /bin/sh\n  \
+    drover alloc exec -task app 1a2b3c4d ps -e")]
 pub(crate) struct Args {
     #[command(flatten)]
     selection: Selection,

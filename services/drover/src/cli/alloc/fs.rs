@@ -15,6 +15,7 @@ use crate::cli::{ApiCommand, Session, format};
 /// Lists a directory of an allocation, or prints a file in it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover alloc fs 1a2b3c4d\n  drover alloc fs 1a2b3c4d alloc/logs")]
 pub(crate) struct Args {
     #[command(flatten)]
     selection: Selection,

@@ -55,7 +55,8 @@ impl Tail {
     /// The destination of the bytes.
     pub(super) fn sink(&self, output: Output) -> Sink {
         // The number of lines in the last bytes is known only at the end, so lines are not counted when a file is followed.
-        Sink { output, buffer: self.lines().filter(|_| !self.follow).map(|lines| (lines, Vec::new())) }
+        let buffer = self.lines().filter(|_| !self.follow).map(|lines| (lines, Vec::new()));
+        Sink { output, buffer, is_stderr: false }
     }
 
     fn lines(&self) -> Option<usize> {
@@ -73,21 +74,31 @@ impl Tail {
 pub(super) struct Sink {
     output: Output,
     buffer: Option<(usize, Vec<u8>)>,
+    is_stderr: bool,
 }
 
 impl Sink {
+    /// Prints to standard error instead of standard output.
+    pub(super) fn into_stderr(self) -> Self {
+        Self { is_stderr: true, ..self }
+    }
+
     pub(super) fn write(&mut self, piece: &[u8]) {
         match &mut self.buffer {
             Some((_, text)) => text.extend_from_slice(piece),
-            None => self.output.raw(piece),
+            None => print(self.output, self.is_stderr, piece),
         }
     }
 
     pub(super) fn finish(self) {
         if let Some((lines, text)) = self.buffer {
-            self.output.raw(last(lines, &text));
+            print(self.output, self.is_stderr, last(lines, &text));
         }
     }
+}
+
+fn print(output: Output, is_stderr: bool, bytes: &[u8]) {
+    if is_stderr { output.raw_error(bytes) } else { output.raw(bytes) }
 }
 
 /// The last lines of a text.

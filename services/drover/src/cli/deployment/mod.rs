@@ -27,6 +27,8 @@ commands! {
         Promote(WithApi<promote::Args>),
         Resume(WithApi<resume::Args>),
         Status(WithApi<status::Args>),
+        // No deployment waits for other regions, because there are none.
+        #[command(hide = true)]
         Unblock(WithApi<unblock::Args>),
     }
 }

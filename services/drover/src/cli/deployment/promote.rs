@@ -13,6 +13,7 @@ use crate::cli::{ApiCommand, Session};
 /// Promotes the canaries of a deployment, and follows it until the new version has replaced the old one.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover deployment promote 1a2b3c4d")]
 pub(crate) struct Args {
     /// The id of a deployment, or a prefix of it.
     deployment: String,

@@ -19,13 +19,22 @@ pub(crate) struct Rollout {
     groups: BTreeMap<String, String>,
 }
 
+/// How a deployment has ended.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// The last lines.
+    pub(crate) lines: Vec<Line>,
+    /// The exit code.
+    pub(crate) exit: u8,
+}
+
 impl Rollout {
     pub(crate) fn new(verbose: bool) -> Self {
         Self { verbose, ..Self::default() }
     }
 
-    /// The new lines for a snapshot, and the exit code once the deployment has ended.
-    pub(crate) fn update(&mut self, deployment: &Deployment) -> (Vec<Line>, Option<u8>) {
+    /// The new lines for a snapshot, and how the deployment has ended, once it has.
+    pub(crate) fn update(&mut self, deployment: &Deployment) -> (Vec<Line>, Option<Ending>) {
         let id = format::id(deployment.id.as_ref(), self.verbose);
         let mut lines = Vec::new();
         if !std::mem::replace(&mut self.has_begun, true) {
@@ -37,7 +46,7 @@ impl Rollout {
                     .map(format::number);
             let now = format!("{placed} of {desired} placed, {healthy} healthy, {unhealthy} unhealthy");
             if self.groups.get(name) != Some(&now) {
-                lines.push(Line::Progress(format!("Task Group \"{name}\": {now}")));
+                lines.push(Line::Row(format!("Task Group \"{name}\": {now}")));
                 self.groups.insert(name.clone(), now);
             }
         }
@@ -47,10 +56,10 @@ impl Rollout {
             "failed" | "cancelled" => EXIT_FAILED,
             _ => return (lines, None),
         };
-        lines.push(Line::Milestone(format!("Deployment \"{id}\" {status}")));
+        let mut last = vec![Line::Milestone(format!("Deployment \"{id}\" {status}"))];
         let reason = deployment.status_description.as_ref().filter(|reason| exit != 0 && !reason.is_empty());
-        lines.extend(reason.map(|reason| Line::Progress(reason.clone())));
-        (lines, Some(exit))
+        last.extend(reason.map(|reason| Line::Progress(reason.clone())));
+        (lines, Some(Ending { lines: last, exit }))
     }
 }
 
@@ -89,12 +98,16 @@ mod tests {
         let mut rollout = Rollout::new(false);
         let (mut text, mut exit) = (String::new(), None);
         for deployment in snapshots {
-            let (lines, end) = rollout.update(deployment);
+            let (mut lines, ending) = rollout.update(deployment);
+            exit = ending.map(|ending| {
+                lines.extend(ending.lines);
+                ending.exit
+            });
             for line in lines {
-                let (Line::Milestone(line) | Line::Progress(line) | Line::Detail(line)) = line;
+                let (Line::Milestone(line) | Line::Progress(line) | Line::Row(line) | Line::Detail(line)) =
+                    line;
                 text += &format!("{line}\n");
             }
-            exit = end;
         }
         (text, exit)
     }

@@ -12,6 +12,9 @@ use crate::cli::{ApiCommand, Session, flags, format, tables};
 /// Shows a deployment, or lists all deployments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover deployment status 1a2b3c4d\n  \
+    drover deployment status -monitor 1a2b3c4d")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
@@ -32,7 +35,10 @@ impl ApiCommand for Args {
             }
             let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
             let mut page = Page::default();
-            list::table(&mut page, &deployments, self.show.verbose);
+            match deployments.is_empty() {
+                true => page.line("No deployments found"),
+                false => list::table(&mut page, &deployments, self.show.verbose),
+            }
             session.output.page(&page);
             return Ok(ExitCode::SUCCESS);
         };
@@ -109,9 +115,9 @@ mod tests {
 
         Deployed
         Task Group  Desired  Placed  Healthy  Unhealthy  Progress Deadline
-        app         5        2       1        0          <none>
+        app         5        2       1        0          N/A
         Task Group  Promoted  Desired  Canaries  Placed  Healthy  Unhealthy  Progress Deadline
-        app         true      5        1         2       1        0          <none>
+        app         true      5        1         2       1        0          N/A
         ID        Job ID  Job Version  Status   Description
         d0000000  web     3            running  Deployment is running
         ");

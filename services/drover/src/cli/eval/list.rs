@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::cli::page::Page;
 use crate::cli::paging::{self, Paging};
-use crate::cli::reasons::has_failures;
-use crate::cli::{ApiCommand, Session, flags, format};
+use crate::cli::{ApiCommand, Session, flags, format, tables};
 
 const LIST: &str = "/v1/evaluations";
 
@@ -43,7 +42,7 @@ impl ApiCommand for Args {
         let (evals, next): (Vec<Evaluation>, _) = session.client.get_page(LIST, &query).await?;
         let mut page = Page::default();
         if evals.is_empty() {
-            page.line("No evaluations found");
+            page.line("No evals found");
         } else {
             table(&mut page, &evals, self.show.verbose);
         }
@@ -65,7 +64,7 @@ fn table(page: &mut Page, evals: &[Evaluation], verbose: bool) {
             format::text(eval.namespace.as_ref()),
             format::id(eval.node_id.as_ref(), verbose),
             format::text(eval.status.as_ref()),
-            has_failures(eval).to_string(),
+            tables::placement_failures(eval),
         ]
     });
     let header =

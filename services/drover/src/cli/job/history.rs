@@ -18,6 +18,7 @@ use crate::cli::{ApiCommand, Session, format};
 /// Shows the versions of a job, the newest first, and their differences.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover job history -p web")]
 pub(crate) struct Args {
     /// The id of a job, or a prefix of it.
     job: String,

@@ -15,6 +15,7 @@ use crate::cli::{ApiCommand, Session};
 /// Registers an older version of a job again, as a new version, and follows the evaluation.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover job revert web 2")]
 pub(crate) struct Args {
     /// The id of a job, or a prefix of it.
     job: String,

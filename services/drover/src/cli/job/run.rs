@@ -18,6 +18,10 @@ use crate::cli::{ApiCommand, Session, format};
 /// deployment, exits with 0 if the deployment succeeds, and with 1 if it does not.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover job run web.nomad.hcl\n  \
+    drover job run -detach -var image=web:2 web.nomad.hcl\n  \
+    drover job run -check-index 7 web.nomad.hcl")]
 pub(crate) struct Args {
     #[command(flatten)]
     file: JobFile,

@@ -1,19 +1,24 @@
 //! `drover job status`: shows jobs, or one job with its allocations.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use api_types::{AllocListStub, Deployment, Evaluation, Job, JobListStub, JobSummary};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{ResolvedJob, children, resolve};
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
-use crate::cli::reasons::reasons;
+use crate::cli::reasons::{Places, lacks_places, reasons};
 use crate::cli::{ApiCommand, Session, flags, format, tables};
 
 /// Shows jobs, or one job with its allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover job status\n  \
+    drover job status web\n  \
+    drover job status -evals -verbose web")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
@@ -44,12 +49,16 @@ impl ApiCommand for Args {
 }
 
 async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
+    let jobs: Vec<JobListStub> = session.client.get("/v1/jobs", &[]).await?;
     if args.show.object.is_requested() {
-        let jobs: Value = session.client.get("/v1/jobs", &[]).await?;
-        args.show.object.print(session.output, &jobs)?;
+        let mut objects = Vec::new();
+        for job in &jobs {
+            let [id, namespace] = [&job.id, &job.namespace].map(|text| format::text(text.as_ref()));
+            objects.push(object(session, &id, &namespace).await?);
+        }
+        args.show.object.print(session.output, &Value::from(objects))?;
         return Ok(());
     }
-    let jobs: Vec<JobListStub> = session.client.get("/v1/jobs", &[]).await?;
     let mut page = Page::default();
     if jobs.is_empty() {
         page.line("No running jobs");
@@ -98,12 +107,25 @@ fn status_of(status: Option<&String>, stop: Option<bool>) -> String {
     format!("{}{stopped}", format::text(status))
 }
 
+/// What `-json` and `-t` print of a job: what the command shows of it, and not the job (`docs/rules/cli.md` 4.6).
+async fn object(session: &Session, id: &str, namespace: &str) -> anyhow::Result<Value> {
+    let path = format!("/v1/job/{}", escaped(id));
+    let query = [("namespace", namespace)];
+    let read = async |part: &str| session.client.get::<Value>(&format!("{path}/{part}"), &query).await;
+    Ok(json!({
+        "Allocations": read("allocations").await?,
+        "Evaluations": read("evaluations").await?,
+        "LatestDeployment": read("deployment").await?,
+        "Summary": read("summary").await?,
+    }))
+}
+
 async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Result<()> {
     let path = format!("/v1/job/{}", escaped(&job.id));
     let namespace = [("namespace", job.namespace.as_str())];
     if args.show.object.is_requested() {
-        let job: Value = session.client.get(&path, &namespace).await?;
-        args.show.object.print(session.output, &job)?;
+        let object = object(session, &job.id, &job.namespace).await?;
+        args.show.object.print(session.output, &Value::from(vec![object]))?;
         return Ok(());
     }
     let found: Job = session.client.get(&path, &namespace).await?;
@@ -124,11 +146,15 @@ async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Resul
         let query = [("namespace", job.namespace.as_str()), ("all", all)];
         let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &query).await?;
         summarise(&mut page, &summary);
-        if args.evals {
+        if args.evals || args.show.verbose {
             page.title("Evaluations");
             tables::evals(&mut page, &evals, args.show.verbose);
         }
-        placement_failures(&mut page, &evals);
+        if let Some(eval) = unplaced(&evals) {
+            let (eval, places) = explained(session, eval).await?;
+            placement_failures(&mut page, &eval, &places);
+        }
+        reschedules(&mut page, &allocs, &evals, format::now(), args.show.verbose);
         let latest: Option<Deployment> =
             session.client.get(&format!("{path}/deployment"), &namespace).await?;
         if let Some(latest) = &latest {
@@ -140,6 +166,15 @@ async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Resul
     }
     session.output.page(&page);
     Ok(())
+}
+
+/// An evaluation with all reasons, and the places to name if a group found no node.
+async fn explained(session: &Session, eval: &Evaluation) -> anyhow::Result<(Evaluation, Places)> {
+    let path = format!("/v1/evaluation/{}", format::text(eval.id.as_ref()));
+    let eval: Evaluation = session.client.get(&path, &[("reasons", "true")]).await?;
+    let failed = eval.failed_tg_allocs.iter().flatten().map(|(_, metric)| metric);
+    let places = if lacks_places(failed) { session.places().await } else { Places::default() };
+    Ok((eval, places))
 }
 
 fn head(page: &mut Page, job: &Job) {
@@ -206,23 +241,48 @@ fn actions(page: &mut Page, job: &Job) {
     }
 }
 
-/// Why the newest blocked evaluation could not place everything.
-fn placement_failures(page: &mut Page, evals: &[Evaluation]) {
+/// The evaluation that says why not everything is placed: the one whose blocked evaluation waits for capacity.
+fn unplaced(evals: &[Evaluation]) -> Option<&Evaluation> {
     let blocked = evals.iter().filter(|eval| eval.status.as_deref() == Some("blocked"));
-    let Some(failed) = blocked
-        .max_by_key(|eval| eval.create_index)
-        .and_then(|blocked| {
-            evals.iter().filter(|eval| eval.blocked_eval == blocked.id).chain([blocked]).next()
-        })
-        .and_then(|eval| eval.failed_tg_allocs.as_ref())
-    else {
-        return;
-    };
+    let blocked = blocked.max_by_key(|eval| eval.create_index)?;
+    evals.iter().find(|eval| eval.blocked_eval == blocked.id).or(Some(blocked))
+}
+
+/// Why an evaluation could not place everything.
+fn placement_failures(page: &mut Page, eval: &Evaluation, places: &Places) {
+    let Some(failed) = &eval.failed_tg_allocs else { return };
     page.title("Placement Failure");
-    for (group, metric) in failed {
+    for (at, (group, metric)) in failed.iter().enumerate() {
+        if at > 0 {
+            page.line("");
+        }
         page.line(format!("Task Group \"{group}\":"));
-        reasons(metric).iter().for_each(|reason| page.line(format!("  * {reason}")));
+        reasons(metric, places).iter().for_each(|reason| page.line(format!("  * {reason}")));
     }
+}
+
+/// When failed allocations are tried again: for each group the earliest of the evaluations that wait to do so.
+fn reschedules(page: &mut Page, allocs: &[AllocListStub], evals: &[Evaluation], now: i64, verbose: bool) {
+    let mut next: BTreeMap<&str, (i64, &str)> = BTreeMap::new();
+    for alloc in allocs.iter().filter(|alloc| alloc.client_status.as_deref() == Some("failed")) {
+        let Some(id) = alloc.followup_eval_id.as_deref().filter(|id| !id.is_empty()) else { continue };
+        let eval = evals.iter().find(|eval| eval.id.as_deref() == Some(id));
+        let at = eval.and_then(|eval| eval.wait_until).map_or(0, |time| time.unix_nanos());
+        if at > now {
+            let group = alloc.task_group.as_deref().unwrap_or_default();
+            let earliest = next.entry(group).or_insert((at, id));
+            *earliest = (*earliest).min((at, id));
+        }
+    }
+    if next.is_empty() {
+        return;
+    }
+    page.title("Future Rescheduling Attempts");
+    let rows = next.into_iter().map(|(group, (at, eval))| {
+        let eval = eval.to_owned();
+        [group.to_owned(), format::id(Some(&eval), verbose), format::from_now(at, now, verbose)]
+    });
+    page.table(&["Task Group", "Eval ID", "Eval Time"], rows);
 }
 
 #[cfg(test)]
@@ -264,7 +324,7 @@ mod tests {
         let mut page = Page::default();
         head(&mut page, &job);
         summarise(&mut page, &summary);
-        placement_failures(&mut page, &evals);
+        placement_failures(&mut page, unplaced(&evals).unwrap(), &Places::default());
         insta::assert_snapshot!(page, @r#"
         ID            = example
         Name          = example
@@ -287,6 +347,36 @@ mod tests {
         Task Group "web":
           * No nodes were eligible for evaluation
         "#);
+    }
+
+    #[test]
+    fn groups_say_when_their_failed_allocations_are_tried_again() {
+        let second = 1_000_000_000;
+        let eval = |id: &str, at: i64| Evaluation {
+            id: Some(id.to_owned()),
+            wait_until: Some(api_types::Time::from_unix_nanos(at * second)),
+            ..Evaluation::default()
+        };
+        let alloc = |group: &str, status: &str, eval: &str| AllocListStub {
+            task_group: Some(group.to_owned()),
+            client_status: Some(status.to_owned()),
+            followup_eval_id: Some(eval.to_owned()),
+            ..AllocListStub::default()
+        };
+        let evals = [eval("e1", 130), eval("e2", 119), eval("e3", 90)];
+        let allocs = [
+            alloc("web", "failed", "e1"),
+            alloc("web", "failed", "e2"),
+            alloc("web", "complete", "e2"),
+            alloc("db", "failed", "e3"),
+            alloc("api", "failed", ""),
+        ];
+        let mut page = Page::default();
+        reschedules(&mut page, &allocs, &evals, 100 * second, false);
+        assert_eq!(
+            page.to_string(),
+            "Future Rescheduling Attempts\nTask Group  Eval ID  Eval Time\nweb         e2       19s from now\n"
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::cli::{ApiCommand, Session};
 /// Stops jobs, and follows their evaluations until they are complete.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover job stop web\n  drover job stop -purge -yes web")]
 pub(crate) struct Args {
     /// The ids of jobs, or prefixes of them.
     #[arg(required = true)]

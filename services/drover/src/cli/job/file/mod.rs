@@ -2,6 +2,7 @@
 //! API's JSON (`docs/rules/cli.md` §4).
 
 mod disk;
+mod drivers;
 mod report;
 
 use std::collections::BTreeMap;
@@ -9,13 +10,14 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use api_types::{Job, JobRegisterRequest, JobSubmission};
 use jobspec::{FunctionInputs, Options, VARIABLE_PREFIX, Variables};
 
 use self::disk::Disk;
 pub(crate) use self::report::{as_json, render};
 use crate::cli::client::{Client, escaped};
+use crate::cli::paging::quote;
 
 /// Maximum size of a job file, in bytes.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -42,10 +44,10 @@ pub(crate) struct JobFile {
         require_equals = true, default_missing_value = "true", conflicts_with = "json")]
     hcl2_strict: bool,
     /// The Vault namespace of the job, if the job file sets none.
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", hide = true)]
     vault_namespace: Option<String>,
     /// The Consul namespace of the job, if the job file sets none.
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", hide = true)]
     consul_namespace: Option<String>,
 }
 
@@ -100,6 +102,10 @@ impl JobFile {
             jobspec::lint(&text, &options.file_name).map_err(Failure::Invalid)?;
             (job, submission)
         };
+        let mistakes = drivers::mistakes(&job);
+        if !mistakes.is_empty() {
+            return Err(Failure::Other(anyhow!("its tasks cannot start\n  * {}", mistakes.join("\n  * "))));
+        }
         for (own, given) in [
             (&mut job.namespace, client.namespace()),
             (&mut job.region, client.region()),
@@ -111,6 +117,18 @@ impl JobFile {
         client.select(job.namespace.as_deref(), job.region.as_deref());
         let source = String::from_utf8_lossy(&source).into_owned();
         Ok(Loaded { job, submission: JobSubmission { source: Some(source), ..submission } })
+    }
+
+    /// The flags and the argument with which another command reads the same file, for a shell.
+    pub(crate) fn for_shell(&self) -> String {
+        let mut words = Vec::new();
+        words.extend(self.json.then(|| "-json".to_owned()));
+        for (name, value) in &self.variables {
+            words.push(format!("-var={}", quote(&format!("{name}={value}"))));
+        }
+        words.extend(self.variable_files.iter().map(|file| format!("-var-file={}", quote(file))));
+        words.push(quote(&self.file));
+        words.join(" ")
     }
 
     async fn read(&self) -> anyhow::Result<Vec<u8>> {

@@ -10,10 +10,11 @@ use api_types::JobRegisterRequest;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::show::Planned;
+use self::show::{Planned, Shown};
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
 use crate::cli::object::{format_with_template, indented};
+use crate::cli::reasons::Places;
 use crate::cli::{ApiCommand, Session, format};
 
 /// The exit code if allocations would change.
@@ -26,6 +27,9 @@ pub(crate) const EXIT_ERROR: u8 = 255;
 /// Exits with 0 if no allocation would change, with 1 if some would, and with 255 for errors.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover job plan web.nomad.hcl\n  \
+    drover job plan -var image=web:2 web.nomad.hcl")]
 pub(crate) struct Args {
     #[command(flatten)]
     file: JobFile,
@@ -33,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     diff: bool,
-    /// Also show task groups and tasks that are unchanged.
+    /// Also show task groups and tasks that are unchanged, and all fields of those that are new.
     #[arg(long, conflicts_with_all = ["json_output", "template"])]
     verbose: bool,
     /// Print the API's response as JSON.
@@ -54,6 +58,8 @@ struct Request {
     #[serde(flatten)]
     job: JobRegisterRequest,
     diff: bool,
+    /// Whether the response has all reasons of failed placements. The response that is printed whole is Nomad's.
+    reasons: bool,
 }
 
 impl ApiCommand for Args {
@@ -68,13 +74,16 @@ impl ApiCommand for Args {
             }
         };
         let id = job.id.clone().unwrap_or_default();
+        let everywhere = matches!(job.r#type.as_deref(), Some("system" | "sysbatch"));
         let job = JobRegisterRequest {
             job: Some(job),
             policy_override: Some(self.policy_override),
             ..JobRegisterRequest::default()
         };
         let path = format!("/v1/job/{}/plan", escaped(&id));
-        let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: self.diff }).await;
+        let reasons = self.template.is_none() && !self.json_output;
+        let request = Request { job, diff: self.diff, reasons };
+        let answer: Result<Value, _> = session.client.put(&path, &request).await;
         let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
         let shown = match &self.template {
             Some(template) => Some(format_with_template(template, &answer)?),
@@ -83,7 +92,12 @@ impl ApiCommand for Args {
         let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;
         match shown {
             Some(text) => session.output.line(&text),
-            None => session.output.page(&planned.page(self.diff, self.verbose, format::now())),
+            None => {
+                let now = format::now();
+                let shown = Shown { diff: self.diff, verbose: self.verbose, everywhere, now };
+                let places = if planned.lacks_places() { session.places().await } else { Places::default() };
+                session.output.page(&planned.page(shown, &places, &self.file.for_shell()));
+            }
         }
         Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))
     }

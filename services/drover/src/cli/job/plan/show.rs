@@ -9,7 +9,7 @@ use crate::cli::format;
 use crate::cli::job::children::from_now;
 use crate::cli::job::diff::Diff;
 use crate::cli::page::{Colour, Page};
-use crate::cli::reasons::reasons;
+use crate::cli::reasons::{self, Places, lacks_places, reasons};
 
 /// The server's response to a plan (http-api A.9).
 #[derive(Debug, Default, Deserialize)]
@@ -22,6 +22,19 @@ pub(super) struct Planned {
     diff: Option<Diff>,
     next_periodic_launch: Option<Time>,
     warnings: Option<String>,
+}
+
+/// What is shown of a plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    /// Whether the differences are shown.
+    pub(super) diff: bool,
+    /// Whether unchanged groups and tasks are shown, and all members of new ones.
+    pub(super) verbose: bool,
+    /// Whether the job is one that runs on every node.
+    pub(super) everywhere: bool,
+    /// The current time, in nanoseconds since 1970.
+    pub(super) now: i64,
 }
 
 impl Planned {
@@ -39,15 +52,21 @@ impl Planned {
         differs && changes.sum::<u64>() > 0
     }
 
-    /// The whole result as text, at a time in nanoseconds since 1970.
-    pub(super) fn page(&self, with_diff: bool, verbose: bool, now: i64) -> Page {
+    /// Whether a group found no node in its node pool and datacenters.
+    pub(super) fn lacks_places(&self) -> bool {
+        lacks_places(self.failed_tg_allocs.iter().flatten().map(|(_, metric)| metric))
+    }
+
+    /// The whole result as text. `places` are named if no node is eligible, and `file` stands for the job file in the command
+    /// that registers the job.
+    pub(super) fn page(&self, shown: Shown, places: &Places, file: &str) -> Page {
         let mut page = Page::default();
-        if let Some(diff) = self.diff.as_ref().filter(|_| with_diff) {
-            diff.show(&mut page, verbose);
+        if let Some(diff) = self.diff.as_ref().filter(|_| shown.diff) {
+            diff.show(&mut page, shown.verbose);
             page.line("");
         }
         page.bold("Scheduler dry-run:");
-        self.dry_run(&mut page, now);
+        self.dry_run(&mut page, shown, places);
         if let Some(warnings) = self.warnings.as_ref().filter(|warnings| !warnings.is_empty()) {
             page.title("Job Warnings:");
             page.line(warnings.as_str());
@@ -57,27 +76,27 @@ impl Planned {
         page.title(format!("Job Modify Index: {index}"));
         page.line("To submit the job with version verification run:");
         page.line("");
-        page.line(format!("drover job run -check-index {index} <job file>"));
+        page.line(format!("drover job run -check-index {index} {file}"));
         page.line("");
         page.line("The job is registered only if it has not changed since this plan was made.");
         page
     }
 
-    fn dry_run(&self, page: &mut Page, now: i64) {
+    fn dry_run(&self, page: &mut Page, shown: Shown, places: &Places) {
         let failed = self.failed_tg_allocs.iter().flatten();
         let groups: Vec<_> = failed.collect();
         if groups.is_empty() {
             page.coloured(Colour::Green, "- All tasks successfully allocated.");
         } else {
-            page.coloured(Colour::Yellow, "- WARNING: Failed to place all allocations.");
+            let which = if shown.everywhere { "allocations on all nodes" } else { "all allocations" };
+            page.coloured(Colour::Yellow, format!("- WARNING: Failed to place {which}."));
             for (group, metric) in groups {
-                let more = metric.coalesced_failures.unwrap_or_default() + 1;
-                page.line(format!("  Task Group {group:?} (failed to place {more} allocation(s)):"));
-                reasons(metric).iter().for_each(|reason| page.line(format!("    * {reason}")));
+                page.line(format!("  {}", reasons::title(group, metric)));
+                reasons(metric, places).iter().for_each(|reason| page.line(format!("    * {reason}")));
             }
         }
         if let Some(launch) = self.next_periodic_launch.filter(|launch| !launch.is_zero()) {
-            let launch = from_now(launch.unix_nanos(), now);
+            let launch = from_now(launch.unix_nanos(), shown.now);
             page.coloured(
                 Colour::Green,
                 format!("- If submitted now, next periodic launch would be at {launch}."),
@@ -127,7 +146,8 @@ mod tests {
                     {"Type": "None", "Name": "idle"}]}}"#,
         );
         assert!(planned.changes_allocations());
-        insta::assert_snapshot!(planned.page(true, false, 0), @r#"
+        let shown = Shown { diff: true, verbose: false, everywhere: false, now: 0 };
+        insta::assert_snapshot!(planned.page(shown, &Places::default(), "shop.nomad.hcl"), @r#"
     +/- Job: "shop"
     +/- Priority: "50" => "60"
     +/- Task Group: "web" (2 create/destroy update)
@@ -141,7 +161,7 @@ mod tests {
 
     Scheduler dry-run:
     - WARNING: Failed to place all allocations.
-      Task Group "web" (failed to place 2 allocation(s)):
+      Task Group "web" (failed to place 2 allocations):
         * Dimension "memory" exhausted on 3 nodes
 
     Job Warnings:
@@ -156,7 +176,7 @@ mod tests {
     Job Modify Index: 7
     To submit the job with version verification run:
 
-    drover job run -check-index 7 <job file>
+    drover job run -check-index 7 shop.nomad.hcl
 
     The job is registered only if it has not changed since this plan was made.
     "#);

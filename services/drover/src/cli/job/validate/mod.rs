@@ -19,6 +19,7 @@ use crate::cli::{ApiCommand, Session};
 /// warnings.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  drover job validate web.nomad.hcl")]
 pub(crate) struct Args {
     #[command(flatten)]
     file: JobFile,

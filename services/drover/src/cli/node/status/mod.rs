@@ -1,9 +1,12 @@
 //! `drover node status`: shows nodes, or one node with its allocations.
 
+mod one;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use api_types::{AllocListStub, Node, NodeListStub};
+use anyhow::{Context as _, ensure};
+use api_types::{AllocListStub, Allocation, Node, NodeListStub};
 use serde_json::Value;
 
 use super::resolve;
@@ -14,6 +17,10 @@ use crate::cli::{ApiCommand, Session, flags, format, tables};
 /// Shows nodes, or one node with its allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
+#[command(after_help = "Examples:\n  \
+    drover node status\n  \
+    drover node status -stats 1a2b3c4d\n  \
+    drover node status -self")]
 pub(crate) struct Args {
     #[command(flatten)]
     show: flags::Show,
@@ -23,9 +30,18 @@ pub(crate) struct Args {
     /// In the list: print only ids.
     #[arg(long, conflicts_with_all = ["json", "template", "verbose", "allocs", "os"])]
     quiet: bool,
-    /// Of one node: leave out events, resources and allocations.
-    #[arg(long, requires = "node", conflicts_with_all = ["json", "template"])]
+    /// Show the node of the agent that answers.
+    #[arg(
+        long = "self",
+        conflicts_with_all = ["node", "quiet", "allocs", "os", "per_page", "page_token", "filter"]
+    )]
+    this_node: bool,
+    /// Of one node: leave out events and resources.
+    #[arg(long, conflicts_with_all = ["json", "template"])]
     short: bool,
+    /// Of one node: also show how much of each processor, of its memory and of each disk is in use.
+    #[arg(long, conflicts_with_all = ["json", "template", "short"])]
+    stats: bool,
     /// In the list: add a column with the number of running allocations.
     #[arg(long, conflicts_with_all = ["json", "template"])]
     allocs: bool,
@@ -39,16 +55,34 @@ pub(crate) struct Args {
 impl Args {
     /// Arguments that show one node.
     pub(in crate::cli) fn one(show: flags::Show, node: Option<String>, short: bool) -> Self {
-        let (quiet, allocs, os) = (false, false, false);
-        Self { show, node, quiet, short, allocs, os, paging: Paging::default() }
+        let (quiet, allocs, os, this_node, stats) = (false, false, false, false, false);
+        Self { show, node, quiet, this_node, short, stats, allocs, os, paging: Paging::default() }
+    }
+}
+
+impl Args {
+    /// Refuses flags that have no effect on a list.
+    fn check_list(&self) -> anyhow::Result<()> {
+        let given = [("-short", self.short), ("-stats", self.stats)];
+        for (flag, is_set) in given {
+            ensure!(!is_set, "{flag} can only be used with <NODE> or -self");
+        }
+        Ok(())
     }
 }
 
 impl ApiCommand for Args {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
         match &self.node {
-            None => list(&session, &self).await?,
-            Some(prefix) => one(&session, &self, prefix).await?,
+            None if self.this_node => show_one(&session, &self, &own_node(&session).await?).await?,
+            None => {
+                self.check_list()?;
+                list(&session, &self).await?;
+            }
+            Some(prefix) => {
+                let id = resolve(&session.client, prefix, self.show.verbose).await?;
+                show_one(&session, &self, &id).await?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -136,8 +170,15 @@ pub(super) fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, ve
     page.table(&header, nodes.iter().map(row));
 }
 
-async fn one(session: &Session, args: &Args, prefix: &str) -> anyhow::Result<()> {
-    let id = resolve(&session.client, prefix, args.show.verbose).await?;
+/// The id of the node of the agent that answers.
+async fn own_node(session: &Session) -> anyhow::Result<String> {
+    let agent: Value = session.client.get("/v1/agent/self", &[]).await?;
+    let id = agent["stats"]["client"]["node_id"].as_str().filter(|id| !id.is_empty());
+    id.map(str::to_owned)
+        .context("the process that answers has no agent, or its agent did not answer; name a node")
+}
+
+async fn show_one(session: &Session, args: &Args, id: &str) -> anyhow::Result<()> {
     let path = format!("/v1/node/{id}");
     if args.show.object.is_requested() {
         let node: Value = session.client.get(&path, &[]).await?;
@@ -145,87 +186,45 @@ async fn one(session: &Session, args: &Args, prefix: &str) -> anyhow::Result<()>
         return Ok(());
     }
     let node: Node = session.client.get(&path, &[]).await?;
+    let allocs: Vec<Allocation> = session.client.get(&format!("{path}/allocations"), &[]).await?;
+    let allocs: Vec<AllocListStub> = allocs.into_iter().map(one::stub).collect();
     let mut page = Page::default();
-    head(&mut page, &node);
-    if !args.short {
-        let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &[]).await?;
-        if args.show.verbose {
-            drivers(&mut page, &node);
+    let verbose = args.show.verbose;
+    if args.short {
+        one::head(&mut page, &node, None, (false, verbose));
+    } else {
+        let is_ready = node.status.as_deref() == Some("ready");
+        let host = if is_ready { session.host_use(id).await } else { None };
+        one::head(&mut page, &node, host.as_ref(), (true, verbose));
+        if verbose {
+            one::host_volumes(&mut page, &node);
+            one::drivers(&mut page, &node);
         }
-        events(&mut page, &node);
-        resources(&mut page, &node, &allocs);
-        page.title("Allocations");
-        tables::allocs(&mut page, &allocs, format::now(), args.show.verbose);
+        one::events(&mut page, &node, verbose);
+        one::reserved(&mut page, &node, &allocs);
+        if let Some(host) = &host {
+            let running = allocs.iter().filter(|alloc| alloc.client_status.as_deref() == Some("running"));
+            let running: Vec<String> = running.filter_map(|alloc| alloc.id.clone()).collect();
+            if let Some(used) = session.allocs_use(&running).await {
+                one::used_by_allocs(&mut page, &node, used);
+            }
+            one::used_by_host(&mut page, &node, host);
+        }
+        if let Some(host) = host.as_ref().filter(|_| args.stats) {
+            one::statistics(&mut page, host);
+        }
+        ensure!(
+            !args.stats || host.is_some(),
+            "the agent of node {id} does not answer, so there are no statistics"
+        );
+    }
+    page.title("Allocations");
+    tables::allocs(&mut page, &allocs, format::now(), verbose);
+    if verbose && !args.short {
+        one::attributes(&mut page, &node);
     }
     session.output.page(&page);
     Ok(())
-}
-
-fn head(page: &mut Page, node: &Node) {
-    let healthy = node.drivers.iter().flatten();
-    let healthy = healthy.filter(|(_, driver)| driver.healthy == Some(true)).map(|(name, _)| name.as_str());
-    page.block(&[
-        ("ID", format::text(node.id.as_ref())),
-        ("Name", format::text(node.name.as_ref())),
-        ("Node Pool", format::text(node.node_pool.as_ref())),
-        ("Class", format::text(node.node_class.as_ref())),
-        ("DC", format::text(node.datacenter.as_ref())),
-        ("Drain", node.drain.unwrap_or_default().to_string()),
-        ("Eligibility", format::text(node.scheduling_eligibility.as_ref())),
-        ("Status", format::text(node.status.as_ref())),
-        ("Drivers", healthy.collect::<Vec<_>>().join(",")),
-    ]);
-}
-
-fn drivers(page: &mut Page, node: &Node) {
-    page.title("Drivers");
-    let rows = node.drivers.iter().flatten().map(|(name, driver)| {
-        [
-            name.clone(),
-            driver.detected.unwrap_or_default().to_string(),
-            driver.healthy.unwrap_or_default().to_string(),
-            format::text(driver.health_description.as_ref()),
-            format::time(driver.update_time),
-        ]
-    });
-    page.table(&["Driver", "Detected", "Healthy", "Message", "Time"], rows);
-}
-
-fn events(page: &mut Page, node: &Node) {
-    page.title("Node Events");
-    let rows = node.events.iter().flatten().rev().map(|event| {
-        [
-            format::time(event.timestamp),
-            format::text(event.subsystem.as_ref()),
-            format::text(event.message.as_ref()),
-        ]
-    });
-    page.table(&["Time", "Subsystem", "Message"], rows);
-}
-
-/// The resources of the node that non-terminal allocations use.
-fn resources(page: &mut Page, node: &Node, allocs: &[AllocListStub]) {
-    let ended = |alloc: &&AllocListStub| {
-        !matches!(alloc.client_status.as_deref(), Some("complete" | "failed" | "lost"))
-    };
-    let live: Vec<_> =
-        allocs.iter().filter(ended).filter_map(|alloc| alloc.allocated_resources.as_ref()).collect();
-    let tasks = || live.iter().flat_map(|resources| resources.tasks.iter().flatten().map(|(_, task)| task));
-    let cpu: i64 = tasks().filter_map(|task| task.cpu.as_ref()?.cpu_shares).sum();
-    let memory: i64 = tasks().filter_map(|task| task.memory.as_ref()?.memory_mb).sum();
-    let disk: i64 = live.iter().filter_map(|resources| resources.shared.as_ref()?.disk_mb).sum();
-    let has = node.node_resources.as_ref();
-    let cpu_max = has.and_then(|has| has.cpu.as_ref()?.cpu_shares).unwrap_or_default();
-    let memory_max = has.and_then(|has| has.memory.as_ref()?.memory_mb).unwrap_or_default();
-    let disk_max = has.and_then(|has| has.disk.as_ref()?.disk_mb).unwrap_or_default();
-    page.title("Allocated Resources");
-    let row = [
-        format!("{cpu}/{cpu_max} MHz"),
-        format!("{memory}/{memory_max} MiB"),
-        format!("{disk}/{disk_max} MiB"),
-        live.len().to_string(),
-    ];
-    page.table(&["CPU", "Memory", "Disk", "Alloc Count"], [row]);
 }
 
 #[cfg(test)]

@@ -354,6 +354,7 @@ mod tests {
             job: JobKey::new("default", "cron"),
             groups: Default::default(),
             children: Some(ChildrenSummary { last_launch, ..ChildrenSummary::default() }),
+            scaling_events: None,
             create_index: Index(1),
             modify_index: Index(1),
         };

@@ -95,6 +95,7 @@ impl Scene {
                 job,
                 groups: Default::default(),
                 children: Some(children),
+                scaling_events: None,
                 create_index: Index(1),
                 modify_index: self.state.index().next(),
             })));

@@ -17,6 +17,7 @@
 //! | `reports` | what the agent reports: the states of allocations |
 //! | `context` | values that the modules above share |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
+//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `devices` | devices of the node, such as GPUs |
 //! | `driver` | one file for each kind of task |
@@ -25,7 +26,6 @@
 //! | `engine` | a client of container engines |
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
-//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `checks` | checks of services that the agent runs: when they run, what they find, and what follows |
 //! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `starts` | how many tasks may start at the same time |
@@ -36,10 +36,10 @@
 //! | `account` | the user that a task runs as |
 //! | `wait` | helpers for waiting |
 //!
-//! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `checks::core`, `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation
-//! and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports, and one for each kind of
-//! message from the servers and the API.
+//! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`, `checks::core`,
+//! `servers::heartbeats`, `starts::pressure`, `devices::known`. Around them are tokio tasks: one for each allocation and
+//! each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports, one for all checks and one for
+//! each probe that runs, and one for each kind of message from the servers and the API.
 
 mod account;
 mod alloc;

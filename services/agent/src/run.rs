@@ -341,9 +341,11 @@ async fn refresh_fingerprint(
 
 /// Waits for a change of what the node shows of Consul.
 async fn changed(consul: &mut Option<watch::Receiver<Attributes>>) {
-    match consul {
-        Some(consul) if consul.changed().await.is_ok() => {}
-        // Nothing will change any more.
-        Some(_) | None => std::future::pending().await,
+    if let Some(consul) = consul
+        && consul.changed().await.is_ok()
+    {
+        return;
     }
+    // Nothing will change any more.
+    std::future::pending().await
 }

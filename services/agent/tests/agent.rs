@@ -15,7 +15,9 @@ use model::alloc::{
     PackedMetric, TaskState,
 };
 use model::columns::AllocIds;
-use model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::job::{
+    Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Service, ServiceProvider, Task, TaskGroup,
+};
 use model::node::{NodeSpec, NodeStatus};
 use model::{AllocId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, NodeId, Timestamp};
 use private_servers::Nats;
@@ -26,6 +28,9 @@ use wire::files::{LogChunk, LogPosition, LogStream, Origin, ReadLogs};
 use wire::node::{
     AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
+};
+use wire::services::{
+    AllocServices, RegisterServices, RegisteredServices, ServiceInstance, ServicesAnswer, ServicesDigest,
 };
 use wire::stats::{
     AgentStats, AllocStats, GetAgentStats, GetAllocStats, GetHostFacts, GetHostStats, HostFacts, HostStats,
@@ -100,6 +105,8 @@ struct TrackerState {
     index: Index,
     work: BTreeMap<AllocId, (WorkAlloc, Arc<AllocCommon>, Arc<Job>)>,
     reports: Vec<Report>,
+    /// The registered services of each allocation.
+    services: BTreeMap<AllocId, Vec<ServiceInstance>>,
     /// How often the work was sent in answer to a request.
     work_answers: u32,
     /// Whether requests for work are left unanswered.
@@ -109,6 +116,21 @@ struct TrackerState {
 impl TrackerState {
     fn work_index(&self) -> WorkIndex {
         WorkIndex { history: self.history, index: self.index }
+    }
+
+    /// The digest of the registered services.
+    fn digest(&self) -> ServicesDigest {
+        let mut digest = ServicesDigest::default();
+        for (alloc, services) in &self.services {
+            services.iter().for_each(|service| digest.add(*alloc, "dc1", service));
+        }
+        digest
+    }
+
+    /// The names and addresses of the registered services.
+    fn registered(&self) -> Vec<(&str, &str, u16)> {
+        let services = self.services.values().flatten();
+        services.map(|service| (&*service.name, &*service.address, service.port)).collect()
     }
 
     fn last(&self, alloc: AllocId) -> Option<&AllocReport> {
@@ -135,6 +157,7 @@ impl Tracker {
             Subject::EVERY_NODE_HEARTBEAT,
             Subject::EVERY_NODE_WORK,
             Subject::EVERY_NODE_REPORT,
+            Subject::EVERY_NODE_SERVICES,
         ] {
             let mut requests = tracker.bus.serve(subject).await.unwrap();
             let tracker = tracker.clone();
@@ -193,6 +216,15 @@ impl Tracker {
             self.state().work_answers += 1;
         } else if let Ok(GetAllocs { allocs, .. }) = request.body() {
             let answer = packed(self.state().work.values().filter(|(alloc, ..)| allocs.contains(&alloc.id)));
+            request.answer(&answer).await;
+        } else if let Ok(RegisterServices { allocs, .. }) = request.body() {
+            let answer = {
+                let mut state = self.state();
+                for AllocServices { alloc, services } in allocs {
+                    state.services.insert(alloc, services);
+                }
+                ServicesAnswer { index: state.work_index(), rejected: Vec::new() }
+            };
             request.answer(&answer).await;
         } else {
             let report: Report = request.body().unwrap();
@@ -274,7 +306,7 @@ fn node_answer(state: &TrackerState) -> NodeResponse {
         ttl_ms: 300,
         work_index: state.work_index(),
         report_all: state.report_all,
-        services: None,
+        services: Some(RegisteredServices { at: state.work_index(), digest: state.digest() }),
     }
 }
 
@@ -700,5 +732,42 @@ async fn tasks_end_and_are_reported_although_nobody_listened_for_a_while() {
     scene.nats.kill9().await.unwrap();
     fs::write(scene.task_file(ALLOC, "go"), "").unwrap();
     scene.nats.restart().await.unwrap();
+    scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
+}
+
+/// A service of the task, at a port of the node.
+fn serving(text: &str) -> impl FnOnce(&mut WorkAlloc, &mut Job) + use<> {
+    let script = script(text);
+    move |alloc, job| {
+        script(alloc, job);
+        let service = Service {
+            name: "web".into(),
+            port_label: "8080".into(),
+            address: "10.0.0.1".into(),
+            tags: vec!["live".into()],
+            provider: Some(ServiceProvider::Nomad),
+            ..Service::default()
+        };
+        Arc::make_mut(&mut job.spec).task_groups[0].tasks[0].services = vec![service];
+    }
+}
+
+/// also when the agent is killed, and when the servers lose what is registered.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_services_of_a_task_are_registered_as_long_as_it_runs() {
+    let scene = Scene::new().await;
+    let agent = scene.ready_agent().await;
+    let registered = |state: &TrackerState| state.registered() == [("web", "10.0.0.1", 8_080)];
+    scene.tracker.place(ALLOC, serving("sleep 100")).await;
+    scene.tracker.until("the service is registered", registered).await;
+    scene.tracker.state().services.clear();
+    scene.tracker.until("the servers have lost it, and have it again", registered).await;
+    agent.kill();
+    scene.tracker.state().services.clear();
+    let _agent = scene.agent();
+    scene.tracker.until("another agent registers it", registered).await;
+    scene.tracker.place(ALLOC, |alloc, _| alloc.desired_status = DesiredStatus::Stop).await;
+    let gone = |state: &TrackerState| state.services.contains_key(&ALLOC) && state.registered().is_empty();
+    scene.tracker.until("the service is withdrawn", gone).await;
     scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
 }

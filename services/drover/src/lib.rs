@@ -175,6 +175,8 @@ mod tests {
             "drover monitor -log-level debug -json -node-id 1a2b",
             "drover server members -detailed",
             "drover server-members",
+            "drover service info -per-page 3 -filter x -json web",
+            "drover service delete web _nomad-task-1",
             "drover operator scheduler get-config -json",
             "drover operator scheduler set-config -preempt-batch-scheduler -pause-eval-broker=0 -check-index 3",
             "drover operator api -X PUT -d {} -H a:b -dryrun /v1/jobs",

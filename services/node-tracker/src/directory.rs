@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use bus::Request;
 use model::Text;
-use model::service::{ServiceKey, ServiceRegistration};
-use state::{Snapshot, Table, WatchKey};
+use model::service::ServiceKey;
+use state::{Snapshot, WatchKey};
 use telemetry::clock;
 use tokio::time::{sleep, timeout};
 use wire::Refusal;
 use wire::directory::{
-    DIRECTORY_BYTES, DIRECTORY_WAIT_MS_MAX, FindServices, FoundServices, KnownQuery, QUERIES_MAX,
-    QueryResult, RESULTS_MAX, ServiceName, ServiceQuery,
+    DIRECTORY_BYTES, DIRECTORY_WAIT_MS_MAX, FindServices, FoundServices, INSTANCES, Instance, KnownQuery,
+    QUERIES_MAX, QueryResult, RESULTS_MAX, ServiceName, ServiceQuery,
 };
 use wire::node::WorkIndex;
 use wire::services::ServicesDigest;
@@ -49,7 +49,8 @@ impl Server {
         loop {
             let found = found(&self.replica().snapshot(), &ask.queries);
             let left = wait.saturating_sub(started_at.elapsed());
-            if !found.results.is_empty() || timeout(left, watch.changed()).await.is_err() {
+            let is_over = !found.results.is_empty() || left.is_zero();
+            if is_over || timeout(left, watch.changed()).await.is_err() {
                 return Ok(found);
             }
             sleep(CHANGES_BATCHED).await;
@@ -61,10 +62,8 @@ impl Server {
 /// costs a look.
 fn watch_key(query: &ServiceQuery) -> WatchKey {
     match query {
-        ServiceQuery::Instances { name, .. } => {
-            WatchKey::Prefix(Table::ServiceRegistrations, Text::clone(name))
-        }
-        ServiceQuery::Names { .. } => WatchKey::Table(Table::ServiceRegistrations),
+        ServiceQuery::Instances { name, .. } => WatchKey::Prefix(INSTANCES, Text::clone(name)),
+        ServiceQuery::Names { .. } => WatchKey::Table(INSTANCES),
     }
 }
 
@@ -91,7 +90,7 @@ fn found(snapshot: &Snapshot, queries: &[KnownQuery]) -> FoundServices {
 
 fn instances(snapshot: &Snapshot, namespace: &Text, name: &Text) -> QueryResult {
     let first = ServiceKey::first_of(namespace, name);
-    let all = snapshot.small_objects_from::<ServiceRegistration>(&first);
+    let all = snapshot.small_objects_from::<Instance>(&first);
     let all: Vec<_> = all.take_while(|instance| instance.key.is_of(namespace, name)).collect();
     let query = ServiceQuery::Instances { namespace: Text::clone(namespace), name: Text::clone(name) };
     QueryResult {
@@ -105,9 +104,8 @@ fn instances(snapshot: &Snapshot, namespace: &Text, name: &Text) -> QueryResult 
 
 fn names(snapshot: &Snapshot, namespace: &Text) -> QueryResult {
     let first = ServiceKey::first_of(namespace, "");
-    let all = snapshot.small_objects_from::<ServiceRegistration>(&first);
-    let all: Vec<&Arc<ServiceRegistration>> =
-        all.take_while(|instance| instance.key.namespace == *namespace).collect();
+    let all = snapshot.small_objects_from::<Instance>(&first);
+    let all: Vec<&Arc<Instance>> = all.take_while(|instance| instance.key.namespace == *namespace).collect();
     let names = all.chunk_by(|one, other| one.key.name == other.key.name);
     let mut names: Vec<ServiceName> = names.filter_map(name_of).collect();
     let mut digest = ServicesDigest::default();
@@ -119,7 +117,7 @@ fn names(snapshot: &Snapshot, namespace: &Text) -> QueryResult {
 }
 
 /// The name of a service, of all its instances.
-fn name_of(instances: &[&Arc<ServiceRegistration>]) -> Option<ServiceName> {
+fn name_of(instances: &[&Arc<Instance>]) -> Option<ServiceName> {
     let name = Text::clone(&instances.first()?.key.name);
     let tags: BTreeSet<&Text> = instances.iter().flat_map(|instance| &instance.tags).collect();
     Some(ServiceName { name, tags: tags.into_iter().cloned().collect() })
@@ -133,6 +131,7 @@ fn beyond(count: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use model::change::Change;
+    use model::service::ServiceRegistration;
     use model::{AllocId, HistoryId, Index};
     use state::{Replica, State};
 

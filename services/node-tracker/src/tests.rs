@@ -8,16 +8,22 @@ use model::alloc::{ClientStatus, PackedTaskStates};
 use model::change::{Change, NodesChanged};
 use model::cluster::Singleton;
 use model::node::{Node, NodeServerSide, NodeStatus, Secret};
+use model::service::{ServiceKey, ServiceRegistration, registration_id};
 use model::{Epoch, HistoryId, Index, NodeId, ProcessId};
 use private_servers::Nats;
 use state::{Replica, State};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::command::{Answer, Command, Done, NodeLiveness, NodeReport, UpdateNodes};
+use wire::command::{Answer, Command, Done, NodeLiveness, NodeReport, NodeServices, UpdateNodes};
+use wire::directory::{FindServices, FoundServices, KnownQuery, ServiceQuery};
 use wire::node::{
     AllocReport, GetAllocs, GetWork, Heartbeat, NodeResponse, Register, Report, ReportAccepted, Wake, Work,
     WorkAllocs, WorkIndex,
+};
+use wire::services::{
+    AllocServices, RegisterServices, SERVICE_ALLOCS_MAX, ServiceInstance, ServicesAnswer, ServicesDigest,
+    ServicesRejection,
 };
 use wire::{Refusal, RefusalKind, Role, Subject, Wire};
 
@@ -203,6 +209,13 @@ fn carry_out(replica: &Replica, command: &Command) -> Done {
             let refused = report.reports.iter().filter(|report| !may_report(report));
             (Vec::new(), refused.map(|report| report.node).collect())
         }
+        Command::UpdateServices(update) => {
+            assert_eq!(update.epoch, EPOCH);
+            let (all, known) = (update.nodes.iter().flat_map(|node| &node.allocs), &state);
+            let refused = all.filter(|set| known.alloc(set.alloc).is_none());
+            let refused_allocs = refused.map(|set| set.alloc).collect();
+            return Done { index: state.index(), refused_allocs, ..Done::default() };
+        }
         other => panic!("unexpected command of the tracker: {other:?}"),
     };
     let index = if changes.is_empty() { state.index() } else { commit(replica, changes) };
@@ -263,6 +276,134 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
     let Command::ReportAllocs(reported) = scene.command().await else { panic!("expected the node's report") };
     let NodeReport { node: of, boot, ref allocs, .. } = reported.reports[0];
     assert_eq!((of, boot, allocs), (node(1), 1, &report.allocs));
+    scene.ended().await;
+}
+
+/// The services of an allocation: one with the id of a registration of another allocation.
+fn services(number: u8, of: u8) -> AllocServices {
+    let service = ServiceInstance {
+        id: registration_id(alloc(of), "group-app", "web", "http").into(),
+        name: "web".into(),
+        tags: vec!["a".into()],
+        address: "10.0.0.1".into(),
+        port: 80,
+    };
+    AllocServices { alloc: alloc(number), services: vec![service] }
+}
+
+#[actix::test]
+async fn services_are_registered_and_invalid_ones_rejected() {
+    let mut scene = Scene::new(CALM).await;
+    scene.register(1).await;
+    scene.command().await;
+    let job = job(1, 0);
+    let placed = placed(&job, [(1, 1), (2, 1)]);
+    let index = commit(&scene.replica, vec![Change::Job(Arc::new(job)), placed]);
+    let register = RegisterServices {
+        id: node(1),
+        secret: secret(1),
+        boot: 1,
+        allocs: vec![services(1, 1), services(2, 1), services(9, 9)],
+    };
+    let subject = Subject::NodeServices(node(1));
+    let answer: ServicesAnswer = scene.ask(subject, &register).await.unwrap();
+    assert_eq!(answer.index, at(index));
+    let [(second, ServicesRejection::Refused(_)), (ninth, ServicesRejection::Unknown)] = &answer.rejected[..]
+    else {
+        panic!("{answer:?}")
+    };
+    assert_eq!((*second, *ninth), (alloc(2), alloc(9)));
+    let Command::UpdateServices(update) = scene.command().await else { panic!("expected the services") };
+    let empty = AllocServices { alloc: alloc(2), services: Vec::new() };
+    let allocs = vec![services(1, 1), empty, services(9, 9)];
+    assert_eq!(update.nodes, [NodeServices { node: node(1), boot: 1, allocs }]);
+
+    let refused = |result: Result<ServicesAnswer, Refusal>| result.unwrap_err().kind;
+    let stolen = RegisterServices { secret: Secret("another".into()), ..register.clone() };
+    assert_eq!(refused(scene.ask(subject, &stolen).await), RefusalKind::Conflict);
+    let restarted = RegisterServices { boot: 2, ..register.clone() };
+    assert_eq!(refused(scene.ask(subject, &restarted).await), RefusalKind::NotFound);
+    assert_eq!(refused(scene.ask(Subject::NodeServices(node(2)), &register).await), RefusalKind::Invalid);
+    let many = vec![AllocServices { alloc: alloc(1), services: Vec::new() }; SERVICE_ALLOCS_MAX + 1];
+    let many = RegisterServices { allocs: many, ..register };
+    assert_eq!(refused(scene.ask(subject, &many).await), RefusalKind::Invalid);
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn an_agent_learns_what_is_registered_of_its_node() {
+    let mut scene = Scene::new(CALM).await;
+    let none = scene.register(1).await.services.expect("the tracker says what is registered");
+    assert_eq!(none.digest, ServicesDigest::default());
+    scene.command().await;
+    let job = job(1, 0);
+    let placed = placed(&job, [(1, 1), (2, 2)]);
+    let set = services(1, 1).services.remove(0);
+    let registration = |number: u8| ServiceRegistration {
+        key: ServiceKey { namespace: "default".into(), name: set.name.clone(), id: set.id.clone() },
+        node_id: node(number),
+        datacenter: "dc1".into(),
+        job_id: "job".into(),
+        alloc_id: alloc(number),
+        tags: set.tags.clone(),
+        address: set.address.clone(),
+        port: set.port,
+        create_index: Index(5),
+        modify_index: Index(5),
+    };
+    let mut elsewhere = registration(2);
+    elsewhere.key.id = registration_id(alloc(2), "group-app", "web", "http").into();
+    let registered = [registration(1), elsewhere].map(|one| Change::ServiceRegistration(Box::new(one)));
+    let changes = [ready(2), Change::Job(Arc::new(job)), placed].into_iter().chain(registered).collect();
+    let index = commit(&scene.replica, changes);
+    let found = scene.beat(1).await.unwrap().services.expect("the tracker says what is registered");
+    let mut expected = ServicesDigest::default();
+    expected.add(alloc(1), "dc1", &set);
+    assert_eq!(found.digest, expected);
+    assert!(found.at.index >= index, "{found:?}");
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn an_agent_finds_services_and_is_told_of_changes() {
+    let mut scene = Scene::new(CALM).await;
+    scene.register(1).await;
+    scene.command().await;
+    let query = ServiceQuery::Instances { namespace: "default".into(), name: "web".into() };
+    let ask = |digest, wait_ms| {
+        let queries = vec![KnownQuery { query: query.clone(), digest }];
+        FindServices { id: node(1), secret: secret(1), wait_ms, queries }
+    };
+    let subject = Subject::NodeDirectory(node(1));
+    let first: FoundServices = scene.ask(subject, &ask(None, 0)).await.unwrap();
+    assert!(first.results[0].instances.is_empty());
+    let known = Some(first.results[0].digest);
+    let same: FoundServices = scene.ask(subject, &ask(known, 0)).await.unwrap();
+    assert!(same.results.is_empty());
+
+    let set = services(1, 1).services.remove(0);
+    let registration = ServiceRegistration {
+        key: ServiceKey { namespace: "default".into(), name: set.name, id: set.id },
+        node_id: node(1),
+        datacenter: "dc1".into(),
+        job_id: "job".into(),
+        alloc_id: alloc(1),
+        tags: set.tags,
+        address: set.address,
+        port: set.port,
+        create_index: Index(5),
+        modify_index: Index(5),
+    };
+    let waiting = ask(known, 10_000);
+    let change = async {
+        commit(&scene.replica, vec![Change::ServiceRegistration(Box::new(registration.clone()))]);
+    };
+    let (changed, ()) = tokio::join!(scene.ask::<_, FoundServices>(subject, &waiting), change);
+    assert_eq!(*changed.unwrap().results[0].instances[0], registration);
+
+    let stolen = FindServices { secret: Secret("another".into()), ..ask(None, 0) };
+    let refused = scene.ask::<_, FoundServices>(subject, &stolen).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::Conflict);
     scene.ended().await;
 }
 

@@ -107,3 +107,57 @@ macro_rules! small_objects {
 }
 
 model::for_each_small_object!(small_objects);
+
+#[cfg(test)]
+mod tests {
+    use model::service::{ServiceKey, ServiceRegistration};
+    use model::{Index, NodeId};
+
+    use super::*;
+
+    const FIRST: AllocId = AllocId::from_bytes([1; 16]);
+    const SECOND: AllocId = AllocId::from_bytes([2; 16]);
+
+    fn service(alloc_id: AllocId, name: &str, port: u16) -> ServiceRegistration {
+        ServiceRegistration {
+            key: ServiceKey {
+                namespace: "default".into(),
+                name: name.into(),
+                id: format!("{alloc_id}-{name}").into(),
+            },
+            node_id: NodeId::from_bytes([3; 16]),
+            datacenter: "dc1".into(),
+            job_id: "web".into(),
+            alloc_id,
+            tags: Vec::new(),
+            address: "10.0.0.1".into(),
+            port,
+            create_index: Index(1),
+            modify_index: Index(1),
+        }
+    }
+
+    fn names(table: &SmallTable<ServiceRegistration>, owner: AllocId) -> Vec<&str> {
+        table.keys_of(owner).iter().map(|key| key.name.as_str()).collect()
+    }
+
+    #[test]
+    fn objects_are_found_by_their_allocation() {
+        let mut table = SmallTable::default();
+        for object in [service(FIRST, "web", 80), service(SECOND, "web", 80), service(FIRST, "api", 80)] {
+            table.apply(ObjectWrite::Put(&object));
+        }
+        assert_eq!((names(&table, FIRST), names(&table, SECOND)), (vec!["api", "web"], vec!["web"]));
+        let before = table.clone();
+        let changed = service(FIRST, "web", 81);
+        table.apply(ObjectWrite::Put(&changed));
+        assert_eq!(names(&table, FIRST), ["api", "web"], "a changed object is there once");
+        assert_eq!(table.by_key().get(&changed.key).map(|object| object.port), Some(81));
+        table.apply(ObjectWrite::Deleted(&changed.key));
+        table.apply(ObjectWrite::Deleted(&changed.key));
+        assert_eq!(names(&table, FIRST), ["api"]);
+        table.apply(ObjectWrite::Deleted(&service(FIRST, "api", 80).key));
+        assert_eq!((names(&table, FIRST).len(), names(&table, SECOND)), (0, vec!["web"]));
+        assert_eq!(names(&before, FIRST), ["api", "web"], "a clone does not change");
+    }
+}

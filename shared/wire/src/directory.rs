@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use model::node::Secret;
 use model::service::ServiceRegistration;
-use model::{AllocId, NodeId, Text};
+use model::{AllocId, NodeId, SmallObject, Table, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 use crate::node::WorkIndex;
 use crate::services::{ServiceInstance, ServicesDigest};
 
+/// An instance of a service, as the directory knows it.
+pub type Instance = ServiceRegistration;
+/// The table of the instances.
+pub const INSTANCES: Table = <ServiceRegistration as SmallObject>::TABLE;
 /// Maximum number of queries in one request.
 pub const QUERIES_MAX: usize = 1_024;
 /// Maximum number of instances, or of names, in the result of one query.
@@ -81,7 +85,7 @@ pub struct QueryResult {
     pub digest: ServicesDigest,
     /// The instances, sorted by id; empty if names were asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub instances: Vec<Arc<ServiceRegistration>>,
+    pub instances: Vec<Arc<Instance>>,
     /// The names of services, sorted; empty if instances were asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<ServiceName>,

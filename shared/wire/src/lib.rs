@@ -23,6 +23,7 @@ pub mod permissions;
 pub mod refusal;
 pub mod role;
 pub mod senders;
+mod service_instances;
 pub mod services;
 pub mod stats;
 pub mod subject;

@@ -13,7 +13,7 @@ use model::{AllocId, HistoryId, Index, NodeId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
-use crate::services::RegisteredServices;
+use crate::service_instances::ServicesDigest;
 
 /// The index up to which a node's work is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +83,19 @@ pub struct NodeResponse {
     /// What is registered of the services of the node's allocations. Trackers of older versions leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<RegisteredServices>,
+}
+
+/// What is registered of a node's allocations, in the response to a heartbeat or a registration.
+///
+/// An agent compares the digest with that of what it wants to be registered. If they differ, it sends the sets of all its
+/// allocations again, empty sets too. It does not compare while a request is in flight, nor if [`Self::at`] is of the same
+/// history as the index of the last answer to such a request, and lower.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredServices {
+    /// The index of the state that the digest was computed of.
+    pub at: WorkIndex,
+    /// The digest.
+    pub digest: ServicesDigest,
 }
 
 /// Requests the changes of a node's work since an index (N-6). The response is [`Work`]. The tracker responds as soon

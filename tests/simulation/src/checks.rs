@@ -45,6 +45,7 @@ impl Checks {
             Command::RegisterNode(command) => (Singleton::NodeTracker, command.epoch),
             Command::UpdateNodes(command) => (Singleton::NodeTracker, command.epoch),
             Command::ReportAllocs(command) => (Singleton::NodeTracker, command.epoch),
+            Command::UpdateServices(command) => (Singleton::NodeTracker, command.epoch),
             Command::UpdateDeployments(command) => (Singleton::DeploymentWatcher, command.epoch),
             _ => return,
         };

@@ -121,6 +121,8 @@ async fn unreadable_messages_are_refused() {
         Subject::NodeHeartbeat(node),
         Subject::NodeWork(node),
         Subject::NodeReport(node),
+        Subject::NodeServices(node),
+        Subject::NodeDirectory(node),
         Subject::AgentFiles(node),
     ] {
         let (url, credentials) = (url.clone(), credentials.clone());

@@ -131,8 +131,8 @@ impl<R: Clone + PartialEq> Desired<R> {
         self.allocs.get(&alloc).is_some_and(|wanted| wanted.is_incomplete(now))
     }
 
-    /// The sets that are to be sent: at most `allocs_max` allocations, and registrations of a total size of `size_max` unless
-    /// the first allocation has more.
+    /// The sets that are to be sent: at most `allocs_max` allocations, and registrations of a total size of `size_max`
+    /// unless the first allocation has more.
     pub(crate) fn batch(
         &self,
         allocs_max: usize,

@@ -21,7 +21,7 @@ use wire::directory::{
 
 use crate::node::identity::Identity;
 use crate::node::presence::ContactState;
-use crate::wait::{to_std, until};
+use crate::wait::until;
 
 /// How long a query is kept that nobody watches any more, so that it need not be sent again for each look.
 const LINGER: Nanos = Nanos::from_secs(60);
@@ -37,7 +37,7 @@ pub(crate) type Found = Option<Arc<QueryResult>>;
 
 /// There are too many different queries on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("more than {QUERIES_MAX} different services are looked up on this node")]
+#[error("more than {max} different services are looked up on this node", max = QUERIES_MAX)]
 pub(crate) struct TooManyQueries;
 
 /// What the cluster's service discovery knows. Clones share it.

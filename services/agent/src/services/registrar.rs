@@ -35,6 +35,8 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// How often the sets of allocations are sent again that the servers did not know.
 const UNKNOWN_RETRY: Duration = Duration::from_secs(30);
+/// The minimum interval between two times that everything is sent again.
+const RESEND_INTERVAL: Nanos = Nanos::from_secs(5);
 
 /// Registers services in the cluster.
 pub(crate) struct Registrar {
@@ -59,6 +61,8 @@ struct Progress {
     not_before: Option<Timestamp>,
     /// The index of the last answer.
     answered: WorkIndex,
+    /// When everything was last sent again.
+    resent_at: Option<Timestamp>,
 }
 
 impl Registrar {
@@ -77,7 +81,7 @@ impl Registrar {
                     }
                     // The servers have answered something.
                     progress.not_before = None;
-                    self.compare(&progress);
+                    self.compare(&mut progress);
                 }
                 _ = unknown.tick() => self.registry.desired().retry_unknown(),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => {
@@ -96,14 +100,16 @@ impl Registrar {
     }
 
     /// Sends everything again if something else is registered than what was sent.
-    fn compare(&mut self, progress: &Progress) {
+    fn compare(&mut self, progress: &mut Progress) {
         let Some(registered) = self.contact_state.borrow_and_update().services else { return };
-        let mut desired = self.registry.desired();
-        if !desired.is_settled(clock::steady()) {
+        let (mut desired, now) = (self.registry.desired(), clock::steady());
+        let is_early = progress.resent_at.is_some_and(|resent_at| now - resent_at < RESEND_INTERVAL);
+        if is_early || !desired.is_settled(now) {
             return;
         }
         let digest = digest(desired.accepted(), &self.datacenter);
         if is_lost(registered, digest, progress.answered) {
+            progress.resent_at = Some(now);
             desired.resend();
             let allocs = desired.pending();
             drop(desired);
@@ -130,7 +136,7 @@ impl Registrar {
         let answer = self.bus.request(Subject::NodeServices(*node), &request, ANSWER_TIMEOUT).await;
         match answer {
             Ok(ServicesAnswer { index, rejected }) => {
-                *progress = Progress { answered: index, ..Progress::default() };
+                (progress.failures, progress.not_before, progress.answered) = (0, None, index);
                 self.answered(&sets, &rejected);
                 self.registry.attempted(true);
                 if let Some(Repeats { attempts, lasting_secs, .. }) = outage.succeeded(clock::monotonic()) {

@@ -1,10 +1,9 @@
 //! The services of a group and of its tasks, with their names filled in and their addresses, as hooks register them and
 //! checks use them. Pure.
 
-use model::job::{CheckKind, Service, ServiceCheck};
+use model::job::{CheckKind, Service, ServiceCheck, Task};
 
 use super::env::{self, Env};
-use super::hooks::TaskRun;
 use super::interpolation::Interpolator;
 use crate::driver::DriverNetwork;
 use crate::networks::AllocNetwork;
@@ -34,23 +33,23 @@ pub(crate) fn of_group(
     advertised(&group.services, &addresses, node, &env)
 }
 
-/// The services of a running task, to which its driver may have given a network.
+/// The services of a running task with this environment, to which its driver may have given a network.
 ///
 /// # Errors
 /// As with [`of_group`].
-pub(crate) fn of_task(run: &TaskRun, driver: Option<&DriverNetwork>) -> Result<Vec<Advertised>, String> {
-    let (_, task) = run.job_parts().map_err(|error| error.message)?;
-    if task.services.is_empty() {
-        return Ok(Vec::new());
-    }
-    let missing = || format!("driver {} is not on this node", task.driver);
-    let able = run.context.drivers.get(&task.driver).ok_or_else(missing)?.capabilities();
-    let env = run.env(able)?;
-    let network = run.setup.network.as_ref().and_then(|network| network.status.as_ref());
-    let (resources, node) = (run.spec.resources(), &run.context.node);
+pub(crate) fn of_task(
+    spec: &AllocSpec,
+    task: &Task,
+    node: &NodeFacts,
+    env: &Env,
+    network: Option<&AllocNetwork>,
+    driver: Option<&DriverNetwork>,
+) -> Result<Vec<Advertised>, String> {
+    let network = network.and_then(|network| network.status.as_ref());
+    let resources = spec.resources();
     let addresses =
-        Addresses { task: Some(&run.name), resources: &resources, network, driver, node_ip: node_ip(node) };
-    advertised(&task.services, &addresses, node, &env)
+        Addresses { task: Some(&task.name), resources: &resources, network, driver, node_ip: node_ip(node) };
+    advertised(&task.services, &addresses, node, env)
 }
 
 fn advertised(

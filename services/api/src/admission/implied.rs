@@ -1,5 +1,5 @@
-//! Implied constraints: what the blocks of a job require of a node (N-17.6). Of the blocks that are built, signals, services
-//! and bridge networks imply constraints.
+//! Implied constraints: what the blocks of a job require of a node (N-17.6). Of the blocks that are built, signals,
+//! services and bridge networks imply constraints.
 
 use std::collections::BTreeSet;
 

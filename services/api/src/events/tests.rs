@@ -14,6 +14,7 @@ use super::recent::Changed;
 use super::shape::{Event, changed_objects, event};
 use super::topics::Topics;
 use crate::http::Query;
+use crate::shapes::services::tests::web;
 use crate::testing;
 
 fn topics(query: &str) -> Topics {
@@ -86,6 +87,32 @@ fn a_small_object_has_events_if_its_kind_has_a_topic() {
     });
     assert_eq!(described(&step, ""), ["NodePool NodePoolUpserted gpu"]);
     assert_eq!(payload(&events(&step, &topics(""))[0])["NodePool"]["Name"], "gpu");
+}
+
+#[test]
+fn services_have_events_of_their_own_types() {
+    // http-api §26.3
+    let put = step(Cause::AllocationUpdated, |_| vec![Change::ServiceRegistration(Box::new(web(1)))]);
+    let id = web(1).key.id;
+    for query in ["", "topic=Service:web", "topic=Service:shop", &format!("topic=Service:{id}")] {
+        assert_eq!(described(&put, query), [format!("Service ServiceRegistration {id}")], "{query}");
+    }
+    assert_eq!(described(&put, "topic=Service&namespace=other"), [""; 0]);
+    let found = events(&put, &topics(""));
+    assert_eq!(found[0].namespace, "default");
+    assert_eq!(found[0].filter_keys, Some(vec!["shop".to_owned(), "web".to_owned()]));
+    assert_eq!(payload(&found[0])["Service"]["ServiceName"], "web");
+    let key = web(1).key;
+    let before = testing::state_of(vec![Change::ServiceRegistration(Box::new(web(1)))]);
+    let set = ChangeSet {
+        cause: Cause::NodeStatus,
+        ..testing::set(3, vec![Change::ServiceRegistrationDeleted(key)])
+    };
+    let mut after = before.clone();
+    after.apply(&set).unwrap();
+    let gone = SingleSet { before: before.into(), set: set.into(), after: after.into() };
+    assert_eq!(described(&gone, "topic=Service"), [format!("Service ServiceDeregistration {id}")]);
+    assert_eq!(payload(&events(&gone, &topics(""))[0])["Service"]["Port"], 8001);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Objects of the API that `model` does not convert by itself, because they combine several objects or omit parts of one:
-//! list entries, responses to writes, statuses of jobs (`status`), instances of services (`services`), and resource usage (`usage`).
+//! list entries, responses to writes, statuses of jobs (`status`), instances of services (`services`), and resource usage
+//! (`usage`).
 
 pub(crate) mod services;
 pub(crate) mod status;

@@ -14,6 +14,7 @@ mod hostile;
 mod keyring;
 mod parameters;
 mod reads;
+mod services;
 mod stats;
 mod statuses;
 mod submissions;

@@ -305,6 +305,17 @@ server members
   -json: not with -t
   -t: not with -json
   -verbose
+service delete
+service info
+  -filter
+  -json: not with -t
+  -page-token
+  -per-page
+  -t: not with -json
+  -verbose
+service list
+  -json: not with -t
+  -t: not with -json
 status
   -all-allocs: not with -json -short -t, only with <ID>
   -evals: not with -json -short -t, only with <ID>

@@ -11,6 +11,7 @@ use model::eval::Evaluation;
 use model::job::{Job, JobSubmission};
 use model::keyring::RootKey;
 use model::node::Node;
+use model::service::ServiceRegistration;
 use model::volume::{CsiVolume, HostVolume, VolumeClaim};
 use model::{Index, JobKey, Timestamp};
 use state::{AllocRef, State, UnblockKey};
@@ -31,6 +32,7 @@ pub(crate) struct StateDump {
     csi_volumes: Vec<CsiVolume>,
     volume_claims: Vec<VolumeClaim>,
     root_keys: Vec<RootKey>,
+    service_registrations: Vec<ServiceRegistration>,
     leases: Vec<Option<Lease>>,
     unblocked: Vec<(UnblockKey, Index)>,
 }
@@ -74,6 +76,7 @@ impl StateDump {
             csi_volumes: state.csi_volumes().map(|volume| CsiVolume::clone(volume)).collect(),
             volume_claims: state.volume_claims().map(|claim| VolumeClaim::clone(claim)).collect(),
             root_keys: state.root_keys().map(|key| RootKey::clone(key)).collect(),
+            service_registrations: state.service_registrations().map(|one| (**one).clone()).collect(),
             leases: Singleton::ALL.iter().map(|service| state.lease(*service).copied()).collect(),
             unblocked: state.unblocked().map(|(key, index)| (key.clone(), index)).collect(),
         }

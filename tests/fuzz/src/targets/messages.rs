@@ -7,7 +7,7 @@ use model::change::{AllocsChanged, Change, ChangeSet, EvalsChanged, JobFields, N
 use model::eval::EvalStatus;
 use model::job::JobStatus;
 use model::node::NodeStatus;
-use model::{Index, Text};
+use model::{Index, SmallObject as _, Text};
 use serde::Serialize;
 use state::{State, View};
 use tests::build;
@@ -207,6 +207,7 @@ pub(super) fn read(state: &State) {
     state.host_volumes().for_each(|volume| show(&volume.to_api()));
     state.csi_volumes().for_each(|volume| show(&volume.to_api()));
     state.volume_claims().for_each(|claim| show(&claim.to_api()));
+    state.service_registrations().for_each(|service| show(&service.shape()));
     let _ = (state.unblocked().count(), state.root_keys().count(), state.alloc_heap_bytes());
 }
 

@@ -94,6 +94,8 @@ pub static SUBJECT: Target = Target {
             Subject::GetHead,
             Subject::Changes,
             Subject::NodeReport(node),
+            Subject::NodeServices(node),
+            Subject::NodeDirectory(node),
             Subject::AgentFiles(node),
             Subject::ProcessMetrics((Role::Scheduler, model::ProcessId::from_bytes([8; 16]))),
         ];

@@ -87,6 +87,8 @@ async fn a_node_publishes_only_on_its_own_subjects() {
         Subject::NodeHeartbeat(other).to_string(),
         Subject::NodeWork(other).to_string(),
         Subject::NodeReport(other).to_string(),
+        Subject::NodeServices(other).to_string(),
+        Subject::NodeDirectory(other).to_string(),
         Subject::AgentWake(other).to_string(),
         Subject::AgentWake(own).to_string(),
         Subject::AgentFiles(other).to_string(),
@@ -167,6 +169,8 @@ async fn a_body_that_names_another_node_is_refused() {
         Subject::NodeHeartbeat(own),
         Subject::NodeWork(own),
         Subject::NodeReport(own),
+        Subject::NodeServices(own),
+        Subject::NodeDirectory(own),
     ] {
         for (kind, body) in
             [(Heartbeat::KIND, &b"\xc1"[..]), ("node.report", b"\x81\xa2id"), ("nothing", b"")]

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use model::job::TaskGroup;
 
 use super::{AllocHook, AllocRun, AllocSetup, HookError};
 use crate::networks::AllocNetwork;
@@ -29,9 +28,8 @@ impl GroupServices {
         }
         let group = alloc.group()?;
         let services = &alloc.context.services;
-        if has_services(group) {
-            services.track(alloc.spec.id());
-        }
+        // Also without services: an earlier version of the job may have had some.
+        services.track(alloc.spec.id());
         let network = self.network.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let found = advertised::of_group(&alloc.spec, &alloc.context.node, network.as_deref())
             .map_err(HookError::unrecoverable)?;
@@ -75,14 +73,10 @@ impl AllocHook for GroupServices {
     }
 }
 
-fn has_services(group: &TaskGroup) -> bool {
-    !group.services.is_empty() || group.tasks.iter().any(|task| !task.services.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use model::alloc::{AllocCommon, PortMapping};
-    use model::job::{JobType, Service, ServiceProvider};
+    use model::job::{JobType, Service, ServiceProvider, TaskGroup};
     use tokio::sync::watch;
 
     use super::*;

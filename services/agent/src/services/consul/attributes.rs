@@ -45,7 +45,6 @@ mod tests {
 
     use super::*;
 
-    //
     #[test]
     fn the_node_shows_what_consul_says_about_itself() {
         let found = attributes(&json!({

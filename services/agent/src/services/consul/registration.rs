@@ -146,10 +146,10 @@ pub(crate) fn difference(
 ) -> Difference {
     let own =
         |id: &str| listed.get(id).filter(|listed| listed.of(OWNER_KEY).is_some_and(|node| node == owner));
-    let changed = wanted.iter().filter(|(id, service)| !own(id).is_some_and(|listed| service.is_as(listed)));
+    let changed = wanted.iter().filter(|(id, service)| own(id).is_none_or(|listed| !service.is_as(listed)));
     let register = changed.map(|(id, service)| (id.clone(), service.marked(owner))).collect();
     let ids = listed.keys().filter(|id| own(id).is_some() && !wanted.contains_key(id.as_str()));
-    let gone = ids.filter(|id| !alloc_of_registration(id).is_some_and(&is_incomplete));
+    let gone = ids.filter(|id| alloc_of_registration(id).is_none_or(|alloc| !is_incomplete(alloc)));
     Difference { register, remove: gone.map(|id| id.as_str().into()).collect() }
 }
 

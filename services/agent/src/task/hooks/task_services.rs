@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use model::Text;
 use model::alloc::TaskEventKind;
+use model::text::quoted;
 
 use super::{HookError, TaskHook, TaskRun};
 use crate::driver::{DriverNetwork, Running};
-use crate::services::Registering;
 use crate::services::desired::Owner;
+use crate::services::{Advertised, Registering};
 use crate::task::advertised;
 
 /// The name of the hook.
@@ -27,7 +28,7 @@ impl TaskServices {
     async fn register(&self, run: &TaskRun) -> Result<(), HookError> {
         let network = self.network.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let services = &run.context.services;
-        let registered = match advertised::of_task(run, network.as_ref()) {
+        let registered = match found(run, network.as_ref()) {
             Ok(found) => services.register(&Registering {
                 alloc: run.spec.id(),
                 owner: owner(run),
@@ -77,6 +78,18 @@ impl TaskHook for TaskServices {
         run.context.services.ended(run.spec.id(), &owner(run));
         Ok(())
     }
+}
+
+/// The services of the task, with their names filled in and their addresses.
+fn found(run: &TaskRun, driver_network: Option<&DriverNetwork>) -> Result<Vec<Advertised>, String> {
+    let (_, task) = run.job_parts().map_err(|error| error.message)?;
+    if task.services.is_empty() {
+        return Ok(Vec::new());
+    }
+    let missing = || format!("driver {} is not on this node", quoted(&task.driver));
+    let able = run.context.drivers.get(&task.driver).ok_or_else(missing)?.capabilities();
+    let (env, node, network) = (run.env(able)?, &run.context.node, run.setup.network.as_deref());
+    advertised::of_task(&run.spec, task, node, &env, network, driver_network)
 }
 
 fn owner(run: &TaskRun) -> Owner {

@@ -82,7 +82,7 @@ fn chosen(found: &[ServiceRegistrationListStub], given: &str) -> Choice {
     let services = || {
         found.iter().flat_map(|stub| {
             let services = stub.services.iter().flatten();
-            services.map(|service| {
+            services.map(move |service| {
                 (format::text(stub.namespace.as_ref()), format::text(service.service_name.as_ref()))
             })
         })

@@ -13,4 +13,5 @@ mod reconnect;
 mod reports;
 mod rollouts;
 mod scene;
+mod services;
 mod versions;

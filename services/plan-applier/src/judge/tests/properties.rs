@@ -10,6 +10,7 @@ use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobType;
 use model::node::NodeStatus;
 use model::plan::{Placements, Plan, Stops};
+use model::service::ServiceRegistration;
 use model::{AllocId, JobKey, NodeId};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -66,6 +67,12 @@ enum Step {
         seed: usize,
         all_at_once: bool,
     },
+    Services {
+        node: u8,
+        alloc: usize,
+        /// Which of three services are registered, a bit for each.
+        names: u8,
+    },
     Wait {
         seconds: i64,
     },
@@ -86,6 +93,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(node, status, from, late)| Step::Report { node, status, from, late }),
         10 => (any::<usize>(), 0..SNAPSHOTS, any::<usize>(), prop::bool::weighted(0.2))
             .prop_map(|(eval, age, seed, all_at_once)| Step::Plan { eval, age, seed, all_at_once }),
+        5 => (0..4u8, any::<usize>(), 0..8u8)
+            .prop_map(|(node, alloc, names)| Step::Services { node, alloc, names }),
         1 => (1..90i64).prop_map(|seconds| Step::Wait { seconds }),
         2 => Just(Step::Again),
     ]
@@ -161,6 +170,17 @@ impl History {
             Step::Plan { eval, age, seed, all_at_once } => {
                 let snapshot = self.snapshots.iter().rev().nth(*age)?.clone();
                 plan(scene, &snapshot, *eval, *seed, *all_at_once)
+            }
+            Step::Services { node, alloc, names } => {
+                // The allocation is one of the node, or any.
+                let node = node_id(*node);
+                let own = Vec::from_iter(scene.state.allocs_of_node(node).map(|alloc| alloc.id()));
+                let all = || Vec::from_iter(scene.state.allocs().map(|alloc| alloc.id()));
+                let alloc = pick(&own, *alloc).or_else(|| pick(&all(), *alloc))?;
+                let names = ["api", "db", "web"].into_iter().enumerate();
+                let names = names.filter(|(bit, _)| names >> bit & 1 != 0);
+                let services = names.map(|(_, name)| super::services::instance(alloc, name, 80)).collect();
+                Some(super::services::set(node, alloc, services))
             }
             Step::Wait { seconds } => {
                 scene.wait(model::Nanos::from_secs(*seconds));
@@ -282,9 +302,20 @@ fn check(before: &State, after: &State) {
         assert!(summary.complete >= count(ClientStatus::Complete));
         assert!(summary.failed >= count(ClientStatus::Failed));
     }
+    for registration in after.service_registrations() {
+        let alloc = after.alloc(registration.alloc_id).expect("no registration outlives its allocation");
+        assert!(!alloc.client_status().is_terminal(), "no registration outlives its allocation");
+        assert_eq!((alloc.node_id(), alloc.job_key()), (registration.node_id, &job_of(registration)));
+        let status = after.node(registration.node_id).map(|node| node.server().status);
+        assert!(status.is_some_and(|status| status != NodeStatus::Down), "its node is up");
+    }
     for node in after.nodes().filter(|node| node.server().status == NodeStatus::Ready) {
         assert_eq!(node.server().last_missed_heartbeat_index, model::Index::ZERO);
     }
+}
+
+fn job_of(registration: &ServiceRegistration) -> JobKey {
+    JobKey::new(registration.key.namespace.clone(), registration.job_id.clone())
 }
 
 proptest! {

@@ -23,6 +23,7 @@ use model::job::{Job, JobSource, JobSpec, JobStatus, JobSubmission, JobType, Job
 use model::keyring::RootKey;
 use model::node::{Drain, Eligibility, Node, NodeEvent, NodeServerSide, NodeSpec, NodeStatus};
 use model::plan::{Placement, Placements};
+use model::service::{ServiceKey, ServiceRegistration, registration_id};
 use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, HostVolumeState, VolumeClaim};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, Nanos, NodeId,
@@ -351,6 +352,26 @@ fn claim(number: u64, index: u64) -> Change {
     }))
 }
 
+fn service_key(number: u64) -> ServiceKey {
+    let id = registration_id(alloc_id(number), "group-app", "web", "http");
+    ServiceKey { namespace: "default".into(), name: "web".into(), id: id.into() }
+}
+
+fn service_registration(number: u64, port: u16, index: u64) -> Change {
+    Change::ServiceRegistration(Box::new(ServiceRegistration {
+        key: service_key(number),
+        node_id: node_id(1),
+        datacenter: "dc1".into(),
+        job_id: "web".into(),
+        alloc_id: alloc_id(number),
+        tags: vec!["a".into()],
+        address: "10.0.0.1".into(),
+        port,
+        create_index: Index(23),
+        modify_index: Index(index),
+    }))
+}
+
 fn lease(service: Singleton, epoch: u64, index: u64) -> Change {
     let holder = ProcessId::from_bytes(bytes(7, epoch));
     Change::Lease(Lease { service, holder, epoch: Epoch(epoch), modify_index: Index(index) })
@@ -625,6 +646,8 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
             csi_volume("b", 23),
             claim(1, 23),
             claim(2, 23),
+            service_registration(1, 80, 23),
+            service_registration(2, 80, 23),
         ],
         vec![
             host_volume(1, HostVolumeState::Ready, 24),
@@ -633,6 +656,8 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
             Change::CsiVolumeDeleted(CsiVolumeKey { namespace: "default".into(), id: "b".into() }),
             claim(1, 24),
             Change::VolumeClaimDeleted(claim_id(2)),
+            service_registration(1, 81, 24),
+            Change::ServiceRegistrationDeleted(service_key(2)),
         ],
         vec![
             lease(Singleton::EvalBroker, 1, 25),

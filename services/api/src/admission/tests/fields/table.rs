@@ -26,8 +26,6 @@ pub(super) enum Treatment {
 const BY_SERVERS: Treatment = Harmless("servers set it");
 /// Fields of a task's default identity.
 const NO_TOKEN: Treatment = Harmless("a job that asks for the token of its identity is refused");
-/// Fields of checks that run a program.
-const OF_SCRIPTS: Treatment = Harmless("a job with checks that run a program is refused");
 /// Fields of a network that allocations have.
 const BY_SCHEDULER: Treatment = Harmless("the scheduler sets it in allocations");
 
@@ -59,8 +57,9 @@ const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
 const SERVICES: &str = "services/api/src/admission/validate/services.rs";
 const SERVICE: &str = "services/agent/src/services/interpolate.rs";
 const SERVICE_ADDRESS: &str = "services/agent/src/services/address.rs";
+const SERVICE_CONSUL: &str = "services/agent/src/services/consul/registration.rs";
 const CHECKS: &str = "services/agent/src/alloc/checks/mod.rs";
-const CONSUL: &str = "services/agent/src/services/consul/registration.rs";
+const DEFAULT_OF_SERVICE: &str = "shared/model/src/canonicalise/service.rs";
 const IMPLIED: &str = "services/api/src/admission/implied.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
@@ -263,56 +262,60 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("AddressMode", Used(SERVICE_ADDRESS, "address_mode")),
             ("CanaryMeta", Used(SERVICE, "canary_meta")),
             ("CanaryTags", Used(SERVICE, "canary_tags")),
-            ("CheckRestart", Used("shared/model/src/canonicalise/registration.rs", "check_restart")),
+            ("CheckRestart", Used(DEFAULT_OF_SERVICE, "check_restart")),
             ("Checks", Used(CHECKS, "checks")),
             ("Cluster", Used(IMPLIED, "cluster")),
             ("Connect", Refused(Feature::Connect)),
-            ("EnableTagOverride", Harmless("the agent keeps the tags in Consul as the job has them")),
+            ("EnableTagOverride", Used(SERVICE_CONSUL, "enable_tag_override")),
             ("Identity", Harmless("the agent registers services with its own token")),
             ("Kind", Harmless("it is the kind of a gateway of a service mesh")),
             ("Meta", Used(SERVICE, "meta")),
             ("Name", Used(SERVICE, "name")),
             ("Namespace", Harmless("services are registered in the namespace of their job")),
-            ("OnUpdate", Used(CHECKS, "on_update")),
+            ("OnUpdate", Used(DEFAULT_OF_SERVICE, "on_update")),
             ("PortLabel", Used(SERVICE_ADDRESS, "port_label")),
             ("Provider", Used(IMPLIED, "provider")),
             ("TaggedAddresses", Used(SERVICE, "tagged_addresses")),
             ("Tags", Used(SERVICE, "tags")),
             ("TaskName", Used(SERVICES, "task_name")),
-            ("Weights", Harmless("they are those of Consul's DNS")),
+            ("Weights", Used(SERVICE_CONSUL, "weights")),
         ],
     ),
     (
         "ServiceCheck",
         &[
             ("AddressMode", Used(SERVICE_ADDRESS, "address_mode")),
-            ("Advertise", Harmless("checks use the address that their mode selects")),
-            ("Args", OF_SCRIPTS),
+            ("Advertise", Harmless("a check is made at the address of its service")),
+            ("Args", Used(SERVICE, "args")),
             ("Body", Used(CHECKS, "body")),
             ("CheckRestart", Used(CHECKS, "check_restart")),
-            ("Command", OF_SCRIPTS),
-            ("Expose", Used(CONSUL, "expose")),
-            ("FailuresBeforeCritical", Used(CONSUL, "failures_before_critical")),
-            ("FailuresBeforeWarning", Used(CONSUL, "failures_before_warning")),
-            ("GRPCService", Used(CONSUL, "grpc_service")),
-            ("GRPCUseTLS", Used(CONSUL, "grpc_use_tls")),
+            ("Command", Used(SERVICES, "command")),
+            ("Expose", Used(SERVICE_CONSUL, "expose")),
+            ("FailuresBeforeCritical", Used(SERVICE_CONSUL, "failures_before_critical")),
+            ("FailuresBeforeWarning", Used(SERVICE_CONSUL, "failures_before_warning")),
+            ("GRPCService", Used(SERVICE_CONSUL, "grpc_service")),
+            ("GRPCUseTLS", Used(SERVICE_CONSUL, "grpc_use_tls")),
             ("Header", Used(CHECKS, "header")),
-            ("InitialStatus", Used(CONSUL, "initial_status")),
+            ("InitialStatus", Used(SERVICE_CONSUL, "initial_status")),
             ("Interval", Used(CHECKS, "interval")),
             ("Method", Used(CHECKS, "method")),
             ("Name", Used(CHECKS, "name")),
-            ("Notes", Used(CONSUL, "notes")),
+            ("Notes", Used(SERVICE_CONSUL, "notes")),
             ("OnUpdate", Used(CHECKS, "on_update")),
             ("Path", Used(CHECKS, "path")),
             ("PortLabel", Used(SERVICE_ADDRESS, "port_label")),
             ("Protocol", Used(CHECKS, "protocol")),
-            ("SuccessBeforePassing", Used(CONSUL, "success_before_passing")),
-            ("TLSServerName", Used(CHECKS, "tls_server_name")),
+            ("SuccessBeforePassing", Used(SERVICE_CONSUL, "success_before_passing")),
+            ("TLSServerName", Used(SERVICE_CONSUL, "tls_server_name")),
             ("TLSSkipVerify", Used(CHECKS, "tls_skip_verify")),
-            ("TaskName", OF_SCRIPTS),
+            ("TaskName", Used(SERVICES, "task_name")),
             ("Timeout", Used(CHECKS, "timeout")),
             ("Type", Used(CHECKS, "kind")),
         ],
+    ),
+    (
+        "ServiceWeights",
+        &[("Passing", Used(SERVICE_CONSUL, "passing")), ("Warning", Used(SERVICE_CONSUL, "warning"))],
     ),
     (
         "Spread",

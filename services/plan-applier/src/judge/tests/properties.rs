@@ -177,9 +177,9 @@ impl History {
                 let own = Vec::from_iter(scene.state.allocs_of_node(node).map(|alloc| alloc.id()));
                 let all = || Vec::from_iter(scene.state.allocs().map(|alloc| alloc.id()));
                 let alloc = pick(&own, *alloc).or_else(|| pick(&all(), *alloc))?;
-                let names = ["api", "db", "web"].into_iter().enumerate();
-                let names = names.filter(|(bit, _)| names >> bit & 1 != 0);
-                let services = names.map(|(_, name)| super::services::instance(alloc, name, 80)).collect();
+                let chosen = ["api", "db", "web"].into_iter().enumerate();
+                let chosen = chosen.filter(|(bit, _)| names >> bit & 1 != 0);
+                let services = chosen.map(|(_, name)| super::services::instance(alloc, name, 80)).collect();
                 Some(super::services::set(node, alloc, services))
             }
             Step::Wait { seconds } => {

@@ -37,10 +37,10 @@
 //! | `account` | the user that a task runs as |
 //! | `wait` | helpers for waiting |
 //!
-//! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`,
-//! `checks::core`, `servers::heartbeats`, `starts::pressure`, `devices::known`, `task::hooks::templates::changes`. Around them
-//! are tokio tasks: one for each allocation and each of its tasks, one that owns all allocations (`alloc::allocs`), one that
-//! reports, and one for each kind of message from the servers and the API.
+//! Decisions are pure: `alloc::core`, `task::restarts`, `reports::core`, `work::changes`, `disk::gc`, `checks::core`,
+//! `servers::heartbeats`, `starts::pressure`, `devices::known`, `task::hooks::templates::changes`. Around them are tokio
+//! tasks: one for each allocation and each of its tasks, one that owns all allocations (`alloc::allocs`), one that reports,
+//! one for all checks and one for each probe that runs, and one for each kind of message from the servers and the API.
 
 mod account;
 mod alloc;

@@ -1,10 +1,10 @@
 //! Registers services of the provider `consul` with the machine's Consul agent, and keeps them there.
 //!
 //! Consul's agent forgets what it has when its data are lost, and others may change it. So what it lists is compared with
-//! what is wanted, after each change and from time to time: what is missing or differs is registered, and what this node has
-//! registered and does not want any more is removed, also from earlier runs of the agent. `registration` (pure) has the
-//! form of services and the difference, `attributes` (pure) what the node shows of Consul, `client` the requests. `checks` follows
-//! the results of checks.
+//! what is wanted, after each change and from time to time: what is missing or differs is registered, and what this node
+//! has registered and does not want any more is removed, also from earlier runs of the agent. `registration` has the form of
+//! services and the difference, `attributes` what the node shows of Consul, `client` the requests; the first two are pure.
+//! `checks` follows the results of checks.
 
 mod attributes;
 mod checks;

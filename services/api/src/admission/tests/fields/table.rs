@@ -26,8 +26,6 @@ pub(super) enum Treatment {
 const BY_SERVERS: Treatment = Harmless("servers set it");
 /// Fields of a task's default identity.
 const NO_TOKEN: Treatment = Harmless("a job that asks for the token of its identity is refused");
-/// Fields of checks that run a program.
-const OF_SCRIPTS: Treatment = Harmless("a job with checks that run a program is refused");
 /// Fields of a network that allocations have.
 const BY_SCHEDULER: Treatment = Harmless("the scheduler sets it in allocations");
 

@@ -67,8 +67,8 @@ const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs the agent with its data directory. The allocations of the previous run continue while the agent connects.
 /// `presence` shows the node's registration.
 ///
-/// Tasks keep running after the agent stops, unless the settings say otherwise. If `leave` is cancelled before `stop` is,
-/// and the settings ask for it, the agent drains its node before it stops.
+/// Tasks keep running after the agent stops, unless the settings say otherwise. When `leave` is cancelled,
+/// the agent drains its node, if the settings ask for it, and stops.
 ///
 /// # Errors
 /// If the settings or the data directory cannot be used, or the connection cannot be set up.
@@ -165,6 +165,7 @@ async fn run_parts(
             // Allocations must not wait for the reporter to start.
             Some(event) = event_receiver.recv() => reports.handle(event),
             () = stop.cancelled() => break None,
+            () = leave.cancelled() => break None,
         }
     };
     if let Some(bus) = connected {
@@ -231,9 +232,9 @@ async fn run_parts(
         let refresh =
             refresh_fingerprint(Arc::clone(&context), identity, machine, meta, spec, consul_attributes);
         services.spawn(refresh);
-        stop.cancelled().await;
-        if let Some(drain) = context.config.leave.filter(|_| leave.is_cancelled()) {
-            leaving.drain(drain).await;
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = leaving.drain_after(&leave, context.config.leave) => {}
         }
     }
 

@@ -189,7 +189,6 @@ async fn run_services(
 ) -> anyhow::Result<()> {
     let cluster = process.connect(&nats, Role::Servers, Scope::ALL).await?;
     let (id, stop, end) = (process.id, process.stop.clone(), CancellationToken::new());
-    let leave = process.leave.clone();
     let (bus, replica) = (|| cluster.bus.clone(), || cluster.replica.clone());
     let prepared = process.unless_stopped(services::prepared_database(&database.applier)).await?;
     let applier = plan_applier::run(servers.plan_applier, prepared, bus(), replica(), id, end.clone());
@@ -229,7 +228,7 @@ async fn run_services(
             registered = Some((node, boot));
             let nats = nats.clone();
             let bus = bus();
-            let presence = Presence::default();
+            let (presence, leave) = (Presence::default(), process.leaving());
             process.health.set_presence(presence.clone());
             let connecting = async move {
                 applier_answers(&bus).await;

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -51,18 +52,20 @@ pub(crate) struct Settings {
     pub(crate) health: health::Args,
 }
 
-/// On which signals an agent leaves its node before the process stops, and how long that may take.
+/// On which signals an agent leaves its node before the process stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Leave {
     on_interrupt: bool,
     on_terminate: bool,
-    within: Duration,
 }
 
 impl From<&agent::LeaveArgs> for Leave {
     fn from(args: &agent::LeaveArgs) -> Self {
-        let agent::LeaveArgs { leave_on_interrupt, leave_on_terminate, .. } = args;
-        Self { on_interrupt: *leave_on_interrupt, on_terminate: *leave_on_terminate, within: args.within() }
+        let drains = args.drain_on_shutdown;
+        Self {
+            on_interrupt: args.leave_on_interrupt && drains,
+            on_terminate: args.leave_on_terminate && drains,
+        }
     }
 }
 
@@ -70,10 +73,10 @@ impl From<&agent::LeaveArgs> for Leave {
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
     pub(crate) stop: CancellationToken,
-    /// Cancelled before `stop` if the agent has to leave its node first.
-    pub(crate) leave: CancellationToken,
-    /// How long that may take.
-    leave_within: Duration,
+    /// Cancelled instead of `stop` if the agent has to leave its node first. The process stops when the agent has ended.
+    leave: CancellationToken,
+    /// Whether there is an agent that leaves.
+    can_leave: Arc<AtomicBool>,
     /// Where the services report their health.
     pub(crate) health: Board,
     /// How long the services have to shut down cleanly.
@@ -90,7 +93,7 @@ pub(crate) struct Cluster {
 
 impl Process {
     /// A process with the name `name` that runs `parts`.
-    fn new(name: &'static str, parts: Parts, shutdown_timeout: Duration, leave: Leave) -> Self {
+    fn new(name: &'static str, parts: Parts, shutdown_timeout: Duration) -> Self {
         let stop = CancellationToken::new();
         let id = ProcessId::from_bytes(telemetry::clock::random_bytes());
         telemetry::metrics::identify(name, &id.to_string());
@@ -99,10 +102,16 @@ impl Process {
             health: Board::new(name, parts, stop.clone()),
             stop,
             leave: CancellationToken::new(),
-            leave_within: leave.within,
+            can_leave: Arc::default(),
             shutdown_timeout,
             services: JoinSet::new(),
         }
+    }
+
+    /// For an agent that is about to run: cancelled when it has to leave its node, and to end then.
+    pub(crate) fn leaving(&self) -> CancellationToken {
+        self.can_leave.store(true, Ordering::Relaxed);
+        self.leave.clone()
     }
 
     /// The identity of the process in spans and metrics.
@@ -216,10 +225,8 @@ impl Process {
 
     /// Stops all services, and waits until they have ended or their time to shut down is over.
     async fn end(&mut self) {
-        let Self { stop, leave, leave_within, services, shutdown_timeout, .. } = self;
+        let Self { stop, services, shutdown_timeout, .. } = self;
         stop.cancel();
-        let leaving = if leave.is_cancelled() { *leave_within } else { Duration::ZERO };
-        let shutdown_timeout = shutdown_timeout.saturating_add(leaving);
         let ending = async {
             while let Some(ended) = services.join_next().await {
                 if let Err(error) = outcome(ended) {
@@ -227,7 +234,7 @@ impl Process {
                 }
             }
         };
-        if tokio::time::timeout(shutdown_timeout, ending).await.is_err() {
+        if tokio::time::timeout(*shutdown_timeout, ending).await.is_err() {
             tracing::warn!(within_ms = shutdown_timeout.as_millis(), "services did not shut down in time");
         }
     }
@@ -265,14 +272,14 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
     let runtime = move || runtime.enable_all().build().expect("the runtime starts its threads");
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
-        let process = Process::new(name, parts, shutdown_timeout, leave);
+        let process = Process::new(name, parts, shutdown_timeout);
         let telemetry = match telemetry::init(&telemetry, &process.identity(name)) {
             Ok(guard) => guard,
             Err(error) => return fail(&error.into()),
         };
-        stop_on_signals(process.stop.clone(), process.leave.clone(), leave);
+        stop_on_signals(&process, leave);
         if !stops_children {
-            tokio::spawn(end_by_force(process.stop.clone(), process.leave.clone(), leave.within));
+            tokio::spawn(end_by_force(process.stop.clone()));
         }
         let ended = match process.show_health(&health) {
             Ok(()) => main(process).await,
@@ -301,13 +308,11 @@ async fn flush(telemetry: telemetry::Guard) {
     }
 }
 
-/// Ends the process by force if it has not ended in time after the request to stop. An agent that leaves its node has
-/// longer.
-async fn end_by_force(stop: CancellationToken, leave: CancellationToken, leave_within: Duration) {
+/// Ends the process by force if it has not ended in time after the request to stop.
+async fn end_by_force(stop: CancellationToken) {
     stop.cancelled().await;
-    let leaving = if leave.is_cancelled() { leave_within } else { Duration::ZERO };
-    thread::spawn(move || {
-        thread::sleep(FORCED_EXIT_AFTER.saturating_add(leaving));
+    thread::spawn(|| {
+        thread::sleep(FORCED_EXIT_AFTER);
         let _ = writeln!(std::io::stderr(), "Error: the process did not shut down in time");
         std::process::exit(EXIT_FORCED);
     });
@@ -319,9 +324,11 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Stops the process cleanly on SIGINT, SIGTERM, or SIGHUP when its terminal closes; at once on a second SIGINT. On some
-/// signals, `leave` is cancelled first.
-fn stop_on_signals(stop: CancellationToken, leave: CancellationToken, on: Leave) {
+/// Stops the process cleanly on SIGINT, SIGTERM, or SIGHUP when its terminal closes; at once on a SIGINT while it stops. On
+/// some signals, an agent leaves its node first, until the next signal.
+fn stop_on_signals(process: &Process, on: Leave) {
+    let (stop, leave, can_leave) =
+        (process.stop.clone(), process.leave.clone(), Arc::clone(&process.can_leave));
     let listen = |kind| signal(kind).expect("a signal handler can be installed");
     let mut interrupts = listen(SignalKind::interrupt());
     let mut terminations = listen(SignalKind::terminate());
@@ -345,11 +352,12 @@ fn stop_on_signals(stop: CancellationToken, leave: CancellationToken, on: Leave)
                 _ = terminations.recv() => on.on_terminate,
                 _ = hangup => false,
             };
-            // What has begun is not changed by another signal.
-            if leaves && !stop.is_cancelled() {
+            let begins = leaves && !leave.is_cancelled() && can_leave.load(Ordering::Relaxed);
+            if begins && !stop.is_cancelled() {
                 leave.cancel();
+            } else {
+                stop.cancel();
             }
-            stop.cancel();
         }
     });
 }

@@ -117,14 +117,8 @@ pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Ar
         health.set_bus(bus.clone());
         Ok(bus)
     };
-    let run = agent::run_connecting(
-        args,
-        data_dir,
-        connecting,
-        presence,
-        process.stop.clone(),
-        process.leave.clone(),
-    );
+    let run =
+        agent::run_connecting(args, data_dir, connecting, presence, process.stop.clone(), process.leaving());
     process.start("agent", run);
     process.wait().await
 }

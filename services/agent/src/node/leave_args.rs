@@ -12,8 +12,6 @@ const DEADLINE_MS: u32 = 3_600_000;
 const AFTER_DEADLINE: Duration = Duration::from_secs(5);
 /// How long the tasks of a node that is drained by force have to end.
 const BY_FORCE: Duration = Duration::from_secs(60);
-/// How long the rest of the agent has to end after that.
-const REST: Duration = Duration::from_secs(5);
 
 /// Settings of what an agent does with its node before it ends.
 #[derive(Debug, Clone, clap::Args)]
@@ -53,13 +51,6 @@ impl Default for LeaveArgs {
     }
 }
 
-impl LeaveArgs {
-    /// How long the agent may take to end when it leaves; zero if it drains nothing.
-    pub fn within(&self) -> Duration {
-        Leave::new(self).map_or(Duration::ZERO, |leave| leave.within.saturating_add(REST))
-    }
-}
-
 /// The drain of the node of an agent that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leave {
@@ -96,13 +87,12 @@ mod tests {
             drain_force: false,
             drain_ignore_system_jobs: true,
         };
-        assert_eq!((Leave::new(&none), none.within()), (None, Duration::ZERO));
+        assert_eq!(Leave::new(&none), None);
         let slow = LeaveArgs { drain_on_shutdown: true, ..none };
         let drain = DrainSpec { deadline: Nanos::from_hours(1), ignore_system_jobs: true };
         assert_eq!(Leave::new(&slow), Some(Leave { drain, within: Duration::from_secs(3_605) }));
         let forced = LeaveArgs { drain_force: true, ..slow };
         let leave = Leave::new(&forced).expect("it drains");
         assert_eq!((leave.drain.deadline, leave.within), (Nanos(-1), BY_FORCE));
-        assert_eq!(forced.within(), BY_FORCE + REST);
     }
 }

@@ -7,6 +7,7 @@ use model::node::DrainSpec;
 use telemetry::repeats::{Outage, Repeats};
 use telemetry::{chain, clock};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use wire::Subject;
 use wire::node::{DrainSelf, OwnDrain};
 
@@ -27,8 +28,16 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    /// Drains the node, and returns when nothing has to leave it any more, or when the agent gives up.
-    pub(crate) async fn drain(self, leave: Leave) {
+    /// When `leave` is cancelled, drains the node as the settings say. Returns when nothing has to leave the node any more, or
+    /// when the agent gives up.
+    pub(crate) async fn drain_after(self, leave: &CancellationToken, settings: Option<Leave>) {
+        leave.cancelled().await;
+        if let Some(settings) = settings {
+            self.drain(settings).await;
+        }
+    }
+
+    async fn drain(self, leave: Leave) {
         let node = self.identity.node;
         tracing::info!(node.id = %node, within_secs = leave.within.as_secs(), "draining the node before the agent ends");
         match timeout(leave.within, self.drained(leave.drain)).await {

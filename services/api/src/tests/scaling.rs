@@ -144,7 +144,12 @@ async fn the_status_counts_allocations_and_shows_events() {
         create_index: Index(2),
         modify_index: Index(9),
     };
-    harness.change(vec![Change::AllocsPlaced(Box::new(placements)), Change::JobSummary(Arc::new(summary))]);
+    let node = Node { id: NODE, spec: Arc::new(NodeSpec::default()), server: NodeServerSide::default() };
+    harness.change(vec![
+        Change::Node(Box::new(node)),
+        Change::AllocsPlaced(Box::new(placements)),
+        Change::JobSummary(Arc::new(summary)),
+    ]);
     let event = json!({
         "Time": 7, "Count": null, "PreviousCount": 1, "Message": "note", "Error": false, "Meta": null,
         "EvalID": null, "CreateIndex": 9,

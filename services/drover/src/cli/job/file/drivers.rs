@@ -95,11 +95,11 @@ mod tests {
 
     #[test]
     fn tasks_that_could_not_start_are_named() {
-        let found = of("exec", &json!({ "comand": "/bin/true" }));
+        let found = of("exec", &json!({ "cmd": "/bin/true" }));
         assert_eq!(
             found,
             [
-                "task \"app\" of group \"web\": the driver exec has no setting \"comand\"; its settings are args, cap_add, \
+                "task \"app\" of group \"web\": the driver exec has no setting \"cmd\"; its settings are args, cap_add, \
                  cap_drop, command, ipc_mode, pid_mode, work_dir",
                 "task \"app\" of group \"web\": the driver exec needs command in its config",
             ]
@@ -114,7 +114,7 @@ mod tests {
     fn tasks_that_can_start_and_other_drivers_are_left_alone() {
         assert!(of("raw_exec", &json!({ "command": "/bin/true", "args": ["a"] })).is_empty());
         assert!(of("java", &json!({ "jar_path": "a.jar" })).is_empty());
-        assert!(of("docker", &json!({ "imgae": "web" })).is_empty());
+        assert!(of("docker", &json!({ "picture": "web" })).is_empty());
         assert!(of("mine", &json!({ "x": 1 })).is_empty());
     }
 }

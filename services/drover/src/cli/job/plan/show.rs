@@ -147,7 +147,8 @@ mod tests {
         );
         assert!(planned.changes_allocations());
         let shown = Shown { diff: true, verbose: false, everywhere: false, now: 0 };
-        insta::assert_snapshot!(planned.page(shown, &Places::default(), "shop.nomad.hcl"), @r#"
+        let page = planned.page(shown, &Places::default(), "shop.nomad.hcl");
+        insta::assert_snapshot!(page, @r#"
     +/- Job: "shop"
     +/- Priority: "50" => "60"
     +/- Task Group: "web" (2 create/destroy update)

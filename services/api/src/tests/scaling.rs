@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::alloc::{AllocCommon, AllocatedResources, PackedAssigned, PackedMetric};
 use model::change::{Change, JobSummary};
 use model::job::{ScalingEvent, ScalingEvents, ScalingMeta};
+use model::node::{Node, NodeServerSide, NodeSpec};
 use model::plan::{Placement, Placements};
 use model::{AllocId, Index, JobKey, NodeId, Timestamp};
 use serde_json::{Value, json};

@@ -47,7 +47,13 @@ impl<'a> Arguments<'a> {
         match self.value(position) {
             Value::List(items) => Ok(items.to_vec()),
             Value::Nil => Ok(Vec::new()),
-            _ => Err(self.unfit(position, "a list")),
+            Value::Bool(_)
+            | Value::Int(_)
+            | Value::Uint(_)
+            | Value::Float(_)
+            | Value::String(_)
+            | Value::Map(_)
+            | Value::Function(_) => Err(self.unfit(position, "a list")),
         }
     }
 
@@ -69,7 +75,7 @@ pub(crate) fn text(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.to_string()),
         Value::Nil => Some(String::new()),
         Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Float(_) => Some(value.to_string()),
-        _ => None,
+        Value::List(_) | Value::Map(_) | Value::Function(_) => None,
     }
 }
 
@@ -81,6 +87,6 @@ pub(crate) fn whole(value: &Value) -> Option<i64> {
         Value::Float(_) => value.as_int(),
         Value::String(text) => text.trim().parse().ok(),
         Value::Bool(flag) => Some(i64::from(*flag)),
-        _ => None,
+        Value::Nil | Value::List(_) | Value::Map(_) | Value::Function(_) => None,
     }
 }

@@ -75,7 +75,7 @@ impl Meter {
         if steps >= STEPS_MAX {
             return self.exceed(Limit::Steps);
         }
-        if steps % STEPS_PER_LOOK == 0 && is_out_of_time() {
+        if steps.is_multiple_of(STEPS_PER_LOOK) && is_out_of_time() {
             return self.exceed(Limit::Time);
         }
         Ok(())

@@ -41,7 +41,12 @@ fn add(value: &Value, depth: usize, bytes: &mut u64) -> Result<(), Limit> {
             }
             Ok(())
         }
-        _ => count(0),
+        Value::Nil
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Uint(_)
+        | Value::Float(_)
+        | Value::Function(_) => count(0),
     }
 }
 
@@ -96,6 +101,6 @@ pub(crate) fn to_json(value: &Value) -> serde_json::Value {
             let members = members.iter().map(|(key, value)| (key.to_string(), to_json(value)));
             Json::Object(members.collect::<Map<_, _>>())
         }
-        _ => Json::Null,
+        Value::Nil | Value::Function(_) => Json::Null,
     }
 }

@@ -114,7 +114,7 @@ async fn instances(api: &Api, query: &Query, name: &str) -> Result<Response, Err
         let is_before =
             |token: &str| from.is_some_and(|from| if reverse { token > from } else { token < from });
         let found = ordered(found.into_iter(), reverse).skip_while(|one| is_before(&token(one)));
-        piece(found, limit, |_| Ok(true), &token, |one| one.shape())
+        piece(found, limit, |_| Ok(true), token, |one| one.shape())
     };
     api.list(query, watched, page, effort, make).await
 }

@@ -94,7 +94,9 @@ fn yaml(json: &Json) -> String {
     match json {
         Json::Object(members) if !members.is_empty() => yaml_block(json, 0, "", &mut lines),
         Json::Array(items) if !items.is_empty() => yaml_block(json, 0, "", &mut lines),
-        _ => lines.push(yaml_scalar(json)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => {
+            lines.push(yaml_scalar(json))
+        }
     }
     lines.join("\n")
 }

@@ -40,7 +40,9 @@ fn contains(_: &World, arguments: Arguments<'_>) -> Result<Value, String> {
         Value::Map(members) => members.contains_key(arguments.text(0)?.as_str()),
         Value::String(text) => text.contains(&arguments.text(0)?),
         Value::Nil => false,
-        _ => return Err("argument 2 must be a list, a map or a text".to_owned()),
+        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Float(_) | Value::Function(_) => {
+            return Err("argument 2 must be a list, a map or a text".to_owned());
+        }
     }))
 }
 

@@ -74,7 +74,14 @@ pub(super) const FUNCTIONS: &[Named] = &[
         arguments.count(1, 1)?;
         match arguments.value(0) {
             Value::Map(members) => Ok(strings(members.keys())),
-            _ => Err("argument 1 must be a map".to_owned()),
+            Value::Nil
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Uint(_)
+            | Value::Float(_)
+            | Value::String(_)
+            | Value::List(_)
+            | Value::Function(_) => Err("argument 1 must be a map".to_owned()),
         }
     }),
     ("sprig_last", |_, arguments| {
@@ -129,7 +136,14 @@ pub(super) const FUNCTIONS: &[Named] = &[
         arguments.count(1, 1)?;
         match arguments.value(0) {
             Value::Map(members) => Ok(list(members.values().cloned())),
-            _ => Err("argument 1 must be a map".to_owned()),
+            Value::Nil
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Uint(_)
+            | Value::Float(_)
+            | Value::String(_)
+            | Value::List(_)
+            | Value::Function(_) => Err("argument 1 must be a map".to_owned()),
         }
     }),
 ];

@@ -4,6 +4,7 @@
 use bus::{Request, Requests};
 use model::text::quoted;
 use model::{AllocId, Text};
+use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot};
 use wire::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
 use wire::{Refusal, RefusalKind};
@@ -26,10 +27,11 @@ async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
     if request.is::<SignalTasks>() {
         let Some((request, ask)) = request.read::<SignalTasks>().await else { return };
         let outcome = match read_signal(&ask.signal) {
-            Ok(Some(signal)) => {
-                send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Signal(signal)).await
+            Ok(signal) => {
+                // Without a name, the signal is SIGINT (http-api §18).
+                let action = TaskAction::Signal(signal.unwrap_or(Signal::SIGINT));
+                send(&commands, ask.alloc, TaskSelector::running(ask.task), action).await
             }
-            Ok(None) => Err(invalid("no signal was named")),
             Err(unknown) => Err(invalid(unknown)),
         };
         return reply(request, outcome).await;

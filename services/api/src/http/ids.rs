@@ -44,7 +44,8 @@ pub(crate) fn prefix_range(lookup: &str, prefix: &str) -> Result<RangeInclusive<
     if hyphens > UUID_HYPHENS {
         return failed(&format!("UUID should have maximum of {UUID_HYPHENS} \"-\"; got {hyphens}"));
     }
-    let digits: Vec<char> = prefix.chars().filter(|char| *char != '-').collect();
+    // Like the reference, this looks at bytes and not at characters.
+    let digits: Vec<u8> = prefix.bytes().filter(|byte| *byte != b'-').collect();
     if !digits.len().is_multiple_of(2) {
         return failed("Input (without hyphens) must be even length");
     }
@@ -55,15 +56,31 @@ pub(crate) fn prefix_range(lookup: &str, prefix: &str) -> Result<RangeInclusive<
     for (position, pair) in digits.chunks_exact(2).enumerate() {
         let mut byte = 0;
         for digit in pair {
-            let Some(value) = digit.to_digit(16) else {
-                let code = u32::from(*digit);
-                return failed(&format!("Invalid UUID: encoding/hex: invalid byte: U+{code:04X} '{digit}'"));
+            let value = match digit {
+                b'0'..=b'9' => digit - b'0',
+                b'a'..=b'f' => digit - b'a' + 10,
+                b'A'..=b'F' => digit - b'A' + 10,
+                _ => {
+                    return failed(&format!(
+                        "Invalid UUID: encoding/hex: invalid byte: {}",
+                        code_point(*digit)
+                    ));
+                }
             };
-            byte = byte << 4 | u8::try_from(value).expect("a hexadecimal digit is less than 16");
+            byte = byte << 4 | value;
         }
         (first[position], last[position]) = (byte, byte);
     }
     Ok(first..=last)
+}
+
+/// A byte as Go's format `%#U` shows it: the number, and the character if it is a printable one.
+fn code_point(byte: u8) -> String {
+    let (number, char) = (u32::from(byte), char::from(byte));
+    match byte {
+        b' '..=b'~' | 0xa1..=0xac | 0xae.. => format!("U+{number:04X} '{char}'"),
+        _ => format!("U+{number:04X}"),
+    }
 }
 
 fn index_error(lookup: &str, problem: &str) -> Error {
@@ -120,6 +137,7 @@ mod tests {
             "index error: Input (without hyphens) must be even length"
         );
         assert!(text(&"0".repeat(36)).ends_with("too many digits"));
-        assert!(text("\u{e9}\u{e9}").contains("invalid byte"));
+        assert!(text("\u{e9}").ends_with("invalid byte: U+00C3 '\u{c3}'"), "two bytes (http-api §9.4)");
+        assert!(text("\u{1}0").ends_with("invalid byte: U+0001"));
     }
 }

@@ -157,6 +157,12 @@ impl Route {
         Self { path: self.path, kind: RouteKind::Methods(methods) }
     }
 
+    /// For PUT, but not for POST.
+    pub(super) const fn and_put_only(self, endpoint: Endpoint) -> Self {
+        let methods = Methods { put: Some(endpoint), ..self.methods() };
+        Self { path: self.path, kind: RouteKind::Methods(methods) }
+    }
+
     pub(super) const fn and_delete(self, endpoint: Endpoint) -> Self {
         let methods = Methods { delete: Some(endpoint), ..self.methods() };
         Self { path: self.path, kind: RouteKind::Methods(methods) }

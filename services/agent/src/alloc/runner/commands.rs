@@ -21,6 +21,15 @@ pub(crate) const SHOULD_NOT_RUN: &str = "restart of an alloc that should not run
 /// The refusal of a command for a task whose command channel is full.
 pub(super) const BUSY: &str = "too many commands are queued for the task";
 
+/// Why an allocation that has ended refuses a command: it has no task to restart, and a named task is not running
+/// (http-api §18).
+pub(crate) fn refusal_of_ended(command: &TasksCommand) -> &'static str {
+    match (&command.selector, &command.action) {
+        (TaskSelector::Running | TaskSelector::All, TaskAction::Restart { .. }) => SHOULD_NOT_RUN,
+        _ => NOT_RUNNING,
+    }
+}
+
 /// A command to an allocation.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -94,9 +103,13 @@ impl AllocRunner {
             outcomes.push(outcome);
         }
         if outcomes.is_empty() {
+            let is_restart = matches!(action, TaskAction::Restart { .. });
             let refusal: Text = match selector {
                 TaskSelector::Task(task) if selected.count() == 0 => {
                     format!("Could not find task runner for task: {task}").into()
+                }
+                TaskSelector::Running if is_restart && !self.core.spec().should_run() => {
+                    SHOULD_NOT_RUN.into()
                 }
                 TaskSelector::Task(_) | TaskSelector::Running | TaskSelector::All => NOT_RUNNING.into(),
             };

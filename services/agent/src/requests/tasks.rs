@@ -26,11 +26,9 @@ pub(crate) async fn serve(mut requests: Requests, commands: mpsc::Sender<AllocsC
 async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
     if request.is::<SignalTasks>() {
         let Some((request, ask)) = request.read::<SignalTasks>().await else { return };
-        let outcome = match read_signal(&ask.signal) {
+        let outcome = match signal_named(&ask.signal) {
             Ok(signal) => {
-                // Without a name, the signal is SIGINT (http-api §18).
-                let action = TaskAction::Signal(signal.unwrap_or(Signal::SIGINT));
-                send(&commands, ask.alloc, TaskSelector::running(ask.task), action).await
+                send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Signal(signal)).await
             }
             Err(unknown) => Err(invalid(unknown)),
         };
@@ -56,6 +54,11 @@ async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
         }
     };
     reply(request, outcome).await;
+}
+
+/// The signal of this name; SIGINT without a name (http-api §18).
+fn signal_named(name: &str) -> Result<Signal, String> {
+    Ok(read_signal(name)?.unwrap_or(Signal::SIGINT))
 }
 
 async fn remove_ended(commands: &mpsc::Sender<AllocsCommand>, alloc: Option<AllocId>) -> Result<(), Refusal> {
@@ -99,4 +102,17 @@ fn stopping() -> Refusal {
 
 fn invalid(message: impl Into<Text>) -> Refusal {
     Refusal { kind: RefusalKind::Invalid, message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_without_a_name_is_an_interrupt() {
+        // http-api §18.
+        assert_eq!(signal_named(""), Ok(Signal::SIGINT));
+        assert_eq!(signal_named("SIGHUP"), Ok(Signal::SIGHUP));
+        assert_eq!(signal_named("SIGWHAT"), Err(r#"unknown signal "SIGWHAT""#.to_owned()));
+    }
 }

@@ -19,12 +19,13 @@ const UUID_BYTES: usize = 16;
 /// # Errors
 /// A 500 if the id is malformed, not a 404 (http-api §9.4).
 pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(lookup: &str, id: &str) -> Result<T, Error> {
-    id.parse().map_err(|error| {
-        let problem = match error {
-            InvalidId::Length { .. } => "UUID must be 36 characters".to_owned(),
-            InvalidId::Form { .. } => format!("Invalid UUID: {id:?}"),
-        };
-        index_error(lookup, &problem)
+    id.parse().map_err(|error| match error {
+        InvalidId::Length { .. } => index_error(lookup, "UUID must be 36 characters"),
+        // What is wrong is what would be wrong with a prefix.
+        InvalidId::Form { .. } => match prefix_range(lookup, id) {
+            Err(problem) => problem,
+            Ok(_) => index_error(lookup, &format!("Invalid UUID: {id:?}")),
+        },
     })
 }
 
@@ -49,27 +50,22 @@ pub(crate) fn prefix_range(lookup: &str, prefix: &str) -> Result<RangeInclusive<
     if !digits.len().is_multiple_of(2) {
         return failed("Input (without hyphens) must be even length");
     }
-    if digits.len() > 2 * UUID_BYTES {
+    let mut values = Vec::with_capacity(digits.len());
+    for digit in digits {
+        values.push(match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return failed(&format!("Invalid UUID: encoding/hex: invalid byte: {}", code_point(digit))),
+        });
+    }
+    if values.len() > 2 * UUID_BYTES {
         return failed("Invalid UUID: too many digits");
     }
     let (mut first, mut last) = ([0; UUID_BYTES], [u8::MAX; UUID_BYTES]);
-    for (position, pair) in digits.chunks_exact(2).enumerate() {
-        let mut byte = 0;
-        for digit in pair {
-            let value = match digit {
-                b'0'..=b'9' => digit - b'0',
-                b'a'..=b'f' => digit - b'a' + 10,
-                b'A'..=b'F' => digit - b'A' + 10,
-                _ => {
-                    return failed(&format!(
-                        "Invalid UUID: encoding/hex: invalid byte: {}",
-                        code_point(*digit)
-                    ));
-                }
-            };
-            byte = byte << 4 | value;
-        }
-        (first[position], last[position]) = (byte, byte);
+    for ((pair, first), last) in values.chunks_exact(2).zip(&mut first).zip(&mut last) {
+        let byte = pair.iter().fold(0, |byte, value| byte << 4 | value);
+        (*first, *last) = (byte, byte);
     }
     Ok(first..=last)
 }
@@ -98,7 +94,8 @@ mod tests {
         let error = parse_id::<AllocId>("alloc lookup failed: ", "abc").unwrap_err();
         assert_eq!(error.status.as_u16(), 500);
         assert_eq!(error.text, "alloc lookup failed: index error: UUID must be 36 characters");
-        assert!(parse_id::<AllocId>("alloc lookup failed: ", &"z".repeat(36)).is_err());
+        let error = parse_id::<AllocId>("", &"z".repeat(36)).unwrap_err();
+        assert_eq!(error.text, "index error: Invalid UUID: encoding/hex: invalid byte: U+007A 'z'");
         assert!(parse_id::<AllocId>("alloc lookup failed: ", "00000000-0000-4000-8000-000000000000").is_ok());
     }
 

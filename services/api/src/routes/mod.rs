@@ -39,7 +39,8 @@ mod version_writes;
 use model::features::Feature;
 
 use self::route::{
-    Endpoint, Route, any, enterprise, get, handler, not_built, off, post_only, put, put_only, sync_handler,
+    Endpoint, Route, any, delete, enterprise, get, handler, not_built, off, post_only, put, put_only,
+    sync_handler,
 };
 pub(crate) use self::route::{Handler, Request};
 use crate::http::unescape;
@@ -212,15 +213,15 @@ static ROUTES: &[Route] = &[
     any("/v1/operator/raft/configuration", sync_handler!(raft::configuration)),
     any("/v1/operator/raft/peer", sync_handler!(raft::peer)),
     put("/v1/operator/raft/transfer-leadership", sync_handler!(raft::transfer_leadership)),
-    not_built("/v1/operator/autopilot/configuration", Feature::RaftCommands),
-    not_built("/v1/operator/autopilot/health", Feature::RaftCommands),
-    not_built("/v1/operator/snapshot", Feature::Snapshots),
+    any("/v1/operator/autopilot/configuration", sync_handler!(raft::autopilot)),
+    any("/v1/operator/autopilot/health", sync_handler!(raft::autopilot_health)),
+    get("/v1/operator/snapshot", sync_handler!(raft::snapshot)).and_put(sync_handler!(raft::snapshot)),
     get("/v1/operator/keyring/keys", handler!(keyring::list)),
-    not_built("/v1/operator/keyring/rotate", Feature::KeyRotation),
-    not_built("/v1/operator/keyring/key/:id", Feature::KeyRotation),
+    put("/v1/operator/keyring/rotate", sync_handler!(keyring::rotate)),
+    delete("/v1/operator/keyring/key/:id", handler!(keyring::delete)),
     any("/v1/operator/raft/:other", sync_handler!(operator::unknown_raft)),
     any("/v1/operator/keyring/:other", sync_handler!(operator::wrong_method)),
-    not_built("/v1/operator/upgrade-check/vault-workload-identity", Feature::Vault),
+    get("/v1/operator/upgrade-check/vault-workload-identity", handler!(operator::vault_identities)),
     get("/v1/operator/upgrade-check/:check", sync_handler!(operator::unknown_check)),
     get("/v1/operator/license", sync_handler!(operator::license))
         .and_put_only(sync_handler!(operator::enterprise_only)),

@@ -1,14 +1,16 @@
-//! Routes about Raft (http-api §29). Drover has no Raft, because PostgreSQL holds the state. The only peer that clients see is
-//! the server that they ask, as in the list of members. It can neither be removed nor give its leadership away.
+//! Routes about Raft, autopilot and snapshots (http-api §29). Drover has no Raft, because PostgreSQL holds the state. The only
+//! peer that clients see is the server that they ask, as in the list of members. It can neither be removed nor give its
+//! leadership away. Autopilot and snapshots are not built: what is wrong with a request is reported all the same.
 
 use actix_web::http::{Method, StatusCode};
+use api_types::{AutopilotConfiguration, duration};
 use model::features::Feature;
 use model::text::quoted;
 use serde_json::json;
 
 use super::Request;
 use crate::Api;
-use crate::http::{Body, Error, Response};
+use crate::http::{Body, Error, Response, decode, unsigned};
 
 /// Number of characters of a UUID.
 const UUID_CHARS: usize = 36;
@@ -78,4 +80,60 @@ pub(crate) fn transfer_leadership(api: &Api, request: &Request) -> Result<Respon
     api.check_region(&request.query)?;
     let server = json!({ "Address": address, "ID": id });
     Ok(Response::json(&json!({ "From": server, "To": server, "Noop": true, "Err": null })))
+}
+
+/// The settings of autopilot. A wrong method is a 404.
+pub(crate) fn autopilot(api: &Api, request: &Request) -> Result<Response, Error> {
+    match request.method {
+        Method::GET => {
+            request.query.read_options()?;
+            api.check_region(&request.query)?;
+        }
+        Method::PUT => {
+            let is_conditional = check_autopilot(api, request)?;
+            api.check_region(&request.query)?;
+            // No settings are stored, so they do not have the index that the request expects.
+            if is_conditional {
+                return Ok(Response::json(&false));
+            }
+        }
+        _ => return Err(Error::not_found("Invalid method")),
+    }
+    let what = format!("{} /v1/operator/autopilot/configuration", request.method);
+    Err(Error::not_built(Feature::RaftCommands.refusal_of(what)))
+}
+
+/// Checks new settings of autopilot. Returns whether the request expects an index.
+fn check_autopilot(api: &Api, request: &Request) -> Result<bool, Error> {
+    let unreadable = |text: &str| Error::bad_request(format!("Error parsing autopilot config: {text}"));
+    let body: AutopilotConfiguration =
+        decode(&request.body, &api.limits).map_err(|error| unreadable(&error.text))?;
+    for text in [body.server_stabilization_time, body.last_contact_threshold].into_iter().flatten() {
+        if !text.is_empty() && duration::parse(&text).is_err() {
+            return Err(unreadable(&format!("time: invalid duration {}", quoted(&text))));
+        }
+    }
+    let Some(text) = request.query.get("cas") else { return Ok(false) };
+    unsigned(text).map(|_| true).map_err(|problem| {
+        let text = quoted(text);
+        Error::bad_request(format!("Error parsing cas value: strconv.ParseUint: parsing {text}: {problem}"))
+    })
+}
+
+/// The health of servers as autopilot sees it. A wrong method is a 404.
+pub(crate) fn autopilot_health(api: &Api, request: &Request) -> Result<Response, Error> {
+    if request.method != Method::GET {
+        return Err(Error::not_found("Invalid method"));
+    }
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
+    Err(Error::not_built(Feature::RaftCommands.refusal_of("GET /v1/operator/autopilot/health")))
+}
+
+/// Saving and restoring the state.
+pub(crate) fn snapshot(api: &Api, request: &Request) -> Result<Response, Error> {
+    request.query.read_options()?;
+    api.check_region(&request.query)?;
+    let what = format!("{} /v1/operator/snapshot", request.method);
+    Err(Error::not_built(Feature::Snapshots.refusal_of(what)))
 }

@@ -112,6 +112,10 @@ pub(super) const fn put(path: &'static str, endpoint: Endpoint) -> Route {
     none(path).and_put(endpoint)
 }
 
+pub(super) const fn delete(path: &'static str, endpoint: Endpoint) -> Route {
+    none(path).and_delete(endpoint)
+}
+
 /// For POST, but not for PUT.
 pub(super) const fn post_only(path: &'static str, endpoint: Endpoint) -> Route {
     let methods = Methods { post: Some(endpoint), ..none(path).methods() };

@@ -168,3 +168,24 @@ fn reply_when_done(outcomes: Vec<oneshot::Receiver<Outcome>>, done: oneshot::Sen
         let _ = done.send(combined);
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::Signal;
+
+    use super::*;
+
+    /// http-api §18.
+    #[test]
+    fn an_ended_allocation_says_what_it_cannot_do() {
+        let refusal = |selector, action| {
+            let (done, _) = oneshot::channel();
+            refusal_of_ended(&TasksCommand { selector, action, done })
+        };
+        let restart = || TaskAction::Restart { reason: "" };
+        assert_eq!(refusal(TaskSelector::Running, restart()), SHOULD_NOT_RUN);
+        assert_eq!(refusal(TaskSelector::All, restart()), SHOULD_NOT_RUN);
+        assert_eq!(refusal(TaskSelector::Task("t".into()), restart()), NOT_RUNNING);
+        assert_eq!(refusal(TaskSelector::Running, TaskAction::Signal(Signal::SIGHUP)), NOT_RUNNING);
+    }
+}

@@ -64,7 +64,7 @@ pub(crate) fn prefix_range(lookup: &str, prefix: &str) -> Result<RangeInclusive<
     }
     let (mut first, mut last) = ([0; UUID_BYTES], [u8::MAX; UUID_BYTES]);
     for ((pair, first), last) in values.chunks_exact(2).zip(&mut first).zip(&mut last) {
-        let byte = pair.iter().fold(0, |byte, value| byte << 4 | value);
+        let byte = pair.iter().fold(0_u8, |byte, value| (byte << 4) | *value);
         (*first, *last) = (byte, byte);
     }
     Ok(first..=last)

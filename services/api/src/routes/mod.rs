@@ -193,7 +193,7 @@ static ROUTES: &[Route] = &[
     put("/v1/agent/force-leave", sync_handler!(agent::force_leave)),
     get("/v1/agent/servers", sync_handler!(agent::servers)).and_put(sync_handler!(agent::set_servers)),
     get("/v1/agent/monitor", handler!(monitor::follow)),
-    not_built("/v1/agent/monitor/export", Feature::JournalExport),
+    get("/v1/agent/monitor/export", sync_handler!(monitor::export)),
     not_built("/v1/agent/pprof/:profile", Feature::Debugging),
     get("/v1/agent/host", handler!(stats::facts)),
     get("/v1/agent/schedulers", sync_handler!(agent::schedulers)),

@@ -63,6 +63,21 @@ async fn workers_are_counted_and_servers_need_not_join() {
 
 /// http-api §27.
 #[actix_web::test]
+async fn what_is_wrong_with_an_export_of_logs_is_said() {
+    let harness = Harness::without_applier(Vec::new()).await;
+    for (query, status, text) in [
+        ("", 400, "Either -service-name or -on-disk must be set"),
+        ("service_name=ssh", 422, "service name must include 'nomad"),
+        ("on_disk=true&server_id=b", 400, "unknown Nomad server b"),
+        ("on_disk=true", 501, "GET /v1/agent/monitor/export is not built yet"),
+    ] {
+        let got = harness.get(&format!("/v1/agent/monitor/export?{query}")).await;
+        assert_eq!(got.error(), (status, text), "{query}");
+    }
+}
+
+/// http-api §27.
+#[actix_web::test]
 async fn an_agent_describes_itself() {
     let colocated = Colocated { dev: true, data_dir: "/d".to_owned(), ..Colocated::default() };
     let harness = Harness::colocated(Vec::new(), colocated).await;

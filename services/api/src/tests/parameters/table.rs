@@ -165,6 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         "log_include_location log_json log_level node_id plain server_id",
         "",
     ),
+    row("GET /v1/agent/monitor/export", "monitor agent", "on_disk server_id service_name", ""),
     row("GET /v1/agent/host", TO_NODE, "node_id server_id", ""),
     row("GET /v1/agent/schedulers", "agent", "", ""),
     row("GET /v1/agent/schedulers/config", "agent", "", ""),
@@ -234,6 +235,7 @@ pub(super) const IGNORED: &[(&str, &str, Why)] = &[
     ("PUT /v1/node/pools", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),
     ("PUT /v1/node/pool/:name", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),
     ("PUT /v1/agent/force-leave", "node prune", NATS),
+    ("GET /v1/agent/monitor/export", "follow logs_since node_id", Missing(Feature::JournalExport)),
     ("PUT /v1/agent/servers", "address", NATS),
     (
         "ANY /v1/agent/keyring/:operation",

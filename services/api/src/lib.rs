@@ -98,6 +98,8 @@ pub struct Colocated {
     pub schedulers: Vec<JobType>,
     /// Whether the process is a development cluster (`drover dev`).
     pub dev: bool,
+    /// Directory in which the process keeps its data; empty if it keeps none beyond its end.
+    pub data_dir: String,
 }
 
 impl Server {

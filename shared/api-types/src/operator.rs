@@ -144,3 +144,29 @@ pub struct RootKeyMeta {
     /// When it becomes active if it is prepublished, in nanoseconds.
     pub publish_time: Option<i64>,
 }
+
+/// Settings of autopilot. Durations are texts, such as `10s`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AutopilotConfiguration {
+    /// Whether servers that have failed are removed.
+    pub cleanup_dead_servers: Option<bool>,
+    /// How long a new server must be healthy before it votes.
+    pub server_stabilization_time: Option<String>,
+    /// Time without contact to the leader after which a server is unhealthy.
+    pub last_contact_threshold: Option<String>,
+    /// Number of log entries by which a healthy server may trail.
+    pub max_trailing_logs: Option<u64>,
+    /// Number of servers below which none is removed.
+    pub min_quorum: Option<u64>,
+    /// Whether each zone has one voting server.
+    pub enable_redundancy_zones: Option<bool>,
+    /// Whether newer servers vote at once.
+    pub disable_upgrade_migration: Option<bool>,
+    /// Whether versions are compared by a tag.
+    pub enable_custom_upgrades: Option<bool>,
+    /// Index at which the settings were created.
+    pub create_index: Option<u64>,
+    /// Index at which they last changed.
+    pub modify_index: Option<u64>,
+}

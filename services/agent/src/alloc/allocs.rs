@@ -20,7 +20,7 @@ use wire::node::WorkIndex;
 use super::core::AllocCore;
 use super::hooks::{self, Predecessors};
 use super::removals::{Removal, Removals};
-use super::runner::{AllocRunner, Command, NOT_RUNNING, SHOULD_NOT_RUN, begun_file, spec_file, state_file};
+use super::runner::{AllocRunner, Command, begun_file, refusal_of_ended, spec_file, state_file};
 use crate::context::Context;
 use crate::disk::gc::EndedQueue;
 use crate::disk::store::{self, Saved};
@@ -28,7 +28,7 @@ use crate::node::presence::{ContactState, LastContact};
 use crate::reports::actor::acknowledged_file;
 use crate::reports::core::{AllocEvent, AllocState, Reports};
 use crate::services::desired::Owner;
-use crate::task::commands::{Outcome, TaskSelector, TasksCommand};
+use crate::task::commands::{Outcome, TasksCommand};
 use crate::work::changes::{Changes, Held, is_reconnect};
 use crate::work::spec::AllocSpec;
 
@@ -278,7 +278,7 @@ impl Allocs {
             // Dropping the command reports that the allocation is unknown.
             None => return,
         };
-        let reason = if refused.selector == TaskSelector::All { SHOULD_NOT_RUN } else { NOT_RUNNING };
+        let reason = refusal_of_ended(&refused);
         let _ = refused.done.send(Err(reason.into()));
     }
 

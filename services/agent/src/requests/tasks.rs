@@ -4,6 +4,7 @@
 use bus::{Request, Requests};
 use model::text::quoted;
 use model::{AllocId, Text};
+use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot};
 use wire::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
 use wire::{Refusal, RefusalKind};
@@ -25,11 +26,10 @@ pub(crate) async fn serve(mut requests: Requests, commands: mpsc::Sender<AllocsC
 async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
     if request.is::<SignalTasks>() {
         let Some((request, ask)) = request.read::<SignalTasks>().await else { return };
-        let outcome = match read_signal(&ask.signal) {
-            Ok(Some(signal)) => {
+        let outcome = match signal_named(&ask.signal) {
+            Ok(signal) => {
                 send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Signal(signal)).await
             }
-            Ok(None) => Err(invalid("no signal was named")),
             Err(unknown) => Err(invalid(unknown)),
         };
         return reply(request, outcome).await;
@@ -54,6 +54,11 @@ async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
         }
     };
     reply(request, outcome).await;
+}
+
+/// The signal of this name; SIGINT without a name (http-api §18).
+fn signal_named(name: &str) -> Result<Signal, String> {
+    Ok(read_signal(name)?.unwrap_or(Signal::SIGINT))
 }
 
 async fn remove_ended(commands: &mpsc::Sender<AllocsCommand>, alloc: Option<AllocId>) -> Result<(), Refusal> {
@@ -97,4 +102,17 @@ fn stopping() -> Refusal {
 
 fn invalid(message: impl Into<Text>) -> Refusal {
     Refusal { kind: RefusalKind::Invalid, message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_without_a_name_is_an_interrupt() {
+        // http-api §18.
+        assert_eq!(signal_named(""), Ok(Signal::SIGINT));
+        assert_eq!(signal_named("SIGHUP"), Ok(Signal::SIGHUP));
+        assert_eq!(signal_named("SIGWHAT"), Err(r#"unknown signal "SIGWHAT""#.to_owned()));
+    }
 }

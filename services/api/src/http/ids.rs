@@ -19,12 +19,13 @@ const UUID_BYTES: usize = 16;
 /// # Errors
 /// A 500 if the id is malformed, not a 404 (http-api §9.4).
 pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(lookup: &str, id: &str) -> Result<T, Error> {
-    id.parse().map_err(|error| {
-        let problem = match error {
-            InvalidId::Length { .. } => "UUID must be 36 characters".to_owned(),
-            InvalidId::Form { .. } => format!("Invalid UUID: {id:?}"),
-        };
-        index_error(lookup, &problem)
+    id.parse().map_err(|error| match error {
+        InvalidId::Length { .. } => index_error(lookup, "UUID must be 36 characters"),
+        // What is wrong is what would be wrong with a prefix.
+        InvalidId::Form { .. } => match prefix_range(lookup, id) {
+            Err(problem) => problem,
+            Ok(_) => index_error(lookup, &format!("Invalid UUID: {id:?}")),
+        },
     })
 }
 
@@ -44,26 +45,38 @@ pub(crate) fn prefix_range(lookup: &str, prefix: &str) -> Result<RangeInclusive<
     if hyphens > UUID_HYPHENS {
         return failed(&format!("UUID should have maximum of {UUID_HYPHENS} \"-\"; got {hyphens}"));
     }
-    let digits: Vec<char> = prefix.chars().filter(|char| *char != '-').collect();
+    // Like the reference, this looks at bytes and not at characters.
+    let digits: Vec<u8> = prefix.bytes().filter(|byte| *byte != b'-').collect();
     if !digits.len().is_multiple_of(2) {
         return failed("Input (without hyphens) must be even length");
     }
-    if digits.len() > 2 * UUID_BYTES {
+    let mut values = Vec::with_capacity(digits.len());
+    for digit in digits {
+        values.push(match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return failed(&format!("Invalid UUID: encoding/hex: invalid byte: {}", code_point(digit))),
+        });
+    }
+    if values.len() > 2 * UUID_BYTES {
         return failed("Invalid UUID: too many digits");
     }
     let (mut first, mut last) = ([0; UUID_BYTES], [u8::MAX; UUID_BYTES]);
-    for (position, pair) in digits.chunks_exact(2).enumerate() {
-        let mut byte = 0;
-        for digit in pair {
-            let Some(value) = digit.to_digit(16) else {
-                let code = u32::from(*digit);
-                return failed(&format!("Invalid UUID: encoding/hex: invalid byte: U+{code:04X} '{digit}'"));
-            };
-            byte = byte << 4 | u8::try_from(value).expect("a hexadecimal digit is less than 16");
-        }
-        (first[position], last[position]) = (byte, byte);
+    for ((pair, first), last) in values.chunks_exact(2).zip(&mut first).zip(&mut last) {
+        let byte = pair.iter().fold(0_u8, |byte, value| (byte << 4) | *value);
+        (*first, *last) = (byte, byte);
     }
     Ok(first..=last)
+}
+
+/// A byte as Go's format `%#U` shows it: the number, and the character if it is a printable one.
+fn code_point(byte: u8) -> String {
+    let (number, char) = (u32::from(byte), char::from(byte));
+    match byte {
+        b' '..=b'~' | 0xa1..=0xac | 0xae.. => format!("U+{number:04X} '{char}'"),
+        _ => format!("U+{number:04X}"),
+    }
 }
 
 fn index_error(lookup: &str, problem: &str) -> Error {
@@ -81,7 +94,8 @@ mod tests {
         let error = parse_id::<AllocId>("alloc lookup failed: ", "abc").unwrap_err();
         assert_eq!(error.status.as_u16(), 500);
         assert_eq!(error.text, "alloc lookup failed: index error: UUID must be 36 characters");
-        assert!(parse_id::<AllocId>("alloc lookup failed: ", &"z".repeat(36)).is_err());
+        let error = parse_id::<AllocId>("", &"z".repeat(36)).unwrap_err();
+        assert_eq!(error.text, "index error: Invalid UUID: encoding/hex: invalid byte: U+007A 'z'");
         assert!(parse_id::<AllocId>("alloc lookup failed: ", "00000000-0000-4000-8000-000000000000").is_ok());
     }
 
@@ -120,6 +134,7 @@ mod tests {
             "index error: Input (without hyphens) must be even length"
         );
         assert!(text(&"0".repeat(36)).ends_with("too many digits"));
-        assert!(text("\u{e9}\u{e9}").contains("invalid byte"));
+        assert!(text("\u{e9}").ends_with("invalid byte: U+00C3 '\u{c3}'"), "two bytes (http-api §9.4)");
+        assert!(text("\u{1}0").ends_with("invalid byte: U+0001"));
     }
 }

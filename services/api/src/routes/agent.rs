@@ -5,13 +5,14 @@
 //! alive. The responses contain this server only, with the ports that the configuration names for RPC and Serf. Nothing
 //! listens on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use model::NOMAD_VERSION;
 use model::features::Feature;
+use model::job::JobType;
 use model::node::NodeStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -59,7 +60,7 @@ impl Api {
     }
 
     /// Name of this server with its region.
-    fn member_name(&self) -> String {
+    pub(super) fn member_name(&self) -> String {
         format!("{}.{}", self.args.server_name, self.args.region)
     }
 
@@ -118,7 +119,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         },
         "ACL": { "Enabled": false },
         "UI": {
-            "Enabled": false,
+            "Enabled": true,
             "Consul": { "BaseUIURL": "" },
             "Vault": { "BaseUIURL": "" },
             "Label": { "Text": "", "BackgroundColor": "", "TextColor": "" },
@@ -138,6 +139,8 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         "Consuls": [],
         "Sentinel": {},
         "DevMode": api.colocated.dev,
+        "DataDir": api.colocated.data_dir,
+        "EnableDebug": api.colocated.dev,
         "LogLevel": tracing::level_filters::LevelFilter::current().to_string().to_uppercase(),
     });
     let index = api.replica.snapshot().index().to_string();
@@ -150,7 +153,13 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
             "bootstrap": "true",
             "known_regions": "1",
         },
-        "raft": { "applied_index": index, "last_log_index": index },
+        "raft": {
+            "state": if has_leader { "Leader" } else { "Follower" },
+            "num_peers": "0",
+            "applied_index": index,
+            "commit_index": index,
+            "last_log_index": index,
+        },
         "serf": { "members": "1" },
         "runtime": {
             "version": concat!("drover ", env!("CARGO_PKG_VERSION")),
@@ -220,7 +229,7 @@ struct Joined {
 
 /// Servers do not join each other: all servers with the same NATS and database form one cluster.
 pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
-    if request.query.text("address").is_empty() {
+    if request.query.get("address").is_none() {
         return Err(Error::bad_request("missing address to join"));
     }
     let error = "servers do not join each other: all servers with the same NATS and the same PostgreSQL are one cluster";
@@ -258,16 +267,24 @@ pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Response, Erro
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WorkersRequest {
-    num_schedulers: usize,
-    enabled_schedulers: Vec<String>,
+    num_schedulers: i64,
+    enabled_schedulers: Option<Vec<String>>,
 }
 
-/// Rejects changes of the workers: their number is set when the process starts.
+/// Accepts the configuration that the workers have, and rejects any other: their number is set when the process starts.
 pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Response, Error> {
     let invalid = |error: Error| Error::bad_request(format!("Invalid request: {}", error.text));
     let body: WorkersRequest = decode(&request.body, &api.limits).map_err(invalid)?;
-    if body.num_schedulers == 0 || body.enabled_schedulers.is_empty() {
+    let wanted: BTreeSet<String> = body.enabled_schedulers.unwrap_or_default().into_iter().collect();
+    let is_known = |kind: &String| *kind == *CORE || kind.parse::<JobType>().is_ok();
+    if body.num_schedulers < 0 || wanted.is_empty() || !wanted.iter().all(is_known) {
         return Err(Error::bad_request("Invalid request"));
+    }
+    let present = api.colocated.schedulers.iter().map(|kind| kind.as_str()).chain([CORE]);
+    let is_present = usize::try_from(body.num_schedulers) == Ok(api.colocated.workers)
+        && present.map(str::to_owned).collect::<BTreeSet<_>>() == wanted;
+    if is_present {
+        return schedulers_config(api, request);
     }
     Err(Error::bad_request(
         "the workers of a running process cannot be changed: start it with --workers and --schedulers",

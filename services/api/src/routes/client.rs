@@ -4,20 +4,23 @@ use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
 use api_types::Time;
 use futures::{StreamExt as _, TryStreamExt as _};
-use model::Text;
 use model::text::quoted;
+use model::{AllocId, Text};
 use serde::{Deserialize, Serialize};
 use wire::files::{FileInfo, LogPosition, LogStream, Origin, StatFile};
 use wire::tasks::{RemoveEnded, RestartTasks, SignalTasks};
 
 use super::Request;
 use crate::Api;
+use crate::admission::Problems;
 use crate::agent_client::{AllocAgent, ESCAPES, Source, StreamReader, check_path, send_task_command};
 use crate::http::{Body, BodyStream, Error, Framing, PermitKind, Query, Response, decode, integer};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Content type of files whose type is unknown.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
+/// How an agent refuses a command for tasks that are not running.
+const NOT_RUNNING: &str = "Task not running";
 
 /// A file in responses.
 #[derive(Debug, Serialize)]
@@ -309,8 +312,33 @@ pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Response, Err
     let signal = body.signal.unwrap_or_default().into();
     let command = SignalTasks { alloc: agent.alloc(), task: task_name(body.task), signal };
     let _permit = api.permits.take(PermitKind::TaskCommand)?;
-    agent.send_task_command(&command).await?;
+    let sent = agent.send_task_command(&command).await;
+    sent.map_err(|error| signal_refused(api, agent.alloc(), command.task.as_ref(), error))?;
     Ok(Response::json(&TaskCommandDone { index: 0 }))
+}
+
+/// Why a signal was refused (http-api §18): an unknown task, and each task that is not running if none was named.
+fn signal_refused(api: &Api, alloc: AllocId, task: Option<&Text>, error: Error) -> Error {
+    let state = api.replica.snapshot();
+    let Some(alloc) = state.alloc(alloc).filter(|_| error.status == StatusCode::INTERNAL_SERVER_ERROR) else {
+        return error;
+    };
+    let mut names = alloc.common().resources.tasks.iter().map(|task| &task.name);
+    match task {
+        Some(task) if !names.any(|name| name == task) => Error::failed("Task not found"),
+        None if error.text == NOT_RUNNING => {
+            let mut problems = Problems::default();
+            names.for_each(|name| problems.add(format!("Failed to signal task: {name}, err: {NOT_RUNNING}")));
+            if problems.is_empty() { error } else { Error::failed(problems.to_string()) }
+        }
+        Some(_) | None => error,
+    }
+}
+
+/// Reading and setting the schedules of tasks belong to Nomad Enterprise (http-api §18).
+pub(crate) async fn pause(api: &Api, request: &Request) -> Result<Response, Error> {
+    AllocAgent::find(api, request.id()).await?;
+    Err(Error::failed("Enterprise only"))
 }
 
 fn task_name(task: Option<String>) -> Option<Text> {

@@ -1,12 +1,15 @@
 //! Routes of the public keys that verify the cluster's signatures (http-api §29, §31).
 
+use actix_web::http::StatusCode;
+use model::features::Feature;
 use model::keyring::{ALGORITHM, RootKey};
+use model::text::quoted;
 use serde::Serialize;
 use state::{Table, WatchKey};
 
 use super::{Request, small_objects};
 use crate::Api;
-use crate::http::{Body, Effort, Error, Response, Watched};
+use crate::http::{Body, Effort, Error, Response, Watched, integer};
 
 /// Algorithms that clients are told to expect (http-api §31). Only the first is used now.
 const VERIFIABLE: [&str; 2] = [ALGORITHM, "EdDSA"];
@@ -77,6 +80,38 @@ pub(crate) fn discovery(api: &Api, request: &Request) -> Result<Response, Error>
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     small_objects::list(api, &request.query, "", request.query.page()?, Effort::Cheap, |_: &RootKey| Ok(true))
         .await
+}
+
+/// Deletes a key that is not used for signing. There is none: keys are not rotated yet, so all are used.
+pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
+    let force = request.query.flag("force", false);
+    force.map_err(|_| Error::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid force parameter"))?;
+    if request.id().is_empty() {
+        return Err(Error::failed("root key ID is required"));
+    }
+    api.check_region(&request.query)?;
+    let state = api.fresh_snapshot(false).await?;
+    let is_key = state.root_keys().any(|key| key.id.to_string() == request.id());
+    Err(Error::failed(match is_key {
+        true => "active root key cannot be deleted - call rotate first",
+        false => "root key not found",
+    }))
+}
+
+/// Checks a request to make a new key the active one, which is not built yet.
+pub(crate) fn rotate(api: &Api, request: &Request) -> Result<Response, Error> {
+    let publish_time = request.query.text("publish_time");
+    if !publish_time.is_empty() {
+        integer(publish_time).map_err(|problem| {
+            let text = quoted(publish_time);
+            Error::failed(format!("invalid publish_time: strconv.ParseInt: parsing {text}: {problem}"))
+        })?;
+        if request.query.get("full").is_some() {
+            return Err(Error::failed("keyring cannot be prepublished and full rotated at the same time"));
+        }
+    }
+    api.check_region(&request.query)?;
+    Err(Error::not_built(Feature::KeyRotation.refusal_of("PUT /v1/operator/keyring/rotate")))
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {

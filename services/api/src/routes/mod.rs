@@ -24,6 +24,7 @@ mod node_pools;
 mod nodes;
 mod operator;
 mod plan;
+mod raft;
 mod route;
 mod scaling;
 mod search;
@@ -38,7 +39,8 @@ mod version_writes;
 use model::features::Feature;
 
 use self::route::{
-    Endpoint, Route, any, enterprise, get, handler, not_built, off, post_only, put, put_only, sync_handler,
+    Endpoint, Route, any, delete, enterprise, get, handler, not_built, off, post_only, put, put_only,
+    sync_handler,
 };
 pub(crate) use self::route::{Handler, Request};
 use crate::http::unescape;
@@ -93,7 +95,7 @@ static ROUTES: &[Route] = &[
     any("/v1/client/allocation/:id/checks", handler!(stats::checks)),
     any("/v1/client/allocation/:id/restart", handler!(client::restart)),
     put("/v1/client/allocation/:id/signal", handler!(client::signal)),
-    not_built("/v1/client/allocation/:id/pause", Feature::TaskSchedules),
+    get("/v1/client/allocation/:id/pause", handler!(client::pause)).and_put(handler!(client::pause)),
     any("/v1/client/allocation/:id/gc", handler!(client::collect_alloc)),
     not_built("/v1/client/allocation/:id/snapshot", Feature::DiskMigration),
     any("/v1/client/allocation/:other", sync_handler!(allocations::unknown)),
@@ -153,28 +155,29 @@ static ROUTES: &[Route] = &[
     not_built("/v1/plugins", Feature::CsiPlugins),
     not_built("/v1/plugin/csi/:id", Feature::CsiPlugins),
     // Access control (§23).
-    off("/v1/acl/policies", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/policies", Feature::Acls, sync_handler!(acl::list)),
     get("/v1/acl/policy/self", sync_handler!(acl::own_policy)),
-    off("/v1/acl/policy/:name", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/bootstrap", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/tokens", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/token", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/policy/:name", Feature::Acls, sync_handler!(acl::policy)),
+    off("/v1/acl/bootstrap", Feature::Acls, sync_handler!(acl::bootstrap)),
+    off("/v1/acl/tokens", Feature::Acls, sync_handler!(acl::list)),
+    off("/v1/acl/token", Feature::Acls, sync_handler!(acl::write)),
     get("/v1/acl/token/self", handler!(acl::own_token)),
-    off("/v1/acl/token/onetime", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/token/onetime/exchange", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/token/:accessor", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/roles", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/role", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/role/:id", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/auth-methods", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/auth-method", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/auth-method/:name", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/binding-rules", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/binding-rule", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/binding-rule/:id", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/oidc/auth-url", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/oidc/complete-auth", Feature::Acls, sync_handler!(acl::disabled)),
-    off("/v1/acl/login", Feature::Acls, sync_handler!(acl::disabled)),
+    off("/v1/acl/token/onetime", Feature::Acls, sync_handler!(acl::write_without_body)),
+    off("/v1/acl/token/onetime/exchange", Feature::Acls, sync_handler!(acl::write)),
+    off("/v1/acl/token/:accessor", Feature::Acls, sync_handler!(acl::token)),
+    off("/v1/acl/roles", Feature::Acls, sync_handler!(acl::list)),
+    off("/v1/acl/role", Feature::Acls, sync_handler!(acl::write)),
+    off("/v1/acl/role/name/:name", Feature::Acls, sync_handler!(acl::role_by_name)),
+    off("/v1/acl/role/:id", Feature::Acls, sync_handler!(acl::role)),
+    off("/v1/acl/auth-methods", Feature::Acls, sync_handler!(acl::list)),
+    off("/v1/acl/auth-method", Feature::Acls, sync_handler!(acl::write)),
+    off("/v1/acl/auth-method/:name", Feature::Acls, sync_handler!(acl::auth_method)),
+    off("/v1/acl/binding-rules", Feature::Acls, sync_handler!(acl::list)),
+    off("/v1/acl/binding-rule", Feature::Acls, sync_handler!(acl::write)),
+    off("/v1/acl/binding-rule/:id", Feature::Acls, sync_handler!(acl::binding_rule)),
+    off("/v1/acl/oidc/auth-url", Feature::Acls, sync_handler!(acl::write)),
+    off("/v1/acl/oidc/complete-auth", Feature::Acls, sync_handler!(acl::write)),
+    off("/v1/acl/login", Feature::Acls, sync_handler!(acl::write)),
     not_built("/v1/acl/identity/client-introduction-token", Feature::NodeIdentities),
     // Scaling, search, events (§24 to §26).
     get("/v1/scaling/policies", handler!(scaling::policies)),
@@ -190,7 +193,7 @@ static ROUTES: &[Route] = &[
     put("/v1/agent/force-leave", sync_handler!(agent::force_leave)),
     get("/v1/agent/servers", sync_handler!(agent::servers)).and_put(sync_handler!(agent::set_servers)),
     get("/v1/agent/monitor", handler!(monitor::follow)),
-    not_built("/v1/agent/monitor/export", Feature::JournalExport),
+    get("/v1/agent/monitor/export", sync_handler!(monitor::export)),
     not_built("/v1/agent/pprof/:profile", Feature::Debugging),
     get("/v1/agent/host", handler!(stats::facts)),
     get("/v1/agent/schedulers", sync_handler!(agent::schedulers)),
@@ -207,21 +210,21 @@ static ROUTES: &[Route] = &[
     // Operator (§29).
     get("/v1/operator/scheduler/configuration", handler!(operator::scheduler))
         .and_put(handler!(operator::set_scheduler)),
-    not_built("/v1/operator/raft/configuration", Feature::RaftCommands),
-    not_built("/v1/operator/raft/peer", Feature::RaftCommands),
-    not_built("/v1/operator/raft/transfer-leadership", Feature::RaftCommands),
-    not_built("/v1/operator/autopilot/configuration", Feature::RaftCommands),
-    not_built("/v1/operator/autopilot/health", Feature::RaftCommands),
-    not_built("/v1/operator/snapshot", Feature::Snapshots),
+    any("/v1/operator/raft/configuration", sync_handler!(raft::configuration)),
+    any("/v1/operator/raft/peer", sync_handler!(raft::peer)),
+    put("/v1/operator/raft/transfer-leadership", sync_handler!(raft::transfer_leadership)),
+    any("/v1/operator/autopilot/configuration", sync_handler!(raft::autopilot)),
+    any("/v1/operator/autopilot/health", sync_handler!(raft::autopilot_health)),
+    get("/v1/operator/snapshot", sync_handler!(raft::snapshot)).and_put(sync_handler!(raft::snapshot)),
     get("/v1/operator/keyring/keys", handler!(keyring::list)),
-    not_built("/v1/operator/keyring/rotate", Feature::KeyRotation),
-    not_built("/v1/operator/keyring/key/:id", Feature::KeyRotation),
+    put("/v1/operator/keyring/rotate", sync_handler!(keyring::rotate)),
+    delete("/v1/operator/keyring/key/:id", handler!(keyring::delete)),
     any("/v1/operator/raft/:other", sync_handler!(operator::unknown_raft)),
     any("/v1/operator/keyring/:other", sync_handler!(operator::wrong_method)),
-    not_built("/v1/operator/upgrade-check/vault-workload-identity", Feature::Vault),
+    get("/v1/operator/upgrade-check/vault-workload-identity", handler!(operator::vault_identities)),
     get("/v1/operator/upgrade-check/:check", sync_handler!(operator::unknown_check)),
     get("/v1/operator/license", sync_handler!(operator::license))
-        .and_put(sync_handler!(operator::enterprise_only)),
+        .and_put_only(sync_handler!(operator::enterprise_only)),
     post_only("/v1/operator/utilization", sync_handler!(operator::enterprise_only)),
     // Metrics and keys (§30, §31).
     get("/v1/metrics", handler!(metrics::read)),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
 use futures::stream;
 use model::features::Feature;
@@ -57,6 +58,23 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Err
     };
     let pieces = pieces((listen(level), permit), style, framing, api.stop.clone());
     Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), is_untrusted: false, pieces }))
+}
+
+/// Checks a request for a machine's journal or for a log file, which is not built yet.
+pub(crate) fn export(api: &Api, request: &Request) -> Result<Response, Error> {
+    let query = &request.query;
+    let (service, is_on_disk) = (query.text("service_name"), option(query, "on_disk", "on disk")?);
+    if service.is_empty() && !is_on_disk {
+        return Err(Error::bad_request("Either -service-name or -on-disk must be set"));
+    }
+    if !service.is_empty() && !service.contains("nomad") {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        return Err(Error::new(status, "service name must include 'nomad"));
+    }
+    if let Some(problem) = api.wrong_server(query) {
+        return Err(Error::bad_request(problem));
+    }
+    Err(Error::not_built(Feature::JournalExport.refusal_of("GET /v1/agent/monitor/export")))
 }
 
 /// A boolean, which errors call by another name.

@@ -33,8 +33,11 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     small_objects::read::<Namespace>(api, request, "Namespace not found").await
 }
 
-/// Creates or updates a namespace.
+/// Creates or updates a namespace. A path without a name is reported before the body.
 pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error> {
+    if request.params.first().is_some_and(String::is_empty) {
+        return Err(missing_name());
+    }
     let api_types::Namespace {
         name,
         description,
@@ -51,9 +54,6 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error>
         modify_index: _,
     } = decode(&request.body, &api.limits)?;
     let (name, description) = (name.unwrap_or_default(), description.unwrap_or_default());
-    if request.params.first().is_some_and(String::is_empty) {
-        return Err(missing_name());
-    }
     if request.params.first().is_some_and(|named| *named != name) {
         return Err(Error::bad_request("Namespace name does not match request path"));
     }

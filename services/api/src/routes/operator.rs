@@ -1,8 +1,9 @@
 //! Routes for operators: scheduler configuration (http-api §29) and garbage collection (§28).
 
 use actix_web::http::StatusCode;
-use api_types::SchedulerConfiguration;
+use api_types::{JobListStub, SchedulerConfiguration};
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
+use model::job::{Job, Task};
 use model::text::quoted;
 use model::{Index, JobKey};
 use serde::Serialize;
@@ -15,8 +16,11 @@ use wire::{Refusal, RefusalKind, Subject};
 
 use super::Request;
 use crate::Api;
-use crate::http::{Body, Error, NO_LEADER, Response, Watched, decode, unsigned};
+use crate::http::{Body, Error, NO_LEADER, Response, Watched, Work, decode, unsigned};
 use crate::shapes;
+
+/// Beginning of the names of workload identities for Vault.
+const VAULT_IDENTITY: &str = "vault_";
 
 /// Response with the scheduler configuration.
 #[derive(Debug, Serialize)]
@@ -131,6 +135,44 @@ pub(crate) fn unknown_raft(_: &Api, _: &Request) -> Result<Response, Error> {
 /// There is no other request about keys.
 pub(crate) fn wrong_method(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::wrong_method())
+}
+
+/// What does not fit workload identities for Vault. There are no nodes and tokens of older versions.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct VaultIdentities {
+    jobs_without_vault_identity: Vec<JobListStub>,
+    outdated_nodes: [(); 0],
+    vault_tokens: Option<()>,
+    #[serde(flatten)]
+    meta: shapes::Meta,
+}
+
+/// Lists the jobs whose tasks have access to Vault without an identity for it.
+pub(crate) async fn vault_identities(api: &Api, request: &Request) -> Result<Response, Error> {
+    let stale = request.query.read_options()?.stale;
+    api.check_region(&request.query)?;
+    let state = api.fresh_snapshot(stale).await?;
+    let searching = move || {
+        let lacks = |task: &Task| {
+            let has_identity =
+                task.identities.iter().any(|identity| identity.name.starts_with(VAULT_IDENTITY));
+            task.vault.is_some() && !has_identity
+        };
+        let is_lacking = |job: &Job| job.spec.task_groups.iter().any(|group| group.tasks.iter().any(lacks));
+        let lacking = state.jobs().filter(|job| is_lacking(job));
+        let stubs: Vec<JobListStub> = lacking.map(|job| shapes::job_stub(job, &state, false)).collect();
+        (stubs, state.table_index(Table::Jobs).max(Index(1)))
+    };
+    let (jobs_without_vault_identity, index) = api.background.run(Work::List, searching).await?;
+    let meta = api.meta(index, stale);
+    let found = VaultIdentities {
+        jobs_without_vault_identity,
+        outdated_nodes: [],
+        vault_tokens: None,
+        meta: (&meta).into(),
+    };
+    Ok(Response::json(&found).with(meta))
 }
 
 /// There is no other check before an upgrade.

@@ -112,6 +112,10 @@ pub(super) const fn put(path: &'static str, endpoint: Endpoint) -> Route {
     none(path).and_put(endpoint)
 }
 
+pub(super) const fn delete(path: &'static str, endpoint: Endpoint) -> Route {
+    none(path).and_delete(endpoint)
+}
+
 /// For POST, but not for PUT.
 pub(super) const fn post_only(path: &'static str, endpoint: Endpoint) -> Route {
     let methods = Methods { post: Some(endpoint), ..none(path).methods() };
@@ -154,6 +158,12 @@ impl Route {
 
     pub(super) const fn and_put(self, endpoint: Endpoint) -> Self {
         let methods = Methods { put: Some(endpoint), post: Some(endpoint), ..self.methods() };
+        Self { path: self.path, kind: RouteKind::Methods(methods) }
+    }
+
+    /// For PUT, but not for POST.
+    pub(super) const fn and_put_only(self, endpoint: Endpoint) -> Self {
+        let methods = Methods { put: Some(endpoint), ..self.methods() };
         Self { path: self.path, kind: RouteKind::Methods(methods) }
     }
 

@@ -24,9 +24,8 @@ pub(crate) async fn host(api: &Api, request: &Request) -> Result<Response, Error
 pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let task = Some(request.query.text("task")).filter(|task| !task.is_empty()).map(Text::from);
-    let message = GetAllocStats { alloc: agent.alloc(), task };
-    let AllocStats { tasks } = agent.request_stats(&message).await?;
-    Ok(Response::json(&AllocUsage::new(&tasks, message.task.is_none())))
+    let AllocStats { tasks } = agent.request_stats(&GetAllocStats { alloc: agent.alloc(), task }).await?;
+    Ok(Response::json(&AllocUsage::new(&tasks)))
 }
 
 /// Maximum number of requests to the agent for one response of the route of checks.

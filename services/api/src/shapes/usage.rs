@@ -103,21 +103,18 @@ pub(crate) struct AllocUsage<'a> {
 }
 
 impl<'a> AllocUsage<'a> {
-    /// Usage of an allocation's tasks. The total is left empty unless all tasks are there.
-    pub(crate) fn new(tasks: &'a [TaskStats], are_all: bool) -> Self {
+    /// Usage of tasks of an allocation, and its sum. Without tasks, the sum is zero, and nothing of it is measured.
+    pub(crate) fn new(tasks: &'a [TaskStats]) -> Self {
+        let zero = (Usage::default(), Counted::default());
+        let (sum, counted) =
+            tasks.iter().fold(zero, |(sum, counted), task| (sum.and(task.sum), counted.and(task.counted)));
         Self {
-            resource_usage: match are_all {
-                true => {
-                    let zero = (Usage::default(), Counted::default());
-                    let (sum, counted) = tasks
-                        .iter()
-                        .fold(zero, |(sum, counted), task| (sum.and(task.sum), counted.and(task.counted)));
-                    ResourceUsage {
-                        device_stats: tasks.iter().flat_map(|task| devices(&task.devices)).collect(),
-                        ..ResourceUsage::new(sum, counted)
-                    }
-                }
-                false => ResourceUsage::default(),
+            resource_usage: match tasks {
+                [] => ResourceUsage::default(),
+                tasks => ResourceUsage {
+                    device_stats: tasks.iter().flat_map(|task| devices(&task.devices)).collect(),
+                    ..ResourceUsage::new(sum, counted)
+                },
             },
             tasks: tasks.iter().map(|task| (&*task.task, task.into())).collect(),
             timestamp: tasks.iter().map(|task| task.at.0).max().unwrap_or_default(),

@@ -23,7 +23,21 @@ async fn workers_are_counted_and_servers_need_not_join() {
     let body = r#"{"num_schedulers": 0, "enabled_schedulers": []}"#;
     assert_eq!(harness.put("/v1/agent/schedulers/config", body).await.error(), (400, "Invalid request"));
     assert_eq!(harness.put("/v1/agent/schedulers/config", "{").await.error().0, 400);
+    // http-api §27: an unknown type, a negative number; the present configuration is accepted.
+    for body in [
+        r#"{"num_schedulers": 3, "enabled_schedulers": ["nope"]}"#,
+        r#"{"num_schedulers": -1, "enabled_schedulers": ["batch"]}"#,
+        r#"{"num_schedulers": 3, "enabled_schedulers": null}"#,
+    ] {
+        let got = harness.put("/v1/agent/schedulers/config", body).await;
+        assert_eq!(got.error(), (400, "Invalid request"), "{body}");
+    }
+    let body = r#"{"num_schedulers": 3, "enabled_schedulers": ["_core", "batch", "service"]}"#;
+    assert_eq!(harness.put("/v1/agent/schedulers/config", body).await.json(), config);
+    let body = r#"{"num_schedulers": 4, "enabled_schedulers": ["_core", "batch", "service"]}"#;
+    assert_eq!(harness.put("/v1/agent/schedulers/config", body).await.error().0, 400);
     assert_eq!(harness.put("/v1/agent/join", "").await.error(), (400, "missing address to join"));
+    assert_eq!(harness.put("/v1/agent/join?address=", "").await.json()["num_joined"], 0);
     let joined = harness.put("/v1/agent/join?address=10.0.0.1:4648", "").await.json();
     assert!(joined["num_joined"] == 0 && joined["error"].as_str().unwrap().contains("NATS"), "{joined}");
     assert_eq!(harness.put("/v1/agent/force-leave", "").await.error(), (400, "missing node to force leave"));
@@ -45,6 +59,35 @@ async fn workers_are_counted_and_servers_need_not_join() {
             "{path}"
         );
     }
+}
+
+/// http-api §27.
+#[actix_web::test]
+async fn what_is_wrong_with_an_export_of_logs_is_said() {
+    let harness = Harness::without_applier(Vec::new()).await;
+    for (query, status, text) in [
+        ("", 400, "Either -service-name or -on-disk must be set"),
+        ("service_name=ssh", 422, "service name must include 'nomad"),
+        ("on_disk=true&server_id=b", 400, "unknown Nomad server b"),
+        ("on_disk=true", 501, "GET /v1/agent/monitor/export is not built yet"),
+    ] {
+        let got = harness.get(&format!("/v1/agent/monitor/export?{query}")).await;
+        assert_eq!(got.error(), (status, text), "{query}");
+    }
+}
+
+/// http-api §27.
+#[actix_web::test]
+async fn an_agent_describes_itself() {
+    let colocated = Colocated { dev: true, data_dir: "/d".to_owned(), ..Colocated::default() };
+    let harness = Harness::colocated(Vec::new(), colocated).await;
+    let this = harness.get("/v1/agent/self").await.json();
+    let config = &this["config"];
+    assert_eq!((&config["DevMode"], &config["EnableDebug"]), (&json!(true), &json!(true)));
+    assert_eq!((&config["DataDir"], &config["UI"]["Enabled"]), (&json!("/d"), &json!(true)));
+    assert_eq!(config["Ports"]["RPC"], 4647);
+    assert_eq!(this["stats"]["raft"]["state"], "Leader");
+    assert_eq!(this["stats"]["nomad"]["leader_addr"], "127.0.0.1:4647");
 }
 
 #[actix_web::test]

@@ -7,7 +7,7 @@ use model::{Index, RootKeyId, Timestamp};
 use serde_json::{Value, json};
 
 use super::files::{ALLOC, cluster};
-use super::harness::Harness;
+use super::harness::{Harness, Response};
 use crate::testing::state_of;
 
 const ID: &str = "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b";
@@ -41,6 +41,10 @@ async fn keys_are_told_once_there_are_any() {
     let listed = harness.get("/v1/operator/keyring/keys").await.json();
     assert_eq!((&listed[0]["KeyID"], &listed[0]["State"]), (&json!(ID), &json!("active")));
     assert_eq!(listed[0]["CreateTime"], json!(7_000_000_000_u64));
+    // http-api §29: the key that signs cannot be deleted.
+    let path = format!("/v1/operator/keyring/key/{ID}?force=true");
+    let refused = Response::new(harness.builder("DELETE", &path)).await;
+    assert_eq!(refused.error(), (500, "active root key cannot be deleted - call rotate first"));
 }
 
 /// http-api A.4.

@@ -1,6 +1,7 @@
 //! Tests of the API over HTTP, with a replica made for the test, a real NATS server, a fake applier and a fake agent, and
 //! of what its requests may say.
 
+mod acl;
 mod agent;
 mod blocking;
 mod children;
@@ -15,11 +16,13 @@ mod harness;
 mod hostile;
 mod keyring;
 mod node_meta;
+mod operator;
 mod parameters;
 mod reads;
 mod scaling;
 mod search;
 mod services;
+mod signals;
 mod stats;
 mod statuses;
 mod submissions;

@@ -150,10 +150,15 @@ async fn tasks_are_added_up_or_looked_at_alone() {
     assert_eq!(all["ResourceUsage"]["CpuStats"]["ThrottledPeriods"], json!(3));
     assert_eq!(all["Tasks"]["t"]["Pids"]["7"]["CpuStats"]["TotalTicks"], json!(40.0));
     let one = harness.get(&format!("{path}?task=t")).await.json();
-    assert_eq!(one["ResourceUsage"]["MemoryStats"]["RSS"], json!(0), "a single task has no total");
+    // http-api §18: the usage of a single task is the sum; an unknown task has a sum of zeros.
+    assert_eq!(one["ResourceUsage"], one["Tasks"]["t"]["ResourceUsage"]);
     let memory = &one["Tasks"]["t"]["ResourceUsage"]["MemoryStats"];
     assert_eq!((&memory["Swap"], &memory["MaxUsage"]), (&json!(10), &json!(2_500)));
-    assert_eq!(harness.get(&format!("{path}?task=x")).await.json()["Tasks"], json!({}));
+    let unknown = harness.get(&format!("{path}?task=x")).await.json();
+    assert_eq!((&unknown["Tasks"], &unknown["Timestamp"]), (&json!({}), &json!(0)));
+    let sum = &unknown["ResourceUsage"];
+    assert_eq!((&sum["MemoryStats"]["Measured"], &sum["CpuStats"]["Measured"]), (&json!(null), &json!(null)));
+    assert_eq!((&sum["MemoryStats"]["RSS"], &sum["DeviceStats"]), (&json!(0), &json!([])));
 }
 
 // http-api §18.

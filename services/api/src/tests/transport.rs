@@ -54,6 +54,15 @@ async fn unbuilt_routes_name_their_feature() {
     ] {
         assert_eq!(Response::new(harness.builder(method, path)).await.error(), (501, name), "{path}");
     }
+    // http-api §33.
+    for (method, path) in [
+        ("POST", "/v1/operator/license"),
+        ("DELETE", "/v1/operator/license"),
+        ("PUT", "/v1/operator/utilization"),
+    ] {
+        let got = Response::new(harness.builder(method, path)).await;
+        assert_eq!(got.error(), (405, "Invalid method"), "{method} {path}");
+    }
     let got = harness.get("/v1/operator/license").await;
     assert_eq!((got.status.as_u16(), got.text.as_str()), (204, ""));
 }

@@ -21,6 +21,15 @@ pub(crate) const SHOULD_NOT_RUN: &str = "restart of an alloc that should not run
 /// The refusal of a command for a task whose command channel is full.
 pub(super) const BUSY: &str = "too many commands are queued for the task";
 
+/// Why an allocation that has ended refuses a command: it has no task to restart, and a named task is not running
+/// (http-api §18).
+pub(crate) fn refusal_of_ended(command: &TasksCommand) -> &'static str {
+    match (&command.selector, &command.action) {
+        (TaskSelector::Running | TaskSelector::All, TaskAction::Restart { .. }) => SHOULD_NOT_RUN,
+        _ => NOT_RUNNING,
+    }
+}
+
 /// A command to an allocation.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -94,9 +103,13 @@ impl AllocRunner {
             outcomes.push(outcome);
         }
         if outcomes.is_empty() {
+            let is_restart = matches!(action, TaskAction::Restart { .. });
             let refusal: Text = match selector {
                 TaskSelector::Task(task) if selected.count() == 0 => {
                     format!("Could not find task runner for task: {task}").into()
+                }
+                TaskSelector::Running if is_restart && !self.core.spec().should_run() => {
+                    SHOULD_NOT_RUN.into()
                 }
                 TaskSelector::Task(_) | TaskSelector::Running | TaskSelector::All => NOT_RUNNING.into(),
             };
@@ -154,4 +167,25 @@ fn reply_when_done(outcomes: Vec<oneshot::Receiver<Outcome>>, done: oneshot::Sen
         // Fails if the requester has stopped waiting.
         let _ = done.send(combined);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::Signal;
+
+    use super::*;
+
+    /// http-api §18.
+    #[test]
+    fn an_ended_allocation_says_what_it_cannot_do() {
+        let refusal = |selector, action| {
+            let (done, _) = oneshot::channel();
+            refusal_of_ended(&TasksCommand { selector, action, done })
+        };
+        let restart = || TaskAction::Restart { reason: "" };
+        assert_eq!(refusal(TaskSelector::Running, restart()), SHOULD_NOT_RUN);
+        assert_eq!(refusal(TaskSelector::All, restart()), SHOULD_NOT_RUN);
+        assert_eq!(refusal(TaskSelector::Task("t".into()), restart()), NOT_RUNNING);
+        assert_eq!(refusal(TaskSelector::Running, TaskAction::Signal(Signal::SIGHUP)), NOT_RUNNING);
+    }
 }

@@ -7,9 +7,8 @@ use model::Text;
 use model::alloc::TaskState;
 use telemetry::chain;
 
-use super::{AllocRunner, Command, NOT_RUNNING, SHOULD_NOT_RUN, begun_file};
+use super::{AllocRunner, Command, begun_file, refusal_of_ended};
 use crate::reports::core::AllocEvent;
-use crate::task::commands::TaskSelector;
 
 impl AllocRunner {
     /// Cleans up after an allocation that had ended when the agent stopped. `known` are the states of its tasks. What was
@@ -71,8 +70,7 @@ impl AllocRunner {
     async fn answer_ended(&self, command: Command) {
         match command {
             Command::Tasks(command) => {
-                let is_all = command.selector == TaskSelector::All;
-                let reason = if is_all { SHOULD_NOT_RUN } else { NOT_RUNNING };
+                let reason = refusal_of_ended(&command);
                 // Fails if the requester has stopped waiting.
                 let _ = command.done.send(Err(reason.into()));
             }

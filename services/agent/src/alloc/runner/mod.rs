@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-pub(crate) use self::commands::{Command, NOT_RUNNING, SHOULD_NOT_RUN};
+pub(crate) use self::commands::{Command, refusal_of_ended};
 use super::core::{AllocCore, Kills};
 use super::hooks::chain::AllocHooks;
 use super::hooks::{AllocRun, AllocSetup, HookError};

@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use model::text::quoted;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use wire::Refusal;
 use wire::files::PROHIBITED;
+use wire::{Refusal, RefusalKind};
 
 use super::{invalid, io_refusal, not_found};
 use crate::disk::dirs::{LOGS, SHARED};
@@ -19,6 +19,8 @@ use crate::disk::tree::{self, Links, OpenDir};
 
 /// Directories of a task that the API does not read.
 const GUARDED: [&str; 2] = [SECRETS, PRIVATE];
+/// The refusal of a path that leads out of the directory.
+const ESCAPES: &str = "Path escapes the alloc directory";
 
 /// An allocation's directory.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl AllocRoot {
         self.root.dir(LOGS)
     }
 
-    /// Opens the file or directory at a path, for inspection. If it does not exist, `action` names what failed.
+    /// Opens the file or directory at a path, for inspection. `action` names what failed if it cannot be opened.
     pub(super) fn entry(&self, path: &str, action: &str) -> Result<Entry, Refusal> {
         let relative = relative(path)?;
         if let Some(refusal) = guarded(&relative, path) {
@@ -47,19 +49,16 @@ impl AllocRoot {
         }
         // Does not wait for the other end of a pipe, and does not affect devices.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let opened = self.root.open_beneath(&relative, flags, Links::Inside).map_err(|errno| {
-            if matches!(errno, Errno::EXDEV | Errno::ELOOP) {
-                invalid("Path escapes the alloc directory")
-            } else if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
-                not_found(format!("{action} {}: no such file or directory", quoted(path)))
-            } else {
-                io_refusal(path, &errno.into())
-            }
-        })?;
-        let entry = Entry { file: opened };
+        let place = place(&self.path, &relative);
+        let opened =
+            self.root.open_beneath(&relative, flags, Links::Inside).map_err(|errno| match errno {
+                Errno::EXDEV | Errno::ELOOP => invalid(ESCAPES),
+                errno => failed(action, &place, errno),
+            })?;
+        let entry = Entry { file: opened, place };
         // A link within the directory may lead to a guarded one.
         let real = fs::read_link(entry.by_descriptor()).map_err(|error| io_refusal(path, &error))?;
-        let real = real.strip_prefix(&self.path).map_err(|_| invalid("Path escapes the alloc directory"))?;
+        let real = real.strip_prefix(&self.path).map_err(|_| invalid(ESCAPES))?;
         match guarded(real, path) {
             Some(refusal) => Err(refusal),
             None => Ok(entry),
@@ -85,6 +84,8 @@ impl AllocRoot {
 pub(super) struct Entry {
     /// The open file or directory.
     pub(super) file: File,
+    /// Its path on the node, as it was requested: a link in it is not resolved.
+    pub(super) place: PathBuf,
 }
 
 impl Entry {
@@ -94,22 +95,43 @@ impl Entry {
     }
 }
 
-/// Makes a path relative to the root. `.` is the root itself.
+/// Makes a path relative to the root. `.` is the root itself. `..` takes back the name before it, whatever that name leads
+/// to (http-api §13).
 fn relative(path: &str) -> Result<PathBuf, Refusal> {
     let mut relative = PathBuf::new();
     for part in Path::new(path).components() {
         match part {
             Component::Normal(name) => relative.push(name),
             Component::RootDir | Component::CurDir => {}
-            Component::ParentDir | Component::Prefix(_) => {
-                return Err(invalid("Path escapes the alloc directory"));
-            }
+            Component::ParentDir if relative.pop() => {}
+            Component::ParentDir | Component::Prefix(_) => return Err(invalid(ESCAPES)),
         }
     }
     if relative.as_os_str().is_empty() {
         relative.push(".");
     }
     Ok(relative)
+}
+
+/// The path on the node of a path relative to the root.
+fn place(root: &Path, relative: &Path) -> PathBuf {
+    if relative == Path::new(".") { root.to_owned() } else { root.join(relative) }
+}
+
+/// The refusal of an action that failed: the action, the path on the node, and why, in the operating system's words
+/// (http-api §13).
+pub(super) fn failed(action: &str, place: &Path, errno: Errno) -> Refusal {
+    let message = format!("{action} {}: {}", place.display(), errno.desc().to_ascii_lowercase());
+    match errno {
+        Errno::ENOENT => not_found(message),
+        _ => Refusal { kind: RefusalKind::NotReady, message: message.into() },
+    }
+}
+
+/// The refusal of an action on a path in an allocation's directory that cannot be opened.
+pub(super) fn no_root(root: &Path, action: &str, path: &str, error: &io::Error) -> Refusal {
+    let errno = error.raw_os_error().map_or(Errno::ENOENT, Errno::from_raw);
+    relative(path).map_or_else(|refusal| refusal, |relative| failed(action, &place(root, &relative), errno))
 }
 
 /// Refuses paths to a task's secrets. The comparison ignores case, because some file systems do.

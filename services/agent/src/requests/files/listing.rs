@@ -6,16 +6,15 @@ use std::fs::{self, DirEntry, Metadata};
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
 
 use bytes::Bytes;
-use model::text::quoted;
 use model::{Nanos, Timestamp};
+use nix::errno::Errno;
 use wire::Refusal;
 use wire::files::{FileInfo, FileList, LISTED_MAX};
 
-use super::alloc_root::AllocRoot;
-use super::{invalid, io_refusal};
+use super::alloc_root::{self, AllocRoot};
+use super::{io_refusal, sniff};
 
 /// The number of bytes of a file from which its content type is guessed.
 const SNIFFED_BYTES: u64 = 512;
@@ -26,7 +25,7 @@ pub(super) fn list(alloc_root: &AllocRoot, path: &str, after: Option<&[u8]>) -> 
     let failed = |error| io_refusal(path, &error);
     let dir = alloc_root.entry(path, "open")?;
     if !dir.file.metadata().map_err(failed)?.is_dir() {
-        return Err(invalid(format!("file {} is not a directory", quoted(path))));
+        return Err(alloc_root::failed("open", &dir.place, Errno::ENOTDIR));
     }
     // The entries of the page, and the one after it.
     let mut page: BTreeMap<OsString, DirEntry> = BTreeMap::new();
@@ -55,7 +54,8 @@ pub(super) fn list(alloc_root: &AllocRoot, path: &str, after: Option<&[u8]>) -> 
 pub(super) fn stat(alloc_root: &AllocRoot, path: &str) -> Result<FileInfo, Refusal> {
     let entry = alloc_root.entry(path, "stat")?;
     let metadata = entry.file.metadata().map_err(|error| io_refusal(path, &error))?;
-    let name = Path::new(path).file_name().map_or_else(|| "/".into(), |name| name.to_string_lossy());
+    // The root has the name of its directory, which is the allocation's id.
+    let name = entry.place.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut info = info(&name, &metadata);
     if metadata.is_file() {
         let mut start = Vec::new();
@@ -103,37 +103,7 @@ fn mode(metadata: &Metadata) -> String {
     text
 }
 
-/// The content type of a file, from its extension or from its first bytes.
+/// The content type of a file: JSON by its name, anything else by its first bytes (http-api §13).
 fn content_type(name: &str, start: &[u8]) -> &'static str {
-    let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    match extension.to_ascii_lowercase().as_str() {
-        "css" => "text/css; charset=utf-8",
-        "gif" => "image/gif",
-        "htm" | "html" => "text/html; charset=utf-8",
-        "jpeg" | "jpg" => "image/jpeg",
-        "js" | "mjs" => "text/javascript; charset=utf-8",
-        "json" => "application/json",
-        "pdf" => "application/pdf",
-        "png" => "image/png",
-        "svg" => "image/svg+xml",
-        "webp" => "image/webp",
-        "xml" => "text/xml; charset=utf-8",
-        _ => sniff(start),
-    }
-}
-
-fn sniff(start: &[u8]) -> &'static str {
-    let known: [(&[u8], &str); 6] = [
-        (b"%PDF-", "application/pdf"),
-        (b"\x89PNG\r\n\x1a\n", "image/png"),
-        (b"\xff\xd8\xff", "image/jpeg"),
-        (b"GIF8", "image/gif"),
-        (b"\x1f\x8b\x08", "application/x-gzip"),
-        (b"PK\x03\x04", "application/zip"),
-    ];
-    if let Some((_, found)) = known.into_iter().find(|(magic, _)| start.starts_with(magic)) {
-        return found;
-    }
-    let binary = |byte: &u8| matches!(byte, 0x00..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);
-    if start.iter().any(binary) { "application/octet-stream" } else { "text/plain; charset=utf-8" }
+    if name.ends_with(".json") { "application/json" } else { sniff::content_type(start) }
 }

@@ -4,6 +4,7 @@
 mod alloc_root;
 mod listing;
 mod output;
+mod sniff;
 mod waiting;
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -59,7 +60,8 @@ async fn answer(files: Arc<Files>, request: Request) {
             .answer_with(async |ask: ListFiles| {
                 files
                     .read(move |context| {
-                        listing::list(&open(context, ask.alloc)?, &ask.path, ask.after.as_deref())
+                        let root = open(context, ask.alloc, "open", &ask.path)?;
+                        listing::list(&root, &ask.path, ask.after.as_deref())
                     })
                     .await
             })
@@ -67,7 +69,11 @@ async fn answer(files: Arc<Files>, request: Request) {
     } else if request.is::<StatFile>() {
         request
             .answer_with(async |ask: StatFile| {
-                files.read(move |context| listing::stat(&open(context, ask.alloc)?, &ask.path)).await
+                files
+                    .read(move |context| {
+                        listing::stat(&open(context, ask.alloc, "stat", &ask.path)?, &ask.path)
+                    })
+                    .await
             })
             .await;
     } else if request.is::<ReadFile>() {
@@ -109,9 +115,11 @@ impl Files {
     }
 }
 
-fn open(context: &Context, alloc: AllocId) -> Result<AllocRoot, Refusal> {
-    let unknown = |_| not_found(format!("Unknown allocation {}", quoted(&alloc.to_string())));
-    AllocRoot::open(&context.dirs(alloc).root).map_err(unknown)
+/// Opens the directory of an allocation, for an action on a path in it. After the allocation was collected, no path in it
+/// exists (http-api §13).
+fn open(context: &Context, alloc: AllocId, action: &str, path: &str) -> Result<AllocRoot, Refusal> {
+    let root = context.dirs(alloc).root;
+    AllocRoot::open(&root).map_err(|error| alloc_root::no_root(&root, action, path, &error))
 }
 
 async fn read_when_there(files: &Files, ask: ReadFile) -> Result<FileChunk, Refusal> {
@@ -121,7 +129,7 @@ async fn read_when_there(files: &Files, ask: ReadFile) -> Result<FileChunk, Refu
         let (path, watcher) = (Text::clone(&ask.path), wait.watcher());
         let (chunk, watch) = files
             .read(move |context| {
-                let alloc_root = open(context, ask.alloc)?;
+                let alloc_root = open(context, ask.alloc, "stat", &path)?;
                 let file = alloc_root.file(&path)?;
                 // From here on, nothing is missed.
                 let watch = watcher.and_then(|watcher| watcher.watch(&tree::by_descriptor(&file)).ok());

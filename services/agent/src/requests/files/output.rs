@@ -9,7 +9,7 @@ use wire::files::{LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadLogs}
 
 use super::alloc_root::AllocRoot;
 use super::waiting::{Wait, Watches};
-use super::{Files, invalid, io_refusal, not_found, open, read_at};
+use super::{Files, invalid, io_refusal, not_found, read_at};
 use crate::alloc::runner::{spec_file, state_file};
 use crate::context::Context;
 use crate::disk::logs;
@@ -78,6 +78,11 @@ fn state_of(context: &Context, alloc: AllocId, task: &str) -> Result<TaskState, 
     let states = state.ok_or_else(|| gone(alloc))?.task_states.unpack().unwrap_or_default();
     let started = states.into_iter().find(|state| &*state.task == task && state.started_at.is_set());
     started.ok_or_else(|| not_found(format!("task {} not started yet. No logs available", quoted(task))))
+}
+
+/// Opens the directory of an allocation, which may have been collected.
+fn open(context: &Context, alloc: AllocId) -> Result<AllocRoot, Refusal> {
+    AllocRoot::open(&context.dirs(alloc).root).map_err(|_| gone(alloc))
 }
 
 fn gone(alloc: AllocId) -> Refusal {

@@ -80,6 +80,25 @@ fn nothing_leads_out_of_the_allocation() {
         assert_eq!(&*refusal.message, "Path escapes the alloc directory", "{path}");
     }
     assert_eq!(scene.read("/web/local/here", Origin::Start(0), 10), Ok((0, "hello".into())));
+    // `..` inside is allowed (http-api §13).
+    assert_eq!(scene.read("web/local/../local/./a.txt", Origin::Start(0), 10), Ok((0, "hello".into())));
+    assert_eq!(scene.refusal("web/../..").kind, RefusalKind::Invalid);
+}
+
+/// http-api §13.
+#[test]
+fn after_an_allocation_was_collected_no_path_in_it_exists() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path(), watch::Sender::new(true).subscribe());
+    let root = context.dirs(alloc_id(1)).root;
+    for (path, action, place) in [
+        ("/", "open", root.display().to_string()),
+        ("/web/x", "stat", root.join("web/x").display().to_string()),
+    ] {
+        let refusal = open(&context, alloc_id(1), action, path).unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::NotFound);
+        assert_eq!(*refusal.message, *format!("{action} {place}: no such file or directory"));
+    }
 }
 
 #[test]
@@ -114,8 +133,14 @@ fn directories_and_pipes_are_not_read() {
     nix::unistd::mkfifo(&scene.local("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     assert_eq!(&*scene.refusal("/web").message, r#"file "/web" is a directory"#);
     assert_eq!(&*scene.refusal("/web/local/pipe").message, r#"file "/web/local/pipe" is not a regular file"#);
-    assert_eq!(scene.refusal("/web/local/none").kind, RefusalKind::NotFound);
-    assert_eq!(scene.refusal("/web/local/a.txt/none").kind, RefusalKind::NotFound);
+    // Errors name the path on the node (http-api §13).
+    let place = |name: &str| scene.alloc_root.entry(name, "stat").unwrap().place.display().to_string();
+    let refusal = scene.refusal("web//local/./none");
+    assert_eq!(refusal.kind, RefusalKind::NotFound);
+    assert_eq!(*refusal.message, *format!("stat {}/none: no such file or directory", place("/web/local")));
+    let refusal = scene.refusal("/web/local/a.txt/none");
+    assert_eq!(refusal.kind, RefusalKind::NotReady);
+    assert_eq!(*refusal.message, *format!("stat {}/none: not a directory", place("/web/local/a.txt")));
 }
 
 #[test]
@@ -134,7 +159,9 @@ fn directories_are_listed_by_name_and_in_parts() {
     assert_eq!((first.len(), next.as_deref()), (LISTED_MAX, Some(b"01999".as_slice())));
     assert_eq!(names("/web/local", next.as_deref()), (vec!["02000".into(), "a.txt".into()], None));
     let refusal = listing::list(&scene.alloc_root, "/web/local/a.txt", None).unwrap_err();
-    assert_eq!(&*refusal.message, r#"file "/web/local/a.txt" is not a directory"#);
+    assert_eq!(refusal.kind, RefusalKind::NotReady);
+    assert!(refusal.message.starts_with("open /"), "{}", refusal.message);
+    assert!(refusal.message.ends_with("/7/web/local/a.txt: not a directory"), "{}", refusal.message);
 }
 
 #[test]
@@ -151,7 +178,14 @@ fn files_are_described_as_the_api_does() {
     assert_eq!(stat("/web/local/data").content_type.as_deref(), Some("application/octet-stream"));
     let dir = stat("/alloc/tmp");
     assert_eq!((dir.is_dir, &*dir.mode, dir.content_type), (true, "dtrwxrwxrwx", None));
-    assert_eq!(&*stat("/").name, "/");
+    assert_eq!(&*stat("/").name, "7", "the name of the root is the allocation's id");
+    assert_eq!(&*stat("/web/..").name, "7");
+    fs::write(scene.local("empty"), "").unwrap();
+    assert_eq!(stat("/web/local/empty").content_type.as_deref(), Some("application/octet-stream"));
+    fs::write(scene.local("page.css"), "a {}").unwrap();
+    assert_eq!(stat("/web/local/page.css").content_type.as_deref(), Some("text/plain; charset=utf-8"));
+    fs::write(scene.local("x.json"), "{}").unwrap();
+    assert_eq!(stat("/web/local/x.json").content_type.as_deref(), Some("application/json"));
 }
 
 /// All these names are shown alike. Still each page goes on behind the one before it.

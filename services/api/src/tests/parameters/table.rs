@@ -98,6 +98,8 @@ pub(super) const ROWS: &[Row] = &[
     row("ANY /v1/client/allocation/:id/checks", "stats", "", ""),
     row("ANY /v1/client/allocation/:id/restart", "client", "", "AllTasks TaskName"),
     row("PUT /v1/client/allocation/:id/signal", "client", "", "Signal Task"),
+    row("GET /v1/client/allocation/:id/pause", "client", "", ""),
+    row("PUT /v1/client/allocation/:id/pause", "client", "", ""),
     row("ANY /v1/client/allocation/:id/gc", "client", "", ""),
     row("ANY /v1/client/allocation/:other", "allocations", "", ""),
     row("ANY /v1/client/gc", GARBAGE, "node_id", ""),
@@ -163,6 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         "log_include_location log_json log_level node_id plain server_id",
         "",
     ),
+    row("GET /v1/agent/monitor/export", "monitor agent", "on_disk server_id service_name", ""),
     row("GET /v1/agent/host", TO_NODE, "node_id server_id", ""),
     row("GET /v1/agent/schedulers", "agent", "", ""),
     row("GET /v1/agent/schedulers/config", "agent", "", ""),
@@ -176,8 +179,18 @@ pub(super) const ROWS: &[Row] = &[
     row("GET /v1/operator/scheduler/configuration", "operator", "READ", ""),
     row("PUT /v1/operator/scheduler/configuration", CONFIG, "cas", SCHEDULER),
     row("GET /v1/operator/keyring/keys", "keyring small_objects", "PAGE READ", ""),
+    row("ANY /v1/operator/raft/configuration", "raft", "stale", ""),
+    row("ANY /v1/operator/raft/peer", "raft", "address id", ""),
+    row("PUT /v1/operator/raft/transfer-leadership", "raft", "address id", ""),
+    row("ANY /v1/operator/autopilot/configuration", "raft", "cas stale", ""),
+    row("ANY /v1/operator/autopilot/health", "raft", "stale", ""),
+    row("GET /v1/operator/snapshot", "raft", "stale", ""),
+    row("PUT /v1/operator/snapshot", "raft", "", ""),
+    row("PUT /v1/operator/keyring/rotate", "keyring", "full publish_time", ""),
+    row("DELETE /v1/operator/keyring/key/:id", "keyring", "force", ""),
     row("ANY /v1/operator/raft/:other", "operator", "", ""),
     row("ANY /v1/operator/keyring/:other", "operator", "", ""),
+    row("GET /v1/operator/upgrade-check/vault-workload-identity", "operator", "stale", ""),
     row("GET /v1/operator/upgrade-check/:check", "operator", "", ""),
     row("POST /v1/operator/utilization", "operator", "", ""),
     row("GET /v1/operator/license", "operator", "", ""),
@@ -198,6 +211,7 @@ pub(super) enum Why {
 }
 
 const SENTINEL: Why = Because("Sentinel policies belong to Nomad Enterprise");
+const SCHEDULES: Why = Because("every request is refused: schedules of tasks belong to Nomad Enterprise");
 const NATS: Why = Because("servers and nodes find each other over NATS");
 
 /// What has no effect: the request, the names, and why.
@@ -216,15 +230,19 @@ pub(super) const IGNORED: &[(&str, &str, Why)] = &[
     ),
     ("PUT /v1/job/:id/scale", "PolicyOverride", SENTINEL),
     ("DELETE /v1/job/:id", "global", Missing(Feature::MultiregionJobs)),
+    ("GET /v1/client/allocation/:id/pause", "task", SCHEDULES),
+    ("PUT /v1/client/allocation/:id/pause", "ScheduleState Task", SCHEDULES),
     ("PUT /v1/node/pools", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),
     ("PUT /v1/node/pool/:name", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),
     ("PUT /v1/agent/force-leave", "node prune", NATS),
+    ("GET /v1/agent/monitor/export", "follow logs_since node_id", Missing(Feature::JournalExport)),
     ("PUT /v1/agent/servers", "address", NATS),
     (
         "ANY /v1/agent/keyring/:operation",
         "Key",
         Because("every request is refused: there are no gossip keys"),
     ),
+    ("PUT /v1/operator/keyring/rotate", "algo", Missing(Feature::KeyRotation)),
     (
         "PUT /v1/operator/scheduler/configuration",
         "NodeLimitForFeasibilityChecks",

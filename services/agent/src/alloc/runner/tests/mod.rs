@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::commands::BUSY;
+use super::commands::{BUSY, NOT_RUNNING, SHOULD_NOT_RUN};
 use super::*;
 use crate::alloc::hooks::{Predecessors, all};
 use crate::task::commands::{Outcome, TaskAction, TaskSelector, TasksCommand};

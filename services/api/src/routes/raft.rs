@@ -1,6 +1,6 @@
-//! Routes about Raft, autopilot and snapshots (http-api §29). Drover has no Raft, because PostgreSQL holds the state. The only
-//! peer that clients see is the server that they ask, as in the list of members. It can neither be removed nor give its
-//! leadership away. Autopilot and snapshots are not built: what is wrong with a request is reported all the same.
+//! Routes about Raft, autopilot and snapshots (http-api §29). Drover has no Raft, because PostgreSQL holds the state. The
+//! only peer that clients see is the server that they ask, as in the list of members. It can neither be removed nor give
+//! its leadership away. Autopilot and snapshots are not built: what is wrong with a request is reported all the same.
 
 use actix_web::http::{Method, StatusCode};
 use api_types::{AutopilotConfiguration, duration};

@@ -127,7 +127,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         workers: servers.scheduler.worker_count(),
         schedulers: servers.scheduler.schedulers.clone(),
         dev: is_dev,
-        data_dir: if is_ephemeral { String::new() } else { dir.display().to_string() },
+        data_dir: if is_dev || is_ephemeral { String::new() } else { dir.display().to_string() },
     });
     let agent = agent.map(|agent| {
         let advertised =

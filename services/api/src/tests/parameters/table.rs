@@ -134,6 +134,7 @@ pub(super) const ROWS: &[Row] = &[
     row("DELETE /v1/node/pool/:name", "node_pools", "", ""),
     row("GET /v1/node/:id/allocations", "nodes", "READ", ""),
     row("PUT /v1/node/:id/evaluate", "nodes", "", ""),
+    row("PUT /v1/node/:id/drain", "nodes", "", "DrainSpec MarkEligible Meta"),
     row("PUT /v1/node/:id/eligibility", "nodes", "", "Eligibility NodeID"),
     row("PUT /v1/node/:id/purge", "nodes", "", ""),
     row("GET /v1/node/:id", "nodes", "READ", ""),

@@ -1,7 +1,7 @@
 //! Asks resolvers about names that are not the agent's.
 //!
-//! Nothing is kept: there is no cache that a forged response could enter. Each question goes out from a port of its own that
-//! the kernel chooses at random, with a random id, and only a response from that resolver to that question counts.
+//! Nothing is kept: there is no cache that a forged response could enter. Each question goes out from a port of its own
+//! that the kernel chooses at random, with a random id, and only a response from that resolver to that question counts.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

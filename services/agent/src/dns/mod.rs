@@ -63,6 +63,7 @@ impl Dns {
                     listeners.push(listener);
                     on_bridge = Some(gateway);
                 }
+                Err(_) if includes_bridge(address) => on_bridge = Some(gateway),
                 Err(error) => tracing::warn!(
                     address = %gateway, error = chain(&error),
                     "cannot listen on the bridge for requests by DNS; allocations use the machine's resolvers"
@@ -99,4 +100,9 @@ impl Dns {
             tasks.spawn(serve(Arc::clone(&server), listener));
         }
     }
+}
+
+/// Whether a server that listens on this address is also reached at the address of the bridge.
+fn includes_bridge(address: SocketAddr) -> bool {
+    address.ip().is_unspecified() && address.port() == BRIDGE_PORT
 }

@@ -117,6 +117,15 @@ async fn services_are_answered_and_long_answers_come_by_tcp() {
     assert_eq!(none.metadata.response_code, ResponseCode::NXDomain);
 }
 
+#[test]
+fn a_server_on_all_addresses_is_on_the_bridge_too() {
+    for (address, expected) in
+        [("0.0.0.0:53", true), ("[::]:53", true), ("0.0.0.0:8600", false), ("127.0.0.1:53", false)]
+    {
+        assert_eq!(includes_bridge(address.parse().unwrap()), expected, "{address}");
+    }
+}
+
 #[tokio::test]
 async fn without_resolvers_other_names_are_refused() {
     let server = Running::start(Resolvers::Nobody);

@@ -12,9 +12,9 @@ LOCKED := $(if $(filter true,$(CI)),--locked)
 help: ## Lists these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: toolchain servers ## Starts a whole cluster and runs a job on it
+demo: toolchain servers ## Starts a whole cluster and runs a job on it; EXAMPLE=services shows services that find each other
 	cargo build --profile demo $(LOCKED) --package drover
-	@.ci/demo
+	@EXAMPLE='$(EXAMPLE)' .ci/demo
 
 install: toolchain ## Builds a release, and installs it below PREFIX=/usr/local, in DESTDIR= if that is set
 	cargo build --release $(LOCKED) --package drover

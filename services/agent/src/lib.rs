@@ -15,6 +15,7 @@
 //! | `alloc` | allocations: all of the node, and the decisions and the runner of each |
 //! | `task` | one task of an allocation: its environment, restarts and runner |
 //! | `reports` | what the agent reports: the states of allocations |
+//! | `dns` | answers questions about the names of services by DNS |
 //! | `context` | values that the modules above share |
 //! | `work` | what to run: allocations as the servers describe them, and what has changed |
 //! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
@@ -51,6 +52,7 @@ mod context;
 mod cpu_list;
 mod devices;
 mod disk;
+mod dns;
 mod driver;
 mod engine;
 pub mod executor;
@@ -78,6 +80,7 @@ pub use networks::subnet::Subnet;
 pub use node::config::{Args, PortRange};
 pub use node::consul::{ConsulArgs, Token};
 pub use node::data_dir::DataDir;
+pub use node::dns::DnsArgs;
 pub use node::fingerprint::LOOPBACK;
 pub use node::host_env::check_env_allowlist;
 pub use node::host_networks::{AddressFamily, HostNetworkArgs};

@@ -26,6 +26,7 @@ use crate::devices::nvidia::Nvidia;
 use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
+use crate::dns::Dns;
 use crate::driver;
 use crate::driver::docker::create::NodeNames;
 use crate::driver::running::RunningTasks;
@@ -98,7 +99,9 @@ async fn run_parts(
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
     let machine = Arc::new(Machine::detect(&config.allocs_dir()));
-    let networks = Networks::new(config.networks.clone(), config.networks_dir());
+    let dns = config.dns.clone().map(|settings| Dns::bind(settings, &config.networks.bridge)).transpose()?;
+    let networks = Networks::new(config.networks.clone(), config.networks_dir())
+        .with_name_server(dns.as_ref().and_then(|dns| dns.on_bridge));
     let detected = networks.detect().await;
     let node = NodeNames {
         id: identity.node.to_string(),
@@ -157,6 +160,11 @@ async fn run_parts(
         services.spawn(consul.clone().fingerprint());
         services.spawn(consul.clone().run(node));
         services.spawn(consul.clone().follow_checks(Arc::clone(&context.checks)));
+    }
+    if let Some(dns) = dns {
+        // Other names are answered at once, and those of services as soon as the servers can be asked.
+        let directory = context.services.directory.clone();
+        dns.run(directory, Arc::clone(&context.checks), node, &mut services);
     }
     tokio::pin!(connecting);
     let connected = loop {

@@ -20,6 +20,7 @@ mod outage;
 mod restored_database;
 mod rollouts;
 mod secrets;
+mod services_by_name;
 mod shutdown;
 mod system_jobs;
 mod tables;

@@ -29,6 +29,8 @@ use std::path::PathBuf;
 use model::alloc::NetworkStatus;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::place::machine_resolv_conf;
+pub(crate) use self::resolver::name_servers;
 pub(crate) use self::setup::Networks;
 
 /// The network of an allocation, in a namespace of its own.

@@ -129,18 +129,19 @@ impl Place {
         }
     }
 
-    /// Writes the files that tasks see, and returns the network.
+    /// Writes the files that tasks see, and returns the network. `offered` is the name server of allocations that name none.
     pub(crate) fn complete(
         &self,
         attachment: &Attachment,
         status: Option<NetworkStatus>,
+        offered: Option<IpAddr>,
     ) -> io::Result<AllocNetwork> {
         let hostname = attachment.hostname.clone();
         let of_plugins = || status.as_ref().and_then(|status| status.dns.clone());
         let dns = attachment.dns.clone().or_else(of_plugins);
         let texts = [
             ("hosts", hosts(hostname.as_deref(), status.as_ref())),
-            ("resolv.conf", resolv_conf(dns.as_ref(), &host_resolv_conf())),
+            ("resolv.conf", resolv_conf(dns.as_ref(), offered, &machine_resolv_conf())),
         ];
         let [hosts_file, resolv_conf] = texts.map(|(name, text)| self.write(name, &text));
         let status = status.map(|status| NetworkStatus { dns, ..status });
@@ -162,8 +163,9 @@ impl Place {
     }
 }
 
-/// The configuration of the machine's resolver, as far as allocations can use it.
-fn host_resolv_conf() -> String {
+/// The configuration of the machine's resolver, as far as allocations can use it: without a resolver on a loopback
+/// interface, if its upstream servers are known.
+pub(crate) fn machine_resolv_conf() -> String {
     let [first, upstream] = RESOLV_CONF.map(|path| fs::read_to_string(path).unwrap_or_default());
     if is_local_only(&first) && !upstream.is_empty() { upstream } else { first }
 }
@@ -184,7 +186,7 @@ mod tests {
         let attachment =
             Attachment { hostname: Some("web".into()), dns: Some(dns.clone()), ..attachment(Mode::Bridge) };
         let status = NetworkStatus { address: "172.26.64.2".into(), ..NetworkStatus::default() };
-        let network = place.complete(&attachment, Some(status)).unwrap();
+        let network = place.complete(&attachment, Some(status), None).unwrap();
         assert_eq!(network.status.as_ref().unwrap().dns, Some(dns));
         let hosts = fs::read_to_string(network.hosts_file.as_ref().unwrap()).unwrap();
         assert!(hosts.ends_with("172.26.64.2 web\n"), "{hosts}");

@@ -34,8 +34,9 @@ pub(crate) fn hosts(hostname: Option<&str>, status: Option<&NetworkStatus>) -> S
     text
 }
 
-/// The resolver's configuration of an allocation. What `dns` leaves out is taken from `host`, the node's own.
-pub(crate) fn resolv_conf(dns: Option<&DnsConfig>, host: &str) -> String {
+/// The resolver's configuration of an allocation. What `dns` leaves out is taken from `host`, the node's own, but for the
+/// name server if the agent offers one.
+pub(crate) fn resolv_conf(dns: Option<&DnsConfig>, offered: Option<IpAddr>, host: &str) -> String {
     let of_host = |keyword: &str| -> Vec<String> {
         let lines = host.lines().filter_map(|line| line.trim().strip_prefix(keyword));
         let values = lines.filter(|rest| rest.starts_with([' ', '\t'])).flat_map(str::split_whitespace);
@@ -45,7 +46,9 @@ pub(crate) fn resolv_conf(dns: Option<&DnsConfig>, host: &str) -> String {
         list.and_then(Option::as_ref).filter(|list| !list.is_empty()).cloned()
     };
     let part = |list: Option<&Option<Vec<String>>>, keyword| given(list).unwrap_or_else(|| of_host(keyword));
-    let servers = part(dns.map(|dns| &dns.servers), "nameserver");
+    // Only the offered one: some resolvers ask all servers at once, and the others do not know the names of services.
+    let default = || offered.map_or_else(|| of_host("nameserver"), |offered| vec![offered.to_string()]);
+    let servers = given(dns.map(|dns| &dns.servers)).unwrap_or_else(default);
     let searches = part(dns.map(|dns| &dns.searches), "search");
     let options = part(dns.map(|dns| &dns.options), "options");
     let mut text = MADE_BY.to_owned();
@@ -58,6 +61,12 @@ pub(crate) fn resolv_conf(dns: Option<&DnsConfig>, host: &str) -> String {
         }
     }
     text
+}
+
+/// The addresses of the name servers of a resolver's configuration.
+pub(crate) fn name_servers(host: &str) -> Vec<IpAddr> {
+    let lines = host.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
+    lines.filter_map(|rest| rest.trim().parse().ok()).collect()
 }
 
 /// Whether all name servers of a resolver's configuration are on a loopback interface, which only the node itself reaches.
@@ -91,14 +100,28 @@ mod tests {
     #[test]
     fn what_the_job_leaves_out_is_as_on_the_node() {
         let expected = "nameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch corp example\noptions edns0\n";
-        assert_eq!(resolv_conf(None, HOST), [MADE_BY, expected].concat());
+        assert_eq!(resolv_conf(None, None, HOST), [MADE_BY, expected].concat());
         let dns = DnsConfig {
             servers: Some(vec!["1.1.1.1".into()]),
             searches: Some(Vec::new()),
             options: Some(vec!["ndots:2".into(), "rotate".into()]),
         };
         let expected = "nameserver 1.1.1.1\nsearch corp example\noptions ndots:2 rotate\n";
-        assert_eq!(resolv_conf(Some(&dns), HOST), [MADE_BY, expected].concat());
+        assert_eq!(
+            resolv_conf(Some(&dns), Some("172.26.64.1".parse().unwrap()), HOST),
+            [MADE_BY, expected].concat()
+        );
+    }
+
+    #[test]
+    fn a_server_that_the_agent_offers_is_the_only_one() {
+        let text = resolv_conf(None, Some("172.26.64.1".parse().unwrap()), HOST);
+        let expected = "nameserver 172.26.64.1\nsearch corp example\noptions edns0\n";
+        assert_eq!(text, [MADE_BY, expected].concat());
+        let servers =
+            name_servers("nameserver 10.0.0.2\n#nameserver 10.0.0.9\nnameserver\tfd00::1\nnameserver x\n");
+        let expected: [IpAddr; 2] = ["10.0.0.2".parse().unwrap(), "fd00::1".parse().unwrap()];
+        assert_eq!(servers, expected);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Mutex as StdMutex;
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub(crate) struct Networks {
     pub(super) versions: Versions,
     /// The minimum pause between attempts to attach an allocation.
     pub(super) pause: Duration,
+    /// The name server for allocations on the bridge, if the agent has one.
+    name_server: Option<IpAddr>,
     dir: PathBuf,
     permits: Semaphore,
     /// Held while the rule of the bridge is looked for and added, so that it is added once.
@@ -67,12 +70,18 @@ impl Networks {
             settings,
             versions: Versions::default(),
             pause: PAUSE,
+            name_server: None,
             dir,
             permits: Semaphore::new(CONCURRENT_MAX),
             rules: Mutex::new(()),
             has_bridges: OnceCell::new(),
             logged: StdMutex::default(),
         }
+    }
+
+    /// Offers a name server to the allocations on the bridge that are set up from now on.
+    pub(crate) fn with_name_server(self, name_server: Option<IpAddr>) -> Self {
+        Self { name_server, ..self }
     }
 
     /// Sets up the network of an allocation, or finds the one that was set up before.
@@ -207,7 +216,8 @@ impl Networks {
             record.result = Some(result.to_string());
             status = Some(outcome::status(&result)?);
         }
-        let network = place.complete(attachment, status).map_err(text)?;
+        let offered = self.name_server.filter(|_| matches!(attachment.mode, Mode::Bridge));
+        let network = place.complete(attachment, status, offered).map_err(text)?;
         record.network = Some(network.clone());
         place.save(&record).await.map_err(text)?;
         Ok(network)

@@ -1,7 +1,7 @@
 //! Ranges of addresses, such as `172.26.64.0/20`. Pure.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A range of addresses.
@@ -15,6 +15,15 @@ impl Subnet {
     /// Whether the range contains the address.
     pub(crate) fn contains(&self, ip: IpAddr) -> bool {
         ip.is_ipv4() == self.first.is_ipv4() && first_of(ip, self.prefix) == self.first
+    }
+
+    /// The first address that a host can have, which CNI plugins give to a bridge. `None` if there is none.
+    pub(crate) fn gateway(&self) -> Option<IpAddr> {
+        let next: IpAddr = match self.first {
+            IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).checked_add(1)?).into(),
+            IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).checked_add(1)?).into(),
+        };
+        self.contains(next).then_some(next)
     }
 
     /// Whether it is a range of IPv4 addresses.
@@ -79,6 +88,14 @@ mod tests {
     fn an_address_within_the_range_names_it() {
         assert_eq!("172.26.65.7/20".parse::<Subnet>().unwrap().to_string(), "172.26.64.0/20");
         assert_eq!("fd00::7/112".parse::<Subnet>().unwrap().to_string(), "fd00::/112");
+    }
+
+    #[test]
+    fn the_gateway_is_the_first_address_after_that_of_the_range() {
+        let gateway = |range: &str| range.parse::<Subnet>().unwrap().gateway().map(|ip| ip.to_string());
+        assert_eq!(gateway("172.26.64.0/20").as_deref(), Some("172.26.64.1"));
+        assert_eq!(gateway("fd00:a::/64").as_deref(), Some("fd00:a::1"));
+        assert_eq!((gateway("10.0.0.1/32"), gateway("255.255.255.255/32")), (None, None));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use clap::Parser as _;
 use model::Text;
 
 use super::consul::{ConsulArgs, ConsulSettings};
+use super::dns::{DnsArgs, DnsSettings};
 use super::host_env::check_env_allowlist;
 use super::host_networks::{AddressFamily, HostNetworkArgs};
 use super::isolation_args::IsolationArgs;
@@ -185,6 +186,9 @@ pub struct Args {
     /// Do not let tasks register services in the cluster's own service discovery.
     #[arg(long = "no-service-discovery", env = "DROVER_NO_SERVICE_DISCOVERY")]
     pub no_service_discovery: bool,
+    /// The DNS server.
+    #[command(flatten)]
+    pub dns: DnsArgs,
     /// Environment variables of the agent that tasks get besides LANG and TZ; a trailing `*` matches any suffix. Tasks
     /// never get credentials and settings of the agent.
     #[arg(long = "env-allowlist", env = "DROVER_ENV_ALLOWLIST", value_delimiter = ',')]
@@ -297,6 +301,8 @@ pub(crate) struct Config {
     pub(crate) consul: Option<ConsulSettings>,
     /// Whether the node takes services of the cluster's own service discovery.
     pub(crate) service_discovery: bool,
+    /// The settings of the DNS server; `None` is without.
+    pub(crate) dns: Option<DnsSettings>,
     pub(crate) env_allowlist: Vec<String>,
     pub(crate) env_denylist: Vec<String>,
     pub(crate) gc: gc::Limits,
@@ -400,6 +406,7 @@ impl Config {
             users: args.isolation.users(),
             consul: ConsulSettings::new(args.consul)?,
             service_discovery: !args.no_service_discovery,
+            dns: DnsSettings::new(args.dns)?,
             data_dir,
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,

@@ -4,6 +4,7 @@
 pub(crate) mod config;
 pub(crate) mod consul;
 pub(crate) mod data_dir;
+pub(crate) mod dns;
 pub(crate) mod facts;
 pub(crate) mod fingerprint;
 pub(crate) mod host_env;

@@ -87,7 +87,6 @@ impl Directory {
     ///
     /// # Errors
     /// If there are too many different queries.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for those who look up a service now and then"))]
     pub(crate) async fn lookup(
         &self,
         query: ServiceQuery,

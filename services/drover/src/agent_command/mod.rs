@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::{ConsulArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs};
+use agent::{ConsulArgs, DnsArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -308,6 +308,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.raw_exec_no_cgroups, &settings.raw_exec.no_cgroups);
     isolate(&mut args.isolation, settings);
     replace(&mut args.no_service_discovery, &client.nomad_service_discovery.map(|enabled| !enabled));
+    answer_dns(&mut args.dns, &client.dns)?;
     connect_consul(&mut args.consul, &settings.consul);
     leave(&mut args.leave, settings)?;
     settings.docker.apply(&mut args);
@@ -323,6 +324,26 @@ fn templates(args: &mut TemplateArgs, template: &configuration::Template) {
     replace(&mut args.template_wait_max_ms, &millis(&template.wait_max));
     replace(&mut args.template_wait_bound_min_ms, &millis(&template.bound_min));
     replace(&mut args.template_wait_bound_max_ms, &millis(&template.bound_max));
+}
+
+/// What the files set of the DNS server.
+fn answer_dns(args: &mut DnsArgs, dns: &configuration::Dns) -> anyhow::Result<()> {
+    replace(&mut args.dns_enabled, &dns.enabled);
+    if let Some(address) = &dns.address {
+        args.dns_address =
+            address.parse().map_err(|_| anyhow!("dns: address {address:?} is not an address and a port"))?;
+    }
+    replace(&mut args.dns_no_bridge, &dns.bridge.map(|bridge| !bridge));
+    replace(&mut args.dns_domain, &dns.domain);
+    if let Some(ttl) = dns.ttl {
+        args.dns_ttl_secs = ttl.0 / 1_000;
+    }
+    replace(&mut args.dns_forward, &dns.forward);
+    if let Some(ranges) = &dns.allow {
+        let read = |range: &String| range.parse().map_err(|error| anyhow!("dns: allow: {error}"));
+        args.dns_allow = ranges.iter().map(read).collect::<anyhow::Result<_>>()?;
+    }
+    Ok(())
 }
 
 /// What the files set of drivers that isolate tasks, and of the users that tasks may run as.

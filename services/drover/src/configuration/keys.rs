@@ -138,6 +138,7 @@ const CLIENT: &[Key] = &[
     used("disable_remote_exec", Type::Bool),
     used("disk_free_mb", COUNT),
     unbuilt(Feature::SomeSettings, "disk_total_mb", COUNT),
+    used("dns", Type::Block(DNS)),
     used("drain_on_shutdown", Type::Block(DRAIN_ON_SHUTDOWN)),
     used("enabled", Type::Bool),
     unbuilt(Feature::SomeSettings, "fingerprint", Type::Named { known: &[], others: FINGERPRINT }),
@@ -192,6 +193,16 @@ const ARTIFACT: &[Key] = &[
     within("http_read_timeout", Type::Duration),
     within("s3_timeout", Type::Duration),
     within("set_environment_variables", Type::Text),
+];
+
+const DNS: &[Key] = &[
+    used("address", Type::Text),
+    used("allow", Type::Texts),
+    used("bridge", Type::Bool),
+    used("domain", Type::Text),
+    used("enabled", Type::Bool),
+    used("forward", Type::Texts),
+    used("ttl", Type::Duration),
 ];
 
 const DRAIN_ON_SHUTDOWN: &[Key] =

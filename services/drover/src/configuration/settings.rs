@@ -126,6 +126,8 @@ pub(crate) struct Client {
     pub(crate) max_kill_timeout: Option<Millis>,
     /// The settings of templates.
     pub(crate) template: Template,
+    /// The settings of the DNS server.
+    pub(crate) dns: Dns,
     pub(crate) max_concurrent_starts: Option<u32>,
     pub(crate) nomad_service_discovery: Option<bool>,
     pub(crate) reserved_cpu: Option<u32>,
@@ -142,6 +144,18 @@ pub(crate) struct DrainOnShutdown {
     pub(crate) deadline: Option<Millis>,
     pub(crate) force: Option<bool>,
     pub(crate) ignore_system_jobs: Option<bool>,
+}
+
+/// The block `dns` of `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Dns {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) address: Option<String>,
+    pub(crate) bridge: Option<bool>,
+    pub(crate) domain: Option<String>,
+    pub(crate) ttl: Option<Millis>,
+    pub(crate) forward: Option<Vec<String>>,
+    pub(crate) allow: Option<Vec<String>>,
 }
 
 /// The block `template` of `client`.
@@ -369,6 +383,7 @@ impl Client {
             gc_parallel_destroys: client.get("gc_parallel_destroys"),
             max_kill_timeout: client.get("max_kill_timeout"),
             template: Template::of(client.block("template")),
+            dns: Dns::of(client.block("dns")),
             max_concurrent_starts: client.get("max_concurrent_starts"),
             nomad_service_discovery: client.get("nomad_service_discovery"),
             reserved_cpu: reserved.get("cpu"),
@@ -386,6 +401,20 @@ impl DrainOnShutdown {
             deadline: drain.get("deadline"),
             force: drain.get("force"),
             ignore_system_jobs: drain.get("ignore_system_jobs"),
+        }
+    }
+}
+
+impl Dns {
+    fn of(dns: &Block) -> Self {
+        Self {
+            enabled: dns.get("enabled"),
+            address: dns.get("address"),
+            bridge: dns.get("bridge"),
+            domain: dns.get("domain"),
+            ttl: dns.get("ttl"),
+            forward: dns.get("forward"),
+            allow: dns.get("allow"),
         }
     }
 }

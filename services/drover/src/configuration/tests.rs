@@ -75,6 +75,21 @@ fn the_settings_of_templates_are_read() {
     assert_eq!(older.client.template.function_denylist, Some(vec!["file".to_owned()]));
 }
 
+#[test]
+fn the_settings_of_dns_are_read() {
+    let text = "client {\n  dns {\n    enabled = true\n    address = \"127.0.0.1:53\"\n    domain = \"lan\"\n    \
+                ttl = \"5s\"\n    forward = [\"10.0.0.2\"]\n  }\n}\n";
+    let expected = Dns {
+        enabled: Some(true),
+        address: Some("127.0.0.1:53".to_owned()),
+        domain: Some("lan".to_owned()),
+        ttl: Some(Millis(5_000)),
+        forward: Some(vec!["10.0.0.2".to_owned()]),
+        ..Dns::default()
+    };
+    assert_eq!(read(text).client.dns, expected);
+}
+
 /// C.2: the harnesses of client libraries write all of this.
 #[test]
 fn json_as_test_harnesses_write_it() {

@@ -240,4 +240,8 @@ metrics! {
     Gauge AGENT_CONSUL_PENDING = "drover.agent.consul_pending" [] PerProcess;
     "Failed attempts to register services in Consul."
     Counter AGENT_CONSUL_FAILED = "drover.agent.consul_failed" [] PerProcess;
+    "Requests by DNS, by what they ask about and what became of them."
+    Counter AGENT_DNS_QUESTIONS = "drover.agent.dns_questions" ["kind", "outcome"] PerProcess;
+    "Requests and connections by DNS that were dropped because too many were in progress."
+    Counter AGENT_DNS_DROPPED = "drover.agent.dns_dropped" [] PerProcess;
 }

@@ -8,6 +8,7 @@ mod alloc;
 mod block;
 mod chosen;
 mod client;
+mod cluster;
 pub(crate) mod completion;
 pub(crate) mod config;
 mod confirm;
@@ -76,6 +77,8 @@ commands! {
         Scaling(scaling::Command),
         #[command(subcommand)]
         Server(server::Command),
+        #[command(subcommand)]
+        Cluster(cluster::Command),
         #[command(subcommand)]
         Service(service::Command),
         Status(WithApi<status::Args>),

@@ -24,6 +24,7 @@ mod shutdown;
 mod system_jobs;
 mod tables;
 mod tasks;
+mod terminal;
 mod trace;
 mod units;
 

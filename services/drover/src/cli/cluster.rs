@@ -159,8 +159,10 @@ fn show(page: &mut Page, answer: &Answer, now: i64, verbose: bool) {
 
 /// One line for each service of each process: the active ones first, then the others, those of silent processes last.
 fn table(page: &mut Page, answer: &Answer, now: i64, verbose: bool) {
-    let services = |process| Process::services(process).map(move |service| (process, service));
-    let mut rows: Vec<(&Process, &Service)> = answer.processes.iter().flat_map(services).collect();
+    let processes = answer.processes.iter();
+    let mut rows: Vec<(&Process, &Service)> = processes
+        .flat_map(|process| process.services.iter().map(move |service| (process, service)))
+        .collect();
     rows.sort_by_key(|(process, service)| {
         let place = match service.state.as_str() {
             "active" => 0,
@@ -202,12 +204,6 @@ fn table(page: &mut Page, answer: &Answer, now: i64, verbose: bool) {
         header.extend(["Heard", "Process", "ID"]);
     }
     page.table(&header, rows.iter().map(row));
-}
-
-impl Process {
-    fn services(process: &Self) -> std::slice::Iter<'_, Service> {
-        process.services.iter()
-    }
 }
 
 /// What is wrong with the cluster, a line each.

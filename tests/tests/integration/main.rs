@@ -3,6 +3,7 @@
 
 mod agent;
 mod children;
+mod cluster_status;
 mod command_line;
 mod commands_in_tasks;
 mod containers;

@@ -48,6 +48,8 @@ mod tables;
 pub(crate) mod usage;
 
 #[cfg(test)]
+mod compatibility;
+#[cfg(test)]
 mod tests;
 
 use std::io::Write as _;

@@ -62,7 +62,7 @@ impl ClusterMetrics {
     ///
     /// A process is the active one of a service if it says so, with the newest epoch of all that say so, and no newer
     /// epoch is known from the state (`newest_epoch`).
-    pub(in crate::cluster_metrics) fn members(
+    pub(crate) fn members(
         &self,
         now: Instant,
         newest_epoch: impl Fn(&str) -> Option<Epoch>,

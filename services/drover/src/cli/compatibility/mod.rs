@@ -113,7 +113,7 @@ of services are in the help of each service (`drover api -help`).
             code(own_flags(command))
         ));
     }
-    page.push_str(&format!("\nShorter and older names: {}.\n", code(hidden.keys())));
+    page.push_str(&format!("\nNot in the help, such as shorter and older names: {}.\n", code(hidden.keys())));
     page.push_str("\n## What the reference has and Drover does not\n\n| command | why |\n|---|---|\n");
     for (line, feature) in NOT_BUILT {
         for name in names(line) {

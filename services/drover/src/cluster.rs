@@ -158,6 +158,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     let mut process = process;
     if own_nats.is_some() && own_postgres.is_some() {
         process.id = persistent_id(dir)?;
+        tracing::info!(process = %process.id, "continues under the process id of its directory");
     }
     let infra = nats.zip(database).expect("NATS and the database are given or private");
     let running = run_services(process, infra, servers, server, agent.zip(data_dir), dir);

@@ -178,6 +178,7 @@ mod tests {
             "drover alloc status -json",
             "drover monitor -log-level debug -json -node-id 1a2b",
             "drover server members -detailed",
+            "drover cluster status -json",
             "drover server-members",
             "drover service info -per-page 3 -filter x -json web",
             "drover service delete web _nomad-task-1",

@@ -2,21 +2,23 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
-use model::{HistoryId, ProcessId};
+use model::{HistoryId, ProcessId, Timestamp};
 use state::{Replica, Scope, State};
 use store::Database;
+use telemetry::clock;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::Role;
+use wire::metrics::ProcessInfo;
 
 use crate::health::{self, Board, Parts, probe};
 use crate::log::DatabaseLog;
@@ -73,6 +75,10 @@ impl From<&agent::LeaveArgs> for Leave {
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
     pub(crate) stop: CancellationToken,
+    /// When it started.
+    started: Timestamp,
+    /// The signal that told the process to stop.
+    signal: Arc<OnceLock<&'static str>>,
     /// Cancelled instead of `stop` if the agent has to leave its node first. The process stops when the agent has ended.
     leave: CancellationToken,
     /// Whether there is an agent that leaves.
@@ -95,12 +101,14 @@ impl Process {
     /// A process with the name `name` that runs `parts`.
     fn new(name: &'static str, parts: Parts, shutdown_timeout: Duration) -> Self {
         let stop = CancellationToken::new();
-        let id = ProcessId::from_bytes(telemetry::clock::random_bytes());
+        let id = ProcessId::from_bytes(clock::random_bytes());
         telemetry::metrics::identify(name, &id.to_string());
         Self {
             id,
             health: Board::new(name, parts, stop.clone()),
             stop,
+            started: clock::now(),
+            signal: Arc::default(),
             leave: CancellationToken::new(),
             can_leave: Arc::default(),
             shutdown_timeout,
@@ -116,13 +124,20 @@ impl Process {
 
     /// The identity of the process in spans and metrics.
     fn identity(&self, service: &'static str) -> telemetry::Identity {
-        let host = nix::unistd::gethostname().unwrap_or_default();
         telemetry::Identity {
             service,
             version: env!("CARGO_PKG_VERSION"),
             instance: self.id.to_string(),
-            host: host.to_string_lossy().into_owned(),
+            host: host_name(),
         }
+    }
+
+    /// What the process says about itself to the cluster, each time that it is called.
+    fn describe(&self, role: Role) -> impl Fn() -> ProcessInfo + use<> {
+        let (pid, started) = (std::process::id(), self.started);
+        let identity = health::Identity { role, host: host_name().into(), pid, started };
+        let health = self.health.clone();
+        move || health.describe(&identity, clock::monotonic())
     }
 
     /// Starts to report health: over HTTP, if the endpoint is enabled, and to the service manager.
@@ -146,7 +161,8 @@ impl Process {
         let connecting = async { Bus::connect(args, role).await.context("cannot connect to NATS") };
         let bus = self.unless_stopped(connecting).await?;
         telemetry::metrics::identify(role.as_str(), &self.id.to_string());
-        let publish = bus::metrics::publish(bus.clone(), role, self.id, self.stop.clone());
+        let publish =
+            bus::metrics::publish(bus.clone(), role, self.id, self.describe(role), self.stop.clone());
         self.start("metrics", async {
             publish.await;
             Ok(())
@@ -273,10 +289,14 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
         let process = Process::new(name, parts, shutdown_timeout);
-        let telemetry = match telemetry::init(&telemetry, &process.identity(name)) {
+        let identity = process.identity(name);
+        let telemetry = match telemetry::init(&telemetry, &identity) {
             Ok(guard) => guard,
             Err(error) => return fail(&error.into()),
         };
+        let telemetry::Identity { version, instance, host, .. } = &identity;
+        tracing::info!(service = name, process = %instance, version, host, pid = std::process::id(), "process started");
+        let signal = Arc::clone(&process.signal);
         stop_on_signals(&process, leave);
         if !stops_children {
             tokio::spawn(end_by_force(process.stop.clone()));
@@ -285,13 +305,27 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
             Ok(()) => main(process).await,
             Err(error) => Err(error),
         };
+        let signal = signal.get().copied();
         let code = match ended {
-            Err(error) if !error.is::<StoppedEarly>() => fail(&error),
-            Ok(()) | Err(_) => ExitCode::SUCCESS,
+            Err(error) if !error.is::<StoppedEarly>() => {
+                let code = fail(&error);
+                tracing::error!(service = name, signal, error = format!("{error:#}"), "process ended");
+                code
+            }
+            Ok(()) | Err(_) => {
+                let reason = signal.unwrap_or("one of its services ended");
+                tracing::info!(service = name, reason, "process ended");
+                ExitCode::SUCCESS
+            }
         };
         flush(telemetry).await;
         code
     })
+}
+
+/// The name of this host; empty if it cannot be read.
+fn host_name() -> String {
+    nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Sends the remaining spans and metrics to the collector. Runs on another thread, because the connection to the collector
@@ -329,6 +363,7 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
 fn stop_on_signals(process: &Process, on: Leave) {
     let (stop, leave, can_leave) =
         (process.stop.clone(), process.leave.clone(), Arc::clone(&process.can_leave));
+    let first = Arc::clone(&process.signal);
     let listen = |kind| signal(kind).expect("a signal handler can be installed");
     let mut interrupts = listen(SignalKind::interrupt());
     let mut terminations = listen(SignalKind::terminate());
@@ -342,16 +377,18 @@ fn stop_on_signals(process: &Process, on: Leave) {
                     None => std::future::pending().await,
                 }
             };
-            let leaves = tokio::select! {
+            let (signal, leaves) = tokio::select! {
                 _ = interrupts.recv() => {
                     if stop.is_cancelled() {
                         std::process::exit(EXIT_INTERRUPTED);
                     }
-                    on.on_interrupt
+                    ("SIGINT", on.on_interrupt)
                 }
-                _ = terminations.recv() => on.on_terminate,
-                _ = hangup => false,
+                _ = terminations.recv() => ("SIGTERM", on.on_terminate),
+                _ = hangup => ("SIGHUP", false),
             };
+            // Later signals do not change why the process ends.
+            let _ = first.set(signal);
             let begins = leaves && !leave.is_cancelled() && can_leave.load(Ordering::Relaxed);
             if begins && !stop.is_cancelled() {
                 leave.cancel();

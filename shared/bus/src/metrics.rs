@@ -8,7 +8,7 @@ use model::{Epoch, ProcessId, Text};
 use telemetry::clock;
 use telemetry::metrics::{self, Distribution, Kind, Series, Value, catalogue};
 use tokio_util::sync::CancellationToken;
-use wire::metrics::{LABEL_BYTES_MAX, ProcessMetrics, SERIES_MAX};
+use wire::metrics::{LABEL_BYTES_MAX, ProcessInfo, ProcessMetrics, SERIES_MAX};
 use wire::{Role, Subject};
 
 use crate::connection::Bus;
@@ -17,6 +17,8 @@ use crate::connection::Bus;
 pub const PUBLISHED_EVERY: Duration = Duration::from_secs(5);
 /// Delay of the first publication after the start of a process.
 const FIRST_AFTER: Duration = Duration::from_millis(250);
+/// Delay after a lease was taken or lost, in which further ones may follow.
+const LEASES_SETTLE: Duration = Duration::from_millis(100);
 /// Timeout for sending the last snapshot of a process that ends.
 const LAST_WITHIN: Duration = Duration::from_secs(1);
 
@@ -31,17 +33,24 @@ pub enum Unusable {
     TooManySeries,
 }
 
-/// Publishes the metrics of this process, every few seconds and when it ends, until `stop`. Run once for each process.
-pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: CancellationToken) {
+/// Publishes the metrics of this process with what `describe` says about it: every few seconds, when it becomes the active
+/// process of a service or stops being it, and when it ends, until `stop`. Run once for each process.
+pub async fn publish(
+    bus: Bus,
+    role: Role,
+    process: ProcessId,
+    describe: impl Fn() -> ProcessInfo,
+    stop: CancellationToken,
+) {
     let (subject, service) = (Subject::ProcessMetrics((role, process)), role.as_str());
     let mut pause = FIRST_AFTER;
     for sequence in 1.. {
-        let is_last = stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none();
+        let is_last = stop.run_until_cancelled(due(pause)).await.is_none();
         pause = PUBLISHED_EVERY;
         metrics::observe_tasks();
         metrics::observe(service);
         let mut snapshot = snapshot(service, process, &metrics::snapshot_and_reset_window());
-        (snapshot.sequence, snapshot.is_last) = (sequence, is_last);
+        (snapshot.sequence, snapshot.is_last, snapshot.info) = (sequence, is_last, describe());
         let snapshot = Arc::new(snapshot);
         bus.set_own_metrics(Arc::clone(&snapshot));
         // Without a connection this fails. The next snapshot then contains the same data and more.
@@ -50,6 +59,14 @@ pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: Cancellatio
             let _ = tokio::time::timeout(LAST_WITHIN, bus.flush()).await;
             return;
         }
+    }
+}
+
+/// Waits until the next publication: for `pause`, or until shortly after a lease was taken or lost.
+async fn due(pause: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        () = metrics::active_changed() => tokio::time::sleep(LEASES_SETTLE).await,
     }
 }
 
@@ -62,6 +79,7 @@ fn snapshot(service: &str, process: ProcessId, series: &[Series]) -> ProcessMetr
         at: clock::now(),
         sequence: 0,
         is_last: false,
+        info: ProcessInfo::default(),
         active: active.collect(),
         left_out: series.len().saturating_sub(SERIES_MAX) as u64,
         names: Vec::new(),

@@ -16,8 +16,10 @@ pub mod traces;
 
 use std::error::Error as StdError;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use opentelemetry::trace::TracerProvider;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
@@ -117,6 +119,8 @@ impl Drop for Guard {
 /// If a setting is not valid, or telemetry was already set up.
 pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
     let level = filter(&args.level)?;
+    // A second call fails below, and does not change the level.
+    let _ = LOG_LEVEL.set(general_level(&args.level));
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
 
     let resource = otlp::resource(identity);
@@ -149,6 +153,21 @@ pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
     Ok(Guard { traces, metrics })
 }
 
+/// The log level of this process.
+static LOG_LEVEL: OnceLock<LevelFilter> = OnceLock::new();
+
+/// The configured log level of this process, without those of single modules: `INFO`. `OFF` before [`init`].
+pub fn log_level() -> String {
+    LOG_LEVEL.get().copied().unwrap_or(LevelFilter::OFF).to_string().to_uppercase()
+}
+
+/// The level of a log filter for everything that it does not name.
+fn general_level(filter: &str) -> LevelFilter {
+    let directives = filter.split(',').map(str::trim).filter(|directive| !directive.is_empty());
+    let mut levels = directives.filter_map(|directive| directive.parse().ok());
+    levels.next_back().unwrap_or(LevelFilter::ERROR)
+}
+
 /// The log filter that a user gives, on top of [`BASE`]. A later directive for a target replaces an earlier one.
 fn filter(level: &str) -> Result<EnvFilter, Error> {
     EnvFilter::try_new(format!("{BASE},{level}"))
@@ -179,6 +198,14 @@ mod tests {
     fn a_chain_names_every_cause_once() {
         let fmt = std::fmt::Error.to_string();
         assert_eq!(chain(&Outer(std::fmt::Error)), format!("cannot commit: {fmt}"));
+    }
+
+    #[test]
+    fn the_level_of_a_filter_is_the_one_without_a_module() {
+        assert_eq!(general_level("debug"), LevelFilter::DEBUG);
+        assert_eq!(general_level("info, bus=trace"), LevelFilter::INFO);
+        assert_eq!(general_level("bus=trace,warn"), LevelFilter::WARN);
+        assert_eq!(general_level(""), LevelFilter::ERROR);
     }
 
     #[test]

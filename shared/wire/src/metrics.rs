@@ -4,7 +4,7 @@
 //! Series are stored in columns, one list for each field, separately for each kind of metric. Sums count from the start
 //! of the process, so that a lost snapshot loses no data.
 
-use model::{Epoch, ProcessId, Text, Timestamp};
+use model::{Epoch, Index, ProcessId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
@@ -13,6 +13,9 @@ use crate::envelope::kinds;
 pub const SERIES_MAX: usize = 8_192;
 /// Maximum number of bytes of one label value; longer values are truncated.
 pub const LABEL_BYTES_MAX: usize = 256;
+
+/// Maximum number of services of one process.
+pub const SERVICES_MAX: usize = 16;
 
 /// A snapshot of the metrics of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +31,9 @@ pub struct ProcessMetrics {
     /// Whether this is the last snapshot before the process ends.
     #[serde(default)]
     pub is_last: bool,
+    /// Who the process is, and how it does.
+    #[serde(default)]
+    pub info: ProcessInfo,
     /// The services for which this is the active process, with the epochs of their leases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<(Text, Epoch)>,
@@ -42,6 +48,41 @@ pub struct ProcessMetrics {
     pub gauges: Gauges,
     /// Distributions.
     pub distributions: Distributions,
+}
+
+/// Who a process is and how it does, for the list of the cluster's processes. Receivers truncate texts to
+/// [`LABEL_BYTES_MAX`], and leave out services beyond [`SERVICES_MAX`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessInfo {
+    /// Name of its host.
+    pub host: Text,
+    /// Its id on the host.
+    pub pid: u32,
+    /// Version of the program.
+    pub version: Text,
+    /// When it started, by its clock.
+    pub started: Timestamp,
+    /// The services that it runs.
+    pub services: Vec<Text>,
+    /// Index of its replica; `None` until the replica is loaded.
+    pub index: Option<Index>,
+    /// The last head of the log that it knows of.
+    pub head: Option<Index>,
+    /// Its connection to NATS.
+    pub nats: PartHealth,
+    /// Its database.
+    pub database: PartHealth,
+}
+
+/// Whether something that a process depends on works, as the process sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartHealth {
+    /// Whether the process has found out.
+    pub is_known: bool,
+    /// What is wrong; `None` if nothing is.
+    pub problem: Option<Text>,
 }
 
 /// Series of counters, one row each.

@@ -40,7 +40,7 @@ use crate::files::{
     ReadLogs, StatFile,
 };
 use crate::meta::{ChangeNodeMeta, GetNodeMeta, NodeMeta};
-use crate::metrics::{Counters, Distributions, Gauges, ProcessMetrics};
+use crate::metrics::{Counters, Distributions, Gauges, PartHealth, ProcessInfo, ProcessMetrics};
 use crate::node::{
     AllocReport, DrainSelf, GetAllocs, GetWork, Heartbeat, NodeResponse, OwnDrain, Register, Report,
     ReportAccepted, Wake, Work, WorkAlloc, WorkAllocs, WorkChanges, WorkCommon, WorkIndex,
@@ -617,6 +617,17 @@ pub fn samples() -> Vec<Sample> {
             at: NOW,
             sequence: 3,
             is_last: true,
+            info: ProcessInfo {
+                host: "host1".into(),
+                pid: 4_711,
+                version: "0.1.0".into(),
+                started: NOW,
+                services: vec!["eval-broker".into()],
+                index: Some(Index(7)),
+                head: Some(Index(9)),
+                nats: PartHealth { is_known: true, problem: None },
+                database: PartHealth { is_known: true, problem: Some("connection refused".into()) },
+            },
             active: vec![("eval-broker".into(), EPOCH)],
             left_out: 1,
             names: vec!["nomad.raft.apply".into(), "drover.active".into(), "nomad.plan.evaluate".into()],

@@ -3,6 +3,7 @@
 
 mod agent;
 mod children;
+mod cluster_status;
 mod command_line;
 mod commands_in_tasks;
 mod containers;
@@ -25,6 +26,7 @@ mod shutdown;
 mod system_jobs;
 mod tables;
 mod tasks;
+mod terminal;
 mod trace;
 mod units;
 

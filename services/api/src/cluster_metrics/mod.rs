@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bus::{Bus, Request, Requests};
+use model::Epoch;
 use state::Replica;
 use telemetry::clock;
 use telemetry::metrics::catalogue::{API_METRICS_COMPUTE, API_PROCESSES_SEEN, API_SNAPSHOTS_REFUSED};
@@ -24,6 +25,7 @@ use wire::{Role, Subject};
 
 use self::agent_poller::AgentPoller;
 use self::cluster::{ClusterMetrics, Line, TooManyProcesses};
+pub(crate) use self::cluster::{Member, MemberService, ServiceState};
 use crate::http::{Background, Error, Work};
 
 /// Time for which metrics computed from the state are reused.
@@ -142,6 +144,15 @@ impl Metrics {
         let computed = self.computed(background, replica).await?;
         let agent_series = self.agent_poller.series();
         Ok(self.cluster().lines(computed.iter().chain(agent_series.iter()), has_leader))
+    }
+
+    /// The processes of the cluster, each as it described itself last. `newest_epoch` is the newest epoch of a service's
+    /// lease that this server knows of: an older lease is not one any more.
+    pub(crate) fn members(&self, newest_epoch: impl Fn(&str) -> Option<Epoch>) -> Vec<Member> {
+        let now = clock::monotonic();
+        let mut cluster = self.cluster();
+        cluster.advance_to(now);
+        cluster.members(now, newest_epoch)
     }
 
     async fn computed(&self, background: &Background, replica: &Replica) -> Result<Arc<Vec<Series>>, Error> {

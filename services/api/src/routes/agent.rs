@@ -141,7 +141,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         "DevMode": api.colocated.dev,
         "DataDir": api.colocated.data_dir,
         "EnableDebug": api.colocated.dev,
-        "LogLevel": tracing::level_filters::LevelFilter::current().to_string().to_uppercase(),
+        "LogLevel": telemetry::log_level(),
     });
     let index = api.replica.snapshot().index().to_string();
     let has_leader = api.has_leader();

@@ -8,6 +8,7 @@ mod agent;
 mod allocations;
 mod children;
 mod client;
+mod cluster;
 mod deployment_writes;
 mod deployments;
 mod evaluations;
@@ -207,6 +208,8 @@ static ROUTES: &[Route] = &[
     get("/v1/regions", sync_handler!(agent::regions)),
     put_only("/v1/system/gc", handler!(operator::collect_garbage)),
     put_only("/v1/system/reconcile/summaries", handler!(operator::reconcile_summaries)),
+    // The cluster's processes, which is Drover's own.
+    get("/v1/cluster", sync_handler!(cluster::read)),
     // Operator (§29).
     get("/v1/operator/scheduler/configuration", handler!(operator::scheduler))
         .and_put(handler!(operator::set_scheduler)),

@@ -1,9 +1,15 @@
 //! Tests of the routes about the process and its servers.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use actix_web::rt;
 use model::job::JobType;
+use model::{Index, ProcessId};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wire::Role;
+use wire::metrics::{PartHealth, ProcessInfo};
 
 use super::files::{NODE, cluster};
 use super::harness::{Harness, Response};
@@ -88,6 +94,43 @@ async fn an_agent_describes_itself() {
     assert_eq!(config["Ports"]["RPC"], 4647);
     assert_eq!(this["stats"]["raft"]["state"], "Leader");
     assert_eq!(this["stats"]["nomad"]["leader_addr"], "127.0.0.1:4647");
+}
+
+#[actix_web::test]
+async fn processes_are_listed_as_they_describe_themselves() {
+    let harness = Harness::with(Vec::new()).await;
+    let describe = || ProcessInfo {
+        host: "host1".into(),
+        pid: 7,
+        services: vec!["api".into()],
+        index: Some(Index(5)),
+        head: Some(Index(8)),
+        nats: PartHealth { is_known: true, problem: None },
+        database: PartHealth { is_known: true, problem: Some("refused".into()) },
+        ..ProcessInfo::default()
+    };
+    let (process, stop) = (ProcessId::from_bytes([9; 16]), CancellationToken::new());
+    let _end = stop.clone().drop_guard();
+    rt::spawn(bus::metrics::publish(harness.bus.clone(), Role::Api, process, describe, stop));
+    let listed = async {
+        loop {
+            let cluster = harness.get("/v1/cluster").await.json();
+            if cluster["Processes"].as_array().is_some_and(|processes| !processes.is_empty()) {
+                return cluster;
+            }
+        }
+    };
+    let cluster = tokio::time::timeout(Duration::from_secs(30), listed).await.unwrap();
+    let one = &cluster["Processes"][0];
+    assert_eq!((&one["ID"], &one["Name"]), (&json!(process.to_string()), &json!("api")));
+    assert_eq!((&one["Host"], &one["PID"], &one["Status"]), (&json!("host1"), &json!(7), &json!("alive")));
+    assert_eq!((&one["Index"], &one["Behind"]), (&json!(5), &json!(3)));
+    assert_eq!(one["Services"], json!([{ "Name": "api", "State": "running", "Epoch": null }]));
+    assert_eq!(one["NATS"], json!({ "Status": "ok", "Message": "" }));
+    assert_eq!(one["Database"], json!({ "Status": "failing", "Message": "refused" }));
+    let singletons = ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher"];
+    assert_eq!(cluster["WithoutActive"], json!(singletons));
+    assert_eq!(cluster["Nodes"], json!({ "Ready": 0, "Down": 0, "Disconnected": 0, "Total": 0 }));
 }
 
 #[actix_web::test]

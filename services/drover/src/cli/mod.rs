@@ -8,6 +8,7 @@ mod alloc;
 mod block;
 mod chosen;
 mod client;
+mod cluster;
 pub(crate) mod completion;
 pub(crate) mod config;
 mod confirm;
@@ -47,6 +48,8 @@ mod tables;
 pub(crate) mod usage;
 
 #[cfg(test)]
+mod compatibility;
+#[cfg(test)]
 mod tests;
 
 use std::io::Write as _;
@@ -76,6 +79,8 @@ commands! {
         Scaling(scaling::Command),
         #[command(subcommand)]
         Server(server::Command),
+        #[command(subcommand)]
+        Cluster(cluster::Command),
         #[command(subcommand)]
         Service(service::Command),
         Status(WithApi<status::Args>),

@@ -83,6 +83,10 @@ alloc stop
   -detach
   -no-shutdown-delay
   -verbose
+cluster status
+  -json: not with -t
+  -t: not with -json
+  -verbose
 config validate
   -json
 deployment fail

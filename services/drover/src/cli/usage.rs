@@ -18,7 +18,7 @@ const EXIT_UNKNOWN_COMMAND: u8 = 127;
 
 /// The commands of `docs/rules/cli.md` §15 that are missing here, one group per line, with the feature that they need. Aliases
 /// are at the end.
-const NOT_BUILT: &[(&str, Feature)] = &[
+pub(super) const NOT_BUILT: &[(&str, Feature)] = &[
     ("acl auth-method create|delete|info|list|update", Feature::Acls),
     ("acl binding-rule create|delete|info|list|update", Feature::Acls),
     ("acl bootstrap", Feature::Acls),

@@ -10,10 +10,12 @@ use state::Replica;
 use telemetry::clock;
 use telemetry::metrics::catalogue::APPLIER;
 use tokio_util::sync::CancellationToken;
+use wire::metrics::ProcessInfo;
 
 use super::facts::{
     Announced, DatabaseMatch, Facts, Holder, Lease, LogFailure, LostLease, Nats, Parts, ProbeResult,
 };
+use super::info::{self, Identity};
 use super::report::Report;
 use super::verdict;
 
@@ -156,6 +158,11 @@ impl Board {
     pub(crate) fn is_started(&self, ready: &Report) -> bool {
         let is_agent_alone = self.0.parts == Parts::AGENT;
         ready.is_ok() || (is_agent_alone && self.sources().presence.is_some())
+    }
+
+    /// What the process says about itself to the cluster.
+    pub(crate) fn describe(&self, identity: &Identity, now: Instant) -> ProcessInfo {
+        info::info(&self.facts(now), identity)
     }
 
     /// Whether the process has been told to stop.

@@ -6,6 +6,7 @@
 
 pub(crate) mod board;
 pub(crate) mod facts;
+mod info;
 pub(crate) mod probe;
 pub(crate) mod report;
 mod server;
@@ -17,6 +18,7 @@ use anyhow::Context as _;
 
 pub(crate) use board::Board;
 pub(crate) use facts::Parts;
+pub(crate) use info::Identity;
 
 /// Where a process reports its health.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -6,6 +6,7 @@ use bus::{Bus, RequestError};
 use model::ProcessId;
 use tokio_util::sync::CancellationToken;
 use wire::feed::{GetHead, Head};
+use wire::metrics::ProcessInfo;
 use wire::{Role, Subject};
 
 use crate::scene::{Scene, soon};
@@ -35,7 +36,9 @@ async fn a_process_with_another_roles_credentials_knows_it() {
     // Its metrics, which NATS refuses as well, are still known to the process itself.
     let mut own = bus.own_metrics();
     let (process, stop) = (ProcessId::from_bytes([3; 16]), CancellationToken::new());
-    let publishing = tokio::spawn(bus::metrics::publish(bus.clone(), Role::Api, process, stop.clone()));
+    let publish =
+        bus::metrics::publish(bus.clone(), Role::Api, process, ProcessInfo::default, stop.clone());
+    let publishing = tokio::spawn(publish);
     soon(own.changed()).await.unwrap();
     let metrics = own.borrow().clone().unwrap();
     let counted = bus::metrics::series(&metrics).unwrap();

@@ -17,6 +17,8 @@ mod snapshot;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use self::cells::{Cells, CounterCell, DistributionCell, GaugeCell};
 
 pub use self::export::set_up;
@@ -282,17 +284,22 @@ fn identity() -> (String, String) {
 /// The services for which this process is the active one, with the epochs of their leases.
 static ACTIVE: Mutex<Vec<(&'static str, u64)>> = Mutex::new(Vec::new());
 
+/// Wakes who waits for a change of [`ACTIVE`].
+static ACTIVE_CHANGED: Notify = Notify::const_new();
+
 /// Records that this process is the active one of a service, with a lease of this epoch.
 pub fn set_active(service: &'static str, epoch: u64) {
     let mut active = ACTIVE.lock().unwrap_or_else(PoisonError::into_inner);
     active.retain(|(name, _)| *name != service);
     active.push((service, epoch));
+    ACTIVE_CHANGED.notify_one();
 }
 
 /// Records that this process is not the active one of a service any more, and removes the series that only the active
 /// process shows.
 pub fn set_standby(service: &'static str) {
     ACTIVE.lock().unwrap_or_else(PoisonError::into_inner).retain(|(name, _)| *name != service);
+    ACTIVE_CHANGED.notify_one();
     for metric in catalogue::all() {
         if let Metric::Gauge(gauge) = metric
             && gauge.meta.active() == Some(service)
@@ -305,6 +312,12 @@ pub fn set_standby(service: &'static str) {
 /// The services for which this process is the active one, with the epochs of their leases.
 pub fn active() -> Vec<(&'static str, u64)> {
     ACTIVE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Waits until this process becomes the active one of a service, or stops being it. A change since the last call counts.
+/// For one caller at a time.
+pub async fn active_changed() {
+    ACTIVE_CHANGED.notified().await;
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! [`ClusterMetrics`]: merges the metrics of all processes into series of the cluster. Pure.
 
+mod members;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use model::{Epoch, ProcessId, Text};
 use telemetry::metrics::prometheus::ExposedSeries;
 use telemetry::metrics::{Distribution, Kind, Merge, Meta, Metric, Series, Value, catalogue};
-use wire::metrics::ProcessMetrics;
+use wire::metrics::{ProcessInfo, ProcessMetrics};
+
+pub(crate) use self::members::{Member, MemberService, ServiceState};
 
 /// Length of an interval of the JSON form.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
@@ -53,6 +57,7 @@ struct Process {
     /// Whether it has been silent for [`HIDDEN_AFTER`].
     is_silent: bool,
     active: Vec<(Text, Epoch)>,
+    info: ProcessInfo,
     series: BTreeMap<Key, Total>,
 }
 
@@ -163,6 +168,7 @@ impl ClusterMetrics {
             last_received: now,
             is_silent: false,
             active: Vec::new(),
+            info: ProcessInfo::default(),
             series: BTreeMap::new(),
         });
         if message.sequence <= process.sequence {
@@ -171,6 +177,7 @@ impl ClusterMetrics {
         }
         (process.sequence, process.last_received, process.is_silent) = (message.sequence, now, false);
         process.active.clone_from(&message.active);
+        process.info = members::bounded(&message.info);
         let mut previous = std::mem::take(&mut process.series);
         for Series { meta, labels, value } in series {
             let key = (meta.name, labels);

@@ -175,6 +175,7 @@ pub(super) const ROWS: &[Row] = &[
     row("GET /v1/status/leader", "agent", "", ""),
     row("GET /v1/status/peers", "agent", "", ""),
     row("GET /v1/regions", "agent", "", ""),
+    row("GET /v1/cluster", "cluster", "", ""),
     row("PUT /v1/system/gc", "operator", "", ""),
     row("PUT /v1/system/reconcile/summaries", "operator", "", ""),
     row("GET /v1/operator/scheduler/configuration", "operator", "READ", ""),

@@ -1,10 +1,10 @@
 //! `drover job init`: writes an example job file.
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use crate::cli::{Output, flags, run_here};
 use crate::command::Run;
@@ -39,6 +39,8 @@ fn write(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
     let Args { file, short, .. } = args;
     let opened = OpenOptions::new().write(true).create_new(true).open(file);
     let text = if *short { SHORT } else { FULL };
+    let is_taken = matches!(&opened, Err(error) if error.kind() == ErrorKind::AlreadyExists);
+    ensure!(!is_taken, "Job '{file}' already exists");
     opened
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {file}"))?;

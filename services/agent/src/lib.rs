@@ -68,6 +68,8 @@ mod resources;
 mod run;
 mod servers;
 mod services;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod starts;
 mod task;
 #[cfg(test)]

@@ -11,13 +11,14 @@ use crate::core::{Settings, Watcher};
 use crate::metrics;
 
 /// The active deployment watcher.
-pub(crate) struct Deployments {
+pub struct Deployments {
     watcher: Watcher,
     settings: Settings,
 }
 
 impl Deployments {
-    pub(crate) fn new(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
+    /// Creates a watcher that checks every active deployment in `state` at once.
+    pub fn new(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
         Self { watcher: Watcher::restore(settings, state, now), settings }
     }
 

@@ -22,9 +22,9 @@ const REPEAT_AFTER: Nanos = Nanos::SECOND;
 
 /// Settings of the watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// How long changes to a deployment are batched before it is checked. N-14.8 batches for one second, plus 250 ms.
-    pub(crate) batch_delay: Nanos,
+    pub batch_delay: Nanos,
 }
 
 /// The active deployments, and when each is due for a check.

@@ -31,10 +31,10 @@ use model::{Nanos, ProcessId};
 use state::{Replica, Scope, Table};
 use tokio_util::sync::CancellationToken;
 
-use crate::actor::Deployments;
-use crate::core::Settings;
-use crate::drains::Drains;
-use crate::launches::Launches;
+pub use crate::actor::Deployments;
+pub use crate::core::Settings;
+pub use crate::drains::Drains;
+pub use crate::launches::Launches;
 
 /// The tables that the watcher reads.
 pub const SCOPE: Scope = Scope::of(&[

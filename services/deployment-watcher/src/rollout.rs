@@ -3,6 +3,7 @@
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, Evaluation};
 use model::{AllocId, Index, Nanos, Text, Timestamp};
+use planted_bugs::{Bug, is_planted};
 use state::{AllocRef, DeploymentHealth, Rollout, State};
 use wire::command::DeploymentStep;
 
@@ -46,7 +47,7 @@ pub(crate) fn assess(state: &State, deployment: &Deployment, now: Timestamp) -> 
         Some(DeploymentStep::FailLate { progress_by })
     } else if !replaceable.is_empty() {
         Some(DeploymentStep::Replace { allocs: replaceable })
-    } else if healthy.promotes_itself(deployment) {
+    } else if healthy.promotes_itself(deployment) && !is_planted(Bug::NeverPromotes) {
         Some(DeploymentStep::Promote)
     } else {
         let is_unseen = healthy_at > seen_by_scheduler(state, deployment);

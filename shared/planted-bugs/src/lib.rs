@@ -70,6 +70,30 @@ bugs! {
     LosesWakes,
     /// An agent does not end the tasks whose state it cannot read, and starts them again.
     KeepsUnreadableTasks,
+    /// The applier does not delete the registrations of services that end with their allocation or their node.
+    KeepsEndedServices,
+    /// The registrar of services does not send again what the servers have lost.
+    NeverRepairsServices,
+    /// A drainer that becomes active does not know the drains that have begun.
+    ForgetsDrains,
+    /// The drainer marks all allocations of a group at once.
+    OverdrainsGroups,
+    /// The drainer counts replacements as healthy before their agents do.
+    IgnoresVerdicts,
+    /// The applier ends a drain without marking the allocations that are left.
+    LeavesAllocsBehind,
+    /// A launcher that becomes active does not know the periodic jobs.
+    ForgetsSchedules,
+    /// The applier does not record for which moments it has launched a periodic job.
+    ForgetsLaunches,
+    /// The applier dispatches a job again under a token that was used before.
+    IgnoresTokens,
+    /// The applier does not limit the children of a job that run at once.
+    IgnoresChildrenLimit,
+    /// The applier never evaluates the children that it held back.
+    NeverReleasesChildren,
+    /// The deployment watcher does not promote canaries.
+    NeverPromotes,
 }
 
 #[cfg(feature = "planted")]

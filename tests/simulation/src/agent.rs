@@ -1,15 +1,22 @@
 //! A simulated agent: it sends the messages of an agent and keeps tasks that outlive it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use agent::simulation::ServiceRegistrar;
 use model::alloc::{ClientStatus, DesiredStatus, PackedTaskStates};
-use model::job::NetworkResource;
+use model::job::{JobType, NetworkResource, TaskGroup};
 use model::node::{Driver, LegacyCpu, NodeAddress, NodeNetwork, NodeResources, NodeSpec, NodeStatus, Secret};
-use model::{AllocId, Index, Nanos, NodeId};
+use model::service::registration_id;
+use model::{AllocId, Index, Nanos, NodeId, Text};
 use wire::RefusalKind;
-use wire::node::{AllocReport, GetWork, Heartbeat, NodeResponse, Register, Report, Work, WorkIndex};
+use wire::node::{
+    AllocReport, GetWork, Heartbeat, NodeResponse, Register, Report, Work, WorkAlloc, WorkIndex,
+};
+use wire::services::{RegisterServices, ServiceInstance};
 
 use crate::disk::{AgentDisk, Disk, Task};
+use crate::jobs::{BATCH_TIME, TASK};
 use crate::messages::{Body, Input, Reply, Subject, Timer};
 use crate::world::{Ctx, Process};
 
@@ -19,6 +26,11 @@ const MEMORY_MB: u32 = 10_000;
 const DISK_MB: u32 = 100_000;
 const REQUEST_TIMEOUT: Nanos = Nanos::from_secs(1);
 const SHORT_PAUSE: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
+const DATACENTER: &str = "dc1";
+/// How long a task runs before it counts as healthy.
+const HEALTHY_AFTER: Nanos = Nanos::from_secs(1);
+/// How often the sets of services are sent again that the servers did not know.
+const UNKNOWN_RETRY: Nanos = Nanos::from_secs(10);
 
 /// The agent process.
 pub(crate) struct AgentProcess {
@@ -28,12 +40,19 @@ pub(crate) struct AgentProcess {
     register_call: Option<u64>,
     heartbeat_call: Option<u64>,
     work_call: Option<u64>,
-    report_call: Option<(u64, Vec<(AllocId, ClientStatus)>)>,
+    report_call: Option<(u64, Vec<(AllocId, (ClientStatus, bool))>)>,
+    /// The request with sets of services, and the sets.
+    services_call: Option<(u64, Vec<(AllocId, u64)>)>,
     /// Set until the servers have acknowledged a report of all allocations.
     report_all: Option<Index>,
     work_index: WorkIndex,
     fetched_index: WorkIndex,
     has_work: bool,
+    registrar: ServiceRegistrar,
+    /// The allocations that the registrar knows.
+    known: BTreeSet<AllocId>,
+    /// When sets that the servers did not know are sent again.
+    retry_at: Nanos,
 }
 
 impl AgentProcess {
@@ -57,10 +76,14 @@ impl AgentProcess {
             heartbeat_call: None,
             work_call: None,
             report_call: None,
+            services_call: None,
             report_all: None,
             work_index: WorkIndex::default(),
             fetched_index: WorkIndex::default(),
             has_work: false,
+            registrar: ServiceRegistrar::default(),
+            known: BTreeSet::new(),
+            retry_at: Nanos::ZERO,
         }
     }
 
@@ -79,6 +102,8 @@ impl AgentProcess {
         self.status = Some(answer.status);
         self.report_all = answer.report_all;
         self.work_index.advance_to(answer.work_index);
+        let is_sending = self.services_call.is_some();
+        self.registrar.contacted(answer.services, is_sending, DATACENTER, ctx.steady());
         ctx.timer(Nanos(i64::from(answer.ttl_ms) * Nanos::MILLISECOND.0), Timer::Heartbeat);
     }
 
@@ -112,6 +137,7 @@ impl AgentProcess {
             let runs = alloc.desired_status == DesiredStatus::Run;
             match self.disk.allocs.get_mut(&alloc.id) {
                 Some(task) => {
+                    task.service = service_of(work, alloc);
                     if task.index.history != work.index.history {
                         // The servers may have lost any of the earlier reports.
                         task.acknowledged = None;
@@ -129,7 +155,8 @@ impl AgentProcess {
                 None => {
                     let status = if runs { ClientStatus::Pending } else { ClientStatus::Complete };
                     let index = WorkIndex { index: alloc.alloc_modify_index, ..work.index };
-                    let task = Task { status, index, acknowledged: None, count: 0 };
+                    let task =
+                        Task { status, index, service: service_of(work, alloc), ..new_task(work, alloc) };
                     self.disk.allocs.insert(alloc.id, task);
                     ctx.timer(SHORT_PAUSE, Timer::Poll);
                 }
@@ -138,12 +165,69 @@ impl AgentProcess {
     }
 
     /// Marks pending tasks as running.
-    fn run_pending(&mut self) {
+    fn run_pending(&mut self, now: Nanos) {
         for (id, task) in &mut self.disk.allocs {
             if task.status == ClientStatus::Pending {
-                task.status = ClientStatus::Running;
+                (task.status, task.started_at) = (ClientStatus::Running, Some(now));
                 *self.disk.processes.entry(*id).or_default() += 1;
             }
+        }
+    }
+
+    /// Ends the tasks of batch jobs whose time is over, and decides on the health of others.
+    fn watch_running(&mut self, ctx: &Ctx<'_>) {
+        let now = ctx.world.now;
+        for (id, task) in &mut self.disk.allocs {
+            let Some(started_at) = task.started_at.filter(|_| task.status == ClientStatus::Running) else {
+                continue;
+            };
+            let ran = now.0 - started_at.0;
+            if task.is_batch && ran >= BATCH_TIME.0 {
+                task.status = ClientStatus::Complete;
+                self.disk.processes.remove(id);
+            } else if task.is_judged && task.healthy_at.is_none() && ran >= HEALTHY_AFTER.0 {
+                task.healthy_at = Some(ctx.steady());
+            }
+        }
+    }
+
+    /// Tells the registrar which services run, and sends its next request.
+    fn register_services(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.steady();
+        for (id, task) in &self.disk.allocs {
+            if self.known.insert(*id) {
+                self.registrar.track(*id);
+            }
+            let name = task.service.as_ref().filter(|_| task.status == ClientStatus::Running);
+            self.registrar.set(*id, TASK, name.map(|name| instance(*id, name)).into_iter().collect());
+        }
+        let (here, gone): (BTreeSet<AllocId>, BTreeSet<AllocId>) =
+            std::mem::take(&mut self.known).into_iter().partition(|id| self.disk.allocs.contains_key(id));
+        self.known = here;
+        for id in gone {
+            self.registrar.set(id, TASK, Vec::new());
+            self.registrar.untrack(id);
+        }
+        if ctx.world.now >= self.retry_at {
+            self.retry_at = ctx.world.now + UNKNOWN_RETRY;
+            self.registrar.retry_unknown();
+        }
+        if self.status.is_none() || self.register_call.is_some() || self.services_call.is_some() {
+            return;
+        }
+        if let Some((sets, allocs)) = self.registrar.next_request(now) {
+            let request = RegisterServices { id: self.node, secret: secret(), boot: self.disk.boot, allocs };
+            let call = ctx.request(Subject::Node, Body::Services(request), REQUEST_TIMEOUT);
+            self.services_call = Some((call, sets));
+        }
+    }
+
+    /// Enters the answer to a request with sets of services.
+    fn services_answered(&mut self, sets: &[(AllocId, u64)], reply: Reply, ctx: &Ctx<'_>) {
+        match reply {
+            Reply::Services(Ok(answer)) => self.registrar.answered(answer.index, sets, answer.rejected),
+            Reply::Services(Err(_)) => self.registrar.failed(true, ctx.steady()),
+            _ => self.registrar.failed(false, ctx.steady()),
         }
     }
 
@@ -155,10 +239,10 @@ impl AgentProcess {
         let mut allocs = Vec::new();
         let mut states = Vec::new();
         for (id, task) in &mut self.disk.allocs {
-            let is_due = task.acknowledged != Some(task.status);
+            let is_due = task.acknowledged != Some(task.reported());
             if is_due || (all_since.is_some() && !task.status.is_terminal()) {
                 task.count += 1;
-                states.push((*id, task.status));
+                states.push((*id, task.reported()));
                 allocs.push(AllocReport {
                     id: *id,
                     count: task.count,
@@ -166,7 +250,7 @@ impl AgentProcess {
                     description: "".into(),
                     task_states: PackedTaskStates::default(),
                     network: None,
-                    health: None,
+                    health: task.healthy_at.map(|at| (true, at)),
                 });
             }
         }
@@ -183,6 +267,9 @@ impl Process for AgentProcess {
         match input {
             Input::Start => {
                 ctx.subscribe(Subject::Wake(self.node));
+                let is_running = |task: &Task| task.status == ClientStatus::Running && task.service.is_some();
+                let running = self.disk.allocs.iter().filter(|(_, task)| is_running(task));
+                running.for_each(|(id, _)| self.registrar.expect(*id, TASK, ctx.steady()));
                 self.register(ctx);
                 ctx.timer(SHORT_PAUSE, Timer::Poll);
                 ctx.timer(SHORT_PAUSE, Timer::Task(0));
@@ -197,7 +284,7 @@ impl Process for AgentProcess {
                     self.register(ctx);
                 }
             }
-            Input::Timer(Timer::Poll) => self.run_pending(),
+            Input::Timer(Timer::Poll) => self.run_pending(ctx.world.now),
             Input::Timer(Timer::Task(_)) => ctx.timer(SHORT_PAUSE, Timer::Task(0)),
             Input::Timer(_) | Input::DbReply(..) => {}
             Input::Message(message) => {
@@ -232,15 +319,19 @@ impl Process for AgentProcess {
                 } else if self.report_call.as_ref().is_some_and(|(known, _)| *known == call) {
                     let (_, states) = self.report_call.take().expect("the call was compared above");
                     if matches!(reply, Reply::ReportAccepted(Ok(()))) {
-                        for (id, status) in states {
+                        for (id, reported) in states {
                             if let Some(task) = self.disk.allocs.get_mut(&id) {
-                                task.acknowledged = Some(status);
+                                task.acknowledged = Some(reported);
                             }
                         }
                     }
+                } else if let Some((_, sets)) = self.services_call.take_if(|(known, _)| *known == call) {
+                    self.services_answered(&sets, reply, ctx);
                 }
             }
         }
+        self.watch_running(ctx);
+        self.register_services(ctx);
         if self.status.is_some() && self.register_call.is_none() {
             self.ask_work(ctx);
         }
@@ -253,6 +344,47 @@ impl Process for AgentProcess {
 
     fn into_disk(self: Box<Self>) -> Disk {
         Disk(Some(self.disk))
+    }
+}
+
+/// The name under which an allocation is registered, from its job's version.
+fn service_of(work: &Work, alloc: &WorkAlloc) -> Option<Text> {
+    let (_, group) = group_of(work, alloc)?;
+    group.services.first().map(|service| service.name.clone())
+}
+
+/// A new task that the agent knows nothing of yet.
+fn new_task(work: &Work, alloc: &WorkAlloc) -> Task {
+    let group = group_of(work, alloc);
+    Task {
+        status: ClientStatus::Pending,
+        index: WorkIndex::default(),
+        acknowledged: None,
+        count: 0,
+        service: None,
+        is_batch: group.is_some_and(|(kind, _)| kind == JobType::Batch),
+        is_judged: group.is_some_and(|(_, group)| group.migrate.is_some() || group.update.is_some()),
+        started_at: None,
+        healthy_at: None,
+    }
+}
+
+/// The type of an allocation's job, and its group.
+fn group_of<'w>(work: &'w Work, alloc: &WorkAlloc) -> Option<(JobType, &'w TaskGroup)> {
+    let common = work.changed.commons.get(usize::from(alloc.common))?;
+    let job = work.changed.jobs.get(usize::from(common.job))?;
+    let (_, group) = job.spec.group(&common.common.task_group)?;
+    Some((job.spec.kind, group))
+}
+
+/// The registration of a task.
+fn instance(alloc: AllocId, name: &Text) -> ServiceInstance {
+    ServiceInstance {
+        id: registration_id(alloc, TASK, name, "").into(),
+        name: name.clone(),
+        address: "10.0.0.1".into(),
+        port: 8080,
+        ..ServiceInstance::default()
     }
 }
 
@@ -270,7 +402,7 @@ fn spec(id: NodeId, boot: u32) -> NodeSpec {
         secret_id: secret(),
         boot,
         name: id.to_string().into(),
-        datacenter: "dc1".into(),
+        datacenter: DATACENTER.into(),
         node_pool: "default".into(),
         attributes: [("kernel.name".into(), "linux".into())].into(),
         resources: NodeResources {

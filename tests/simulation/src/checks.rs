@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::alloc::{ClientStatus, DesiredStatus};
 use model::change::ChangeSet;
 use model::cluster::Singleton;
+use model::job::JobType;
 use model::{AllocId, Epoch, Index, Nanos, NodeId, RequestId, Timestamp};
 use state::{State, View};
 use wire::command::{Command, Done};
+
+use crate::jobs::ROLLING;
+use crate::promises::Promises;
 
 /// How far the cluster's time may be ahead of the true time: longer than a statement takes.
 const AHEAD_MAX: Nanos = Nanos::from_secs(3);
@@ -27,6 +31,7 @@ pub(crate) struct Checks {
     committed: BTreeSet<RequestId>,
     /// The allocations that have processes on each node.
     running: BTreeMap<NodeId, BTreeSet<AllocId>>,
+    promises: Promises,
 }
 
 impl Checks {
@@ -48,6 +53,8 @@ impl Checks {
             Command::UpdateServices(command) => (Singleton::NodeTracker, command.epoch),
             Command::UpdateDeployments(command) => (Singleton::DeploymentWatcher, command.epoch),
             Command::LaunchJobs(command) => (Singleton::DeploymentWatcher, command.epoch),
+            Command::DrainAllocs(command) => (Singleton::DeploymentWatcher, command.epoch),
+            Command::CompleteDrains(command) => (Singleton::DeploymentWatcher, command.epoch),
             _ => return,
         };
         self.epochs.insert(id, carried);
@@ -99,6 +106,7 @@ impl Checks {
         self.acknowledged = self.acknowledged.min(index);
         self.reads.clear();
         self.committed.retain(|id| !lost.contains(id));
+        self.promises.restored();
     }
 
     /// Checks the time of a change set that is committed at `now`, the true time.
@@ -136,6 +144,9 @@ impl Checks {
                 self.record_violation(message);
             }
         }
+        if let Some(message) = self.promises.check_commit(before, set, after) {
+            self.record_violation(format!("{message} at {}", set.index));
+        }
         let mut names = BTreeSet::new();
         for alloc in after.allocs() {
             // An allocation that was unknown may have been replaced, and may run again.
@@ -143,7 +154,9 @@ impl Checks {
                 alloc.extra().states.iter().any(|state| state.client_status == Some(ClientStatus::Unknown));
             let is_live = alloc.desired_status() == DesiredStatus::Run
                 && !alloc.client_status().is_terminal()
-                && !was_unknown;
+                && !was_unknown
+                // A canary has the name of the allocation that it will replace.
+                && *alloc.job_key().id != *ROLLING;
             if is_live && !names.insert((alloc.job_key().clone(), alloc.name_index())) {
                 let message = format!("{} runs twice at {}", alloc.name(), set.index);
                 self.record_violation(message);
@@ -180,7 +193,8 @@ impl Checks {
             }
         }
         for job in state.jobs() {
-            let count = if job.spec.stop { 0 } else { job.spec.task_groups[0].count };
+            let is_run = !job.spec.stop && job.spec.kind == JobType::Service;
+            let count = if is_run { job.spec.task_groups[0].count } else { 0 };
             let found = copies.remove(&job.key()).unwrap_or_default();
             if found != count {
                 return Some(format!("{} has {found} copies instead of {count}", job.key()));

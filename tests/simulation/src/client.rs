@@ -1,28 +1,31 @@
-//! A user of the cluster: registers, changes and stops jobs, one after another, and asks for the head as a default read
-//! does.
+//! A user of the cluster: registers, changes and stops jobs, one after another, does what the history's [`Workload`] asks
+//! for, and asks for the head as a default read does.
 
 use std::sync::Arc;
 
-use model::job::{
-    DisconnectStrategy, EphemeralDisk, JobSpec, JobType, ReschedulePolicy, Resources, Task, TaskGroup,
-};
-use model::{JobKey, Nanos};
+use model::{JobKey, Nanos, NodeId};
 use plan_applier::Reply as ApplierReply;
 use rand::RngExt as _;
-use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob};
+use wire::command::{Command, DeregisterJob, EvaluateJob};
 
 use crate::commands::Commands;
 use crate::disk::Disk;
+use crate::jobs;
 use crate::messages::{Body, Input, Reply, Subject, Timer};
+use crate::workload::{Workload, tidying};
 use crate::world::{Ctx, Process};
 
-/// Number of jobs, and the highest count of a job. Together they fit on two of the three nodes.
+/// Number of ordinary services, alone and beside other work, and the highest count of one. Together they fit on two of the
+/// three nodes.
 const JOBS: u64 = 4;
+const JOBS_BESIDE: u64 = 3;
 const COPIES_MAX: u32 = 3;
-/// How long allocations of jobs that tolerate a disconnect may be disconnected.
-const LOST_AFTER: Nanos = Nanos::from_secs(4);
-/// CPU of one allocation.
-const COPY_MHZ: u32 = 100;
+/// The names under which an ordinary service is registered.
+const NAMES: [Option<&str>; 3] = [None, Some("one"), Some("two")];
+/// The share of the user's actions that the rest of the workload has.
+const WORKLOAD_SHARE: f64 = 0.5;
+/// How often the user looks, in the end, what there is to tidy up.
+const TIDY_INTERVAL: Nanos = Nanos::SECOND;
 const PAUSE: (i64, i64) = (1_000_000, 700_000_000);
 const WITHIN: Nanos = Nanos::from_secs(8);
 
@@ -32,24 +35,38 @@ pub(crate) struct ClientProcess {
     head: Option<u64>,
     /// The client starts nothing new after this moment.
     until: Nanos,
+    workload: Workload,
+    /// The nodes that can be drained.
+    nodes: Vec<NodeId>,
 }
 
 impl ClientProcess {
-    pub(crate) fn new(until: Nanos) -> Self {
-        Self { commands: Commands::new(), head: None, until }
+    pub(crate) fn new(until: Nanos, workload: Workload, nodes: Vec<NodeId>) -> Self {
+        Self { commands: Commands::new(), head: None, until, workload, nodes }
     }
 
     fn act(&mut self, ctx: &mut Ctx<'_>) {
         if ctx.world.now >= self.until {
             return;
         }
-        let id = format!("job-{}", ctx.world.rng.random_range(0..JOBS));
+        let is_plain = self.workload.is_plain();
+        if !is_plain
+            && ctx.world.chance(WORKLOAD_SHARE)
+            && let Some(command) = self.workload.command(&self.nodes, ctx.world)
+        {
+            self.commands.send(command, (), WITHIN, ctx);
+            return;
+        }
+        let jobs = if is_plain { JOBS } else { JOBS_BESIDE };
+        let id = format!("job-{}", ctx.world.rng.random_range(0..jobs));
         let job = JobKey::new("default", id.as_str());
         let command = match ctx.world.rng.random_range(0..10) {
             0..5 => {
                 let copies = ctx.world.rng.random_range(1..=COPIES_MAX);
                 let version = ctx.world.rng.random_range(0..3);
-                Command::RegisterJob(Box::new(registration(&id, copies, version)))
+                let is_named = self.workload.has_services;
+                let name = if is_named { NAMES[ctx.world.rng.random_range(0..NAMES.len())] } else { None };
+                jobs::register(jobs::service(&id, copies, version, name))
             }
             5..7 => {
                 let purge = ctx.world.chance(0.4);
@@ -71,48 +88,17 @@ impl ClientProcess {
         };
         self.commands.send(command, (), WITHIN, ctx);
     }
-}
 
-/// A service job. Its tasks and its handling of disconnected nodes differ from version to version.
-fn registration(id: &str, copies: u32, version: u32) -> RegisterJob {
-    let task = Task {
-        name: "task".into(),
-        driver: "exec".into(),
-        env: [("VERSION".to_owned().into(), version.to_string().into())].into(),
-        resources: Resources { cpu_mhz: COPY_MHZ, memory_mb: 10, ..Resources::default() },
-        ..Task::default()
-    };
-    let group = TaskGroup {
-        name: "group".into(),
-        count: copies,
-        tasks: vec![task],
-        ephemeral_disk: EphemeralDisk { size_mb: 10, ..EphemeralDisk::default() },
-        reschedule_policy: Some(ReschedulePolicy { unlimited: true, ..ReschedulePolicy::default() }),
-        disconnect: (!version.is_multiple_of(3)).then(|| DisconnectStrategy {
-            lost_after: LOST_AFTER,
-            replace: Some(version % 3 == 1),
-            ..DisconnectStrategy::default()
-        }),
-        ..TaskGroup::default()
-    };
-    let spec = JobSpec {
-        namespace: "default".into(),
-        id: id.into(),
-        name: id.into(),
-        kind: JobType::Service,
-        priority: 50,
-        datacenters: vec!["*".into()],
-        node_pool: "default".into(),
-        task_groups: vec![group].into(),
-        ..JobSpec::default()
-    };
-    RegisterJob {
-        spec: Arc::new(spec),
-        source: None,
-        enforce_index: None,
-        eval_priority: None,
-        preserve_counts: false,
-        preserve_resources: false,
+    /// Brings the workload to rest after the last action. What is in flight may still change something.
+    fn tidy(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.commands.is_empty() {
+            return;
+        }
+        let database = &ctx.world.database;
+        let state = Arc::clone(database.state(database.index()));
+        for command in tidying(&state, ctx.world.wall()) {
+            self.commands.send(command, (), WITHIN, ctx);
+        }
     }
 }
 
@@ -124,6 +110,9 @@ impl Process for ClientProcess {
                 let pause = ctx.world.between(PAUSE);
                 if ctx.world.now < self.until {
                     ctx.timer(pause, Timer::Poll);
+                } else if !self.workload.is_plain() {
+                    self.tidy(ctx);
+                    ctx.timer(TIDY_INTERVAL, Timer::Poll);
                 }
             }
             Input::Timer(Timer::Resend(id)) => self.commands.resend(id, ctx),

@@ -32,6 +32,11 @@ impl<P> Commands<P> {
         Self { in_flight: BTreeMap::new(), calls: BTreeMap::new() }
     }
 
+    /// Whether no command is in flight.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
     pub(crate) fn send(
         &mut self,
         command: Command,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::AllocId;
 use model::alloc::ClientStatus;
+use model::{AllocId, Nanos, Text, Timestamp};
 use wire::node::WorkIndex;
 
 /// The data that a process leaves on its disk.
@@ -26,7 +26,24 @@ pub(crate) struct AgentDisk {
 pub(crate) struct Task {
     pub(crate) status: ClientStatus,
     pub(crate) index: WorkIndex,
-    /// The status that the servers have acknowledged.
-    pub(crate) acknowledged: Option<ClientStatus>,
+    /// What the servers have acknowledged: the status, and whether there is a verdict on its health.
+    pub(crate) acknowledged: Option<(ClientStatus, bool)>,
     pub(crate) count: u32,
+    /// The name under which it is registered, if it is.
+    pub(crate) service: Option<Text>,
+    /// Whether it ends by itself.
+    pub(crate) is_batch: bool,
+    /// Whether the agent decides on its health.
+    pub(crate) is_judged: bool,
+    /// When its process was started.
+    pub(crate) started_at: Option<Nanos>,
+    /// When the agent decided that it is healthy.
+    pub(crate) healthy_at: Option<Timestamp>,
+}
+
+impl Task {
+    /// What there is to report.
+    pub(crate) fn reported(&self) -> (ClientStatus, bool) {
+        (self.status, self.healthy_at.is_some())
+    }
 }

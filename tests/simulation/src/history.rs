@@ -9,8 +9,11 @@ use crate::broker::BrokerProcess;
 use crate::client::ClientProcess;
 use crate::disk::{AgentDisk, Disk};
 use crate::messages::Pid;
+use crate::promises;
 use crate::tracker::TrackerProcess;
+use crate::watcher::WatcherProcess;
 use crate::worker::WorkerProcess;
+use crate::workload::Workload;
 use crate::world::{Faults, Process, RunState, World};
 
 /// How long faults are injected.
@@ -39,7 +42,7 @@ const DAMAGED_SHARE: f64 = 0.3;
 /// How long an operator takes to accept a database.
 const ACCEPTED_AFTER: Nanos = Nanos::from_secs(2);
 /// The processes. A process's index here is its [`Pid`].
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 14] = [
     Kind::Applier,
     Kind::Applier,
     Kind::Broker,
@@ -52,6 +55,8 @@ const KINDS: [Kind; 12] = [
     Kind::Agent,
     Kind::Agent,
     Kind::Client,
+    Kind::Watcher,
+    Kind::Watcher,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +67,7 @@ enum Kind {
     Worker,
     Agent,
     Client,
+    Watcher,
 }
 
 /// How a history ended.
@@ -112,7 +118,11 @@ pub fn play(seed: u64) -> Report {
         }
     }
     Report {
-        violation: history.world.checks.violation().map(str::to_owned),
+        violation: history
+            .world
+            .checks
+            .violation()
+            .map(|violation| format!("{violation} (workload: {})", history.workload)),
         commits: history.world.database.index().0,
         steps,
         stalls: history.world.counts.stalls,
@@ -123,6 +133,8 @@ pub fn play(seed: u64) -> Report {
 
 struct History {
     world: World,
+    /// What the user does.
+    workload: Workload,
     /// When the next fault is injected.
     next_fault: Nanos,
     is_settling: bool,
@@ -151,7 +163,9 @@ impl History {
         world.faults = random_faults(&mut world);
         let is_restored = world.chance(RESTORED_SHARE);
         let restored_at = is_restored.then(|| world.between((4_000_000_000, 16_000_000_000)));
+        let workload = Workload::random(&mut world);
         let mut history = Self {
+            workload,
             disks: KINDS.iter().map(|_| Disk::default()).collect(),
             cut_until: vec![Nanos::ZERO; KINDS.len()],
             down_until: vec![None; KINDS.len()],
@@ -184,7 +198,8 @@ impl History {
                 let disk: AgentDisk = self.disks[pid].0.take().unwrap_or_default();
                 Box::new(AgentProcess::new(node(pid), disk))
             }
-            Kind::Client => Box::new(ClientProcess::new(FAULT_PERIOD)),
+            Kind::Client => Box::new(ClientProcess::new(FAULT_PERIOD, self.workload, nodes())),
+            Kind::Watcher => Box::new(WatcherProcess::new(id)),
         };
         self.world.start(pid, process);
     }
@@ -301,7 +316,8 @@ impl History {
                 KINDS[pid]
             ));
         }
-        checks.why_not_settled(database.state(database.index()))
+        let state = database.state(database.index());
+        checks.why_not_settled(state).or_else(|| promises::why_not_settled(state))
     }
 
     /// Ends all faults. By chance, one node is killed for good.
@@ -332,6 +348,11 @@ fn random_faults(world: &mut World) -> Faults {
         database_lost: share(0.1),
         database_fails: share(0.05),
     }
+}
+
+/// The nodes of the agents.
+fn nodes() -> Vec<NodeId> {
+    (0..KINDS.len()).filter(|pid| KINDS[*pid] == Kind::Agent).map(node).collect()
 }
 
 fn node(pid: Pid) -> NodeId {

@@ -13,6 +13,7 @@ use wire::broker::{Delivery, Dequeue, EvalLeaseRequest};
 use wire::command::{Answer, Command, RenewLease};
 use wire::feed::{Committer, Head, LostWrites};
 use wire::node::{GetWork, Heartbeat, NodeResponse, Register, Report, Work, WorkIndex};
+use wire::services::{RegisterServices, ServicesAnswer};
 
 /// Index of a process among all processes.
 pub(crate) type Pid = usize;
@@ -49,6 +50,7 @@ pub(crate) enum Body {
     Heartbeat(Heartbeat),
     GetWork(GetWork),
     Report(Report),
+    Services(RegisterServices),
     Changes(Option<Committer>, Arc<Run>),
     Head(Head),
     LostWrites(LostWrites),
@@ -78,6 +80,7 @@ pub(crate) enum Reply {
     Node(Result<NodeResponse, Refusal>),
     Work(Result<Work, Refusal>),
     ReportAccepted(Result<(), Refusal>),
+    Services(Result<ServicesAnswer, Refusal>),
     /// The subject has no subscribers.
     NoResponders,
     TimedOut,

@@ -7,12 +7,17 @@ use std::sync::Arc;
 use model::change::Change;
 use model::cluster::Singleton;
 use model::node::NodeStatus;
-use model::{Index, Nanos, NodeId, ProcessId};
+use model::{AllocId, Index, Nanos, NodeId, ProcessId};
 use node_tracker::core::{Heartbeats, Settings};
 use node_tracker::work::work;
 use state::{NodeRef, State, Step};
-use wire::command::{Command, NodeLiveness, NodeReport, RegisterNode, ReportAllocs, UpdateNodes};
+use wire::command::{
+    Command, NodeLiveness, NodeReport, NodeServices, RegisterNode, ReportAllocs, UpdateNodes, UpdateServices,
+};
 use wire::node::{GetWork, Heartbeat, NodeResponse, Report, WorkIndex};
+use wire::services::{
+    RegisterServices, RegisteredServices, ServicesAnswer, ServicesDigest, ServicesRejection,
+};
 use wire::{Refusal, RefusalKind};
 
 use crate::commands::Commands;
@@ -40,6 +45,8 @@ pub(crate) struct TrackerProcess {
     is_active: bool,
     /// Requests that are answered when the replica reaches an index.
     waiting: Vec<(Index, Address, NodeId)>,
+    /// Requests about services that are answered when the replica reaches an index, with what was rejected.
+    waiting_services: Vec<(Index, Address, Vec<AllocId>)>,
     /// The work index that was last announced to each node.
     announced: BTreeMap<NodeId, Index>,
 }
@@ -50,6 +57,8 @@ enum Purpose {
     /// A node waits for an answer with its status.
     AnswerNode(Option<Address>, NodeId),
     Report(Option<Address>, NodeId),
+    /// A node waits for the outcome of its sets of services, which are of these allocations.
+    Services(Option<Address>, NodeId, Vec<AllocId>),
     Missed(Vec<NodeId>),
 }
 
@@ -62,6 +71,7 @@ impl TrackerProcess {
             heartbeats: Heartbeats::new(SETTINGS),
             is_active: false,
             waiting: Vec::new(),
+            waiting_services: Vec::new(),
             announced: BTreeMap::new(),
         }
     }
@@ -105,11 +115,27 @@ impl TrackerProcess {
         self.waiting = waiting;
         let ready: Vec<_> = ready;
         ready.into_iter().for_each(|(_, to, node)| self.answer_node(to, node, ctx));
+        self.answer_services(ctx);
+    }
+
+    /// Answers the requests about services whose index the replica has reached.
+    fn answer_services(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(state) = self.replica.state().cloned() else { return };
+        for (index, to, unknown) in std::mem::take(&mut self.waiting_services) {
+            if index > state.index() {
+                self.waiting_services.push((index, to, unknown));
+                continue;
+            }
+            let rejected = unknown.into_iter().map(|alloc| (alloc, ServicesRejection::Unknown)).collect();
+            let index = WorkIndex { history: state.history(), index };
+            ctx.answer(Some(to), Reply::Services(Ok(ServicesAnswer { index, rejected })));
+        }
     }
 
     /// Begins again with the state of another history. Indexes of the earlier one mean nothing.
     fn reset(&mut self, ctx: &mut Ctx<'_>) {
         self.waiting.clear();
+        self.waiting_services.clear();
         self.announced.clear();
         let Some(state) = self.replica.state().cloned() else { return };
         self.heartbeats.restore(nodes_with_heartbeats(&state), ctx.steady());
@@ -200,6 +226,12 @@ impl TrackerProcess {
                     ctx,
                 );
             }
+            Body::Services(RegisterServices { id, boot, allocs, .. }) => {
+                let own = allocs.iter().map(|services| services.alloc).collect();
+                let command = UpdateServices { epoch, nodes: vec![NodeServices { node: id, boot, allocs }] };
+                let purpose = Purpose::Services(from, id, own);
+                self.commands.send(Command::UpdateServices(command), purpose, COMMAND_TIMEOUT, ctx);
+            }
             _ => {}
         }
     }
@@ -230,7 +262,7 @@ impl TrackerProcess {
                     index: if loses_wake_ups { Index::ZERO } else { node.work_index() },
                 },
                 report_all: waits.then_some(missed),
-                services: None,
+                services: Some(registered_services(&state, node)),
             }
         });
         ctx.answer(Some(to), Reply::Node(answer));
@@ -279,6 +311,18 @@ impl TrackerProcess {
                 };
                 ctx.answer(to, Reply::ReportAccepted(answer));
             }
+            Purpose::Services(to, id, own) => {
+                let Some(to) = to else { return };
+                match result {
+                    Ok(done) if !done.refused_nodes.contains(&id) => {
+                        let mut unknown = done.refused_allocs;
+                        unknown.retain(|alloc| own.contains(alloc));
+                        self.waiting_services.push((done.index, to, unknown));
+                        self.answer_services(ctx);
+                    }
+                    Ok(_) | Err(_) => ctx.answer(Some(to), Reply::Services(Err(not_ready()))),
+                }
+            }
             Purpose::Missed(nodes) => {
                 let now = ctx.steady();
                 let state = self.replica.state().cloned();
@@ -304,6 +348,15 @@ fn nodes_with_heartbeats(state: &State) -> impl Iterator<Item = NodeId> {
 
 fn work_index(state: &State, node: NodeRef<'_>) -> WorkIndex {
     WorkIndex { history: state.history(), index: node.work_index() }
+}
+
+/// What is registered of the services of a node's allocations.
+fn registered_services(state: &State, node: NodeRef<'_>) -> RegisteredServices {
+    let registrations = node.allocs().flat_map(|alloc| state.small_objects_of(alloc.id()));
+    RegisteredServices {
+        at: WorkIndex { history: state.history(), index: state.index() },
+        digest: ServicesDigest::of(registrations),
+    }
 }
 
 fn node_not_found() -> Refusal {

@@ -120,13 +120,12 @@ impl WorkerProcess {
         };
         let eval: Evaluation = Evaluation::clone(eval);
         let now = self.replica.cluster_now(ctx).max(state.at()).max(eval.wait_until);
-        // The simulation has no deployment watcher.
         let attempt = Attempt {
             state: &state,
             eval: &eval,
             now,
             attempts_without_progress,
-            rollouts: false,
+            rollouts: true,
             explain: false,
         };
         task.phase = Phase::Computing(Some(Box::new(schedule(&attempt, &mut || ctx.id()))));

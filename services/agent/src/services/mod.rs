@@ -1,15 +1,16 @@
 //! Services of allocations and tasks: what is registered of them, and where.
 //!
 //! The hooks of groups and tasks say what they register ([`Services`]); one task of the agent for each registry carries it
-//! out: `registrar` in the cluster, `consul` in Consul. `directory` looks up what the cluster knows. Three files are pure:
-//! `address` says where a service is reached, `interpolate` replaces names in its texts, and `desired` knows what is to be
-//! registered and what was accepted.
+//! out: `registrar` in the cluster, `consul` in Consul. `directory` looks up what the cluster knows. Four files are pure:
+//! `address` says where a service is reached, `interpolate` replaces names in its texts, `desired` knows what is to be
+//! registered and what was accepted, and `progress` when which of it is sent.
 
 pub(crate) mod address;
 pub(crate) mod consul;
 pub(crate) mod desired;
 pub(crate) mod directory;
 pub(crate) mod interpolate;
+pub(crate) mod progress;
 pub(crate) mod registrar;
 pub(crate) mod registry;
 

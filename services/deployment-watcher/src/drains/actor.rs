@@ -9,13 +9,14 @@ use super::core::Drainer;
 use crate::metrics;
 
 /// The active drainer.
-pub(crate) struct Drains {
+pub struct Drains {
     drainer: Drainer,
     batch_delay: Nanos,
 }
 
 impl Drains {
-    pub(crate) fn new(batch_delay: Nanos, state: Snapshot, now: Timestamp) -> Self {
+    /// Creates a drainer that checks every draining node in `state` at once, and batches later changes for `batch_delay`.
+    pub fn new(batch_delay: Nanos, state: Snapshot, now: Timestamp) -> Self {
         Self { drainer: Drainer::restore(batch_delay, state, now), batch_delay }
     }
 }

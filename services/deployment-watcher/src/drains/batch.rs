@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use model::job::JobType;
 use model::{AllocId, JobKey, Text};
+use planted_bugs::{Bug, is_planted};
 use state::State;
 
 /// The result of checking a job.
@@ -41,7 +42,8 @@ pub(crate) fn next_batch(state: &State, key: &JobKey) -> Batch {
             continue;
         }
         let counts = groups.entry(alloc.group_name()).or_default();
-        if alloc.health().is_some_and(|health| health.healthy.is_some()) {
+        let is_judged = alloc.health().is_some_and(|health| health.healthy.is_some());
+        if is_judged || is_planted(Bug::IgnoresVerdicts) {
             counts.judged = counts.judged.saturating_add(1);
         }
         if is_draining {
@@ -56,7 +58,9 @@ pub(crate) fn next_batch(state: &State, key: &JobKey) -> Batch {
         let beyond = migrate.max_parallel.saturating_sub(group.count);
         let room = judged.saturating_add(beyond).saturating_sub(needed);
         drainable.sort();
-        drainable.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+        if !is_planted(Bug::OverdrainsGroups) {
+            drainable.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+        }
         batch.allocs.append(&mut drainable);
     }
     batch

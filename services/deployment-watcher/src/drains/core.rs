@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use model::change::{AllocChange, Concern, JobChange, NodeChange};
 use model::job::JobType;
 use model::{AllocId, Epoch, Index, JobKey, Nanos, NodeId, Timestamp};
+use planted_bugs::{Bug, is_planted};
 use state::{AllocRef, Snapshot, Step};
 use wire::WriteGate;
 use wire::command::{Command, CompleteDrains, DRAINED_ALLOCS_MAX, DrainAllocs, DrainEnd};
@@ -49,7 +50,9 @@ impl Drainer {
             job_checks: Agenda::default(),
             gate: WriteGate::default(),
         };
-        draining.into_iter().for_each(|id| drainer.follow_node(id, now));
+        if !is_planted(Bug::ForgetsDrains) {
+            draining.into_iter().for_each(|id| drainer.follow_node(id, now));
+        }
         drainer
     }
 

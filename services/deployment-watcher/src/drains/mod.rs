@@ -8,4 +8,4 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use actor::Drains;
+pub use actor::Drains;

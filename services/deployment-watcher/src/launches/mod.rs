@@ -14,14 +14,15 @@ use self::launcher::{Launcher, Pending};
 use crate::metrics;
 
 /// The active launcher.
-pub(crate) struct Launches {
+pub struct Launches {
     launcher: Launcher,
     /// The launches of the command in flight.
     pending: Vec<Pending>,
 }
 
 impl Launches {
-    pub(crate) fn new(state: Snapshot) -> Self {
+    /// Creates a launcher of the periodic jobs in `state`. Jobs whose moment has passed are due at once (N-23.7).
+    pub fn new(state: Snapshot) -> Self {
         Self { launcher: Launcher::restore(state), pending: Vec::new() }
     }
 }

@@ -9,6 +9,7 @@ use model::job::{Dispatch, DispatchError, Job, JobSpec, JobStatus};
 use model::schedule::launched_until;
 use model::text::quoted;
 use model::{JobKey, Nanos, Text, Timestamp};
+use planted_bugs::{Bug, is_planted};
 use state::State;
 use wire::command::{DispatchJob, Done, ForceLaunch, Handler, Launch, LaunchJobs};
 use wire::{Refusal, RefusalKind};
@@ -92,6 +93,9 @@ fn launch(work: &mut Work<'_>, parent: &Job, moment: Timestamp) -> Result<(), Re
 fn record_launch(work: &mut Work<'_>, parent: &JobKey, moment: Timestamp) {
     let Some(touched) = work.touch_job(parent) else { return };
     let children = touched.summary.children.get_or_insert_default();
+    if is_planted(Bug::ForgetsLaunches) {
+        return;
+    }
     children.last_launch = children.last_launch.max(moment);
 }
 
@@ -126,7 +130,8 @@ impl Handler<DispatchJob> for Work<'_> {
 /// Whether a child of a job was dispatched with this token, if there is one.
 fn dispatched_before(state: &State, parent: &JobKey, token: &Text) -> bool {
     let mut children = state.children_of_job(parent);
-    !token.is_empty() && children.any(|child| child.spec.dispatch_idempotency_token == *token)
+    let is_known = !token.is_empty() && children.any(|child| child.spec.dispatch_idempotency_token == *token);
+    is_known && !is_planted(Bug::IgnoresTokens)
 }
 
 /// The limit on the children of a job that run at once. `None` is no limit.
@@ -142,7 +147,7 @@ fn hold(work: &mut Work<'_>, parent: &Job) -> bool {
     let children = touched.summary.children.get_or_insert_default();
     let begun = children.pending.saturating_add(children.running).saturating_sub(children.held);
     // A child that is held back has precedence over later ones.
-    let is_held = children.held > 0 || begun > limit;
+    let is_held = (children.held > 0 || begun > limit) && !is_planted(Bug::IgnoresChildrenLimit);
     children.held = children.held.saturating_add(u64::from(is_held));
     is_held
 }
@@ -151,7 +156,8 @@ impl Work<'_> {
     /// Evaluates children that are held back, in the order in which they were dispatched, as far as their parent has room. A
     /// parent that is gone has no limit any more.
     pub(super) fn release_held(&mut self) -> Result<(), Refusal> {
-        for parent in std::mem::take(&mut self.parents) {
+        let parents = std::mem::take(&mut self.parents);
+        for parent in parents.into_iter().filter(|_| !is_planted(Bug::NeverReleasesChildren)) {
             let room = match self.state().job(&parent).cloned() {
                 None => RELEASED_MAX,
                 Some(job) => {

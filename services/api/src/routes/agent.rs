@@ -5,13 +5,14 @@
 //! alive. The responses contain this server only, with the ports that the configuration names for RPC and Serf. Nothing
 //! listens on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use model::NOMAD_VERSION;
 use model::features::Feature;
+use model::job::JobType;
 use model::node::NodeStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -137,6 +138,9 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         "Vaults": [],
         "Consuls": [],
         "Sentinel": {},
+        // This server keeps nothing on disk: the state is in PostgreSQL.
+        "DataDir": "",
+        "EnableDebug": Feature::Debugging.is_built(),
         "DevMode": api.colocated.dev,
         "LogLevel": tracing::level_filters::LevelFilter::current().to_string().to_uppercase(),
     });
@@ -150,7 +154,11 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
             "bootstrap": "true",
             "known_regions": "1",
         },
-        "raft": { "applied_index": index, "last_log_index": index },
+        "raft": {
+            "state": if has_leader { "Leader" } else { "Follower" },
+            "applied_index": index,
+            "last_log_index": index,
+        },
         "serf": { "members": "1" },
         "runtime": {
             "version": concat!("drover ", env!("CARGO_PKG_VERSION")),
@@ -258,16 +266,26 @@ pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Response, Erro
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WorkersRequest {
-    num_schedulers: usize,
-    enabled_schedulers: Vec<String>,
+    num_schedulers: Option<i64>,
+    enabled_schedulers: Option<Vec<String>>,
 }
 
-/// Rejects changes of the workers: their number is set when the process starts.
+/// Rejects changes of the workers: their number is set when the process starts. A request for what they are already is
+/// answered as if they had been changed.
 pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Response, Error> {
-    let invalid = |error: Error| Error::bad_request(format!("Invalid request: {}", error.text));
+    let invalid = |error: Error| Error { text: format!("Invalid request: {}", error.text), ..error };
     let body: WorkersRequest = decode(&request.body, &api.limits).map_err(invalid)?;
-    if body.num_schedulers == 0 || body.enabled_schedulers.is_empty() {
+    let number = body.num_schedulers.unwrap_or_default();
+    let names = body.enabled_schedulers.unwrap_or_default();
+    let is_known = |name: &String| name == CORE || name.parse::<JobType>().is_ok();
+    if number < 0 || names.is_empty() || !names.iter().all(is_known) {
         return Err(Error::bad_request("Invalid request"));
+    }
+    let kinds = api.colocated.schedulers.iter().map(|kind| kind.as_str());
+    let (present, wanted): (BTreeSet<&str>, BTreeSet<&str>) =
+        (kinds.chain([CORE]).collect(), names.iter().map(String::as_str).chain([CORE]).collect());
+    if usize::try_from(number) == Ok(api.colocated.workers) && present == wanted {
+        return schedulers_config(api, request);
     }
     Err(Error::bad_request(
         "the workers of a running process cannot be changed: start it with --workers and --schedulers",

@@ -23,6 +23,18 @@ async fn workers_are_counted_and_servers_need_not_join() {
     let body = r#"{"num_schedulers": 0, "enabled_schedulers": []}"#;
     assert_eq!(harness.put("/v1/agent/schedulers/config", body).await.error(), (400, "Invalid request"));
     assert_eq!(harness.put("/v1/agent/schedulers/config", "{").await.error().0, 400);
+    // http-api §27
+    for body in [
+        r#"{"num_schedulers": -1, "enabled_schedulers": ["service"]}"#,
+        r#"{"num_schedulers": 1, "enabled_schedulers": ["nonsense"]}"#,
+        r#"{"num_schedulers": 1, "enabled_schedulers": null}"#,
+    ] {
+        assert_eq!(harness.put("/v1/agent/schedulers/config", body).await.error(), (400, "Invalid request"));
+    }
+    let same = r#"{"num_schedulers": 3, "enabled_schedulers": ["batch", "service"]}"#;
+    assert_eq!(harness.put("/v1/agent/schedulers/config", same).await.json(), config);
+    let other = r#"{"num_schedulers": 4, "enabled_schedulers": ["batch", "service"]}"#;
+    assert_eq!(harness.put("/v1/agent/schedulers/config", other).await.error().0, 400);
     assert_eq!(harness.put("/v1/agent/join", "").await.error(), (400, "missing address to join"));
     let joined = harness.put("/v1/agent/join?address=10.0.0.1:4648", "").await.json();
     assert!(joined["num_joined"] == 0 && joined["error"].as_str().unwrap().contains("NATS"), "{joined}");

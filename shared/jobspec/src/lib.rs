@@ -160,10 +160,15 @@ pub fn parse_route_json(job: &api_types::Job) -> serde_json::Value {
     }
     let complete_service = |service: &mut serde_json::Value| {
         name_gateway_addresses(service);
+        if let Some(proxy) = service.pointer_mut("/Connect/SidecarService/Proxy") {
+            show_unset(proxy, &["ExposeConfig"]);
+        }
         show_unset(service, &["CheckRestart"]);
         hide_unset(service, "Namespace");
     };
-    let complete_network = |network: &mut serde_json::Value| show_unset(network, &["CNI", "DNS"]);
+    let complete_network = |network: &mut serde_json::Value| {
+        show_unset(network, &["CNI", "DNS", "DynamicPorts", "MBits", "ReservedPorts"])
+    };
     for group in elements(&mut json, "/TaskGroups") {
         elements(group, "/Services").for_each(complete_service);
         elements(group, "/Networks").for_each(complete_network);

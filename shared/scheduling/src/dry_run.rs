@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::alloc::AllocMetric;
 use model::change::Change;
-use model::eval::{EvalTrigger, Evaluation, PlanAnnotations};
+use model::eval::{EvalStatus, EvalTrigger, Evaluation, PlanAnnotations};
 use model::job::{Job, JobSpec};
 use model::{EvalId, Index, Text, Timestamp};
 use state::{Stamp, State};
@@ -62,11 +62,18 @@ pub fn dry_run(
     let attempt =
         Attempt { state: &tried, eval: &eval, now, attempts_without_progress: 0, rollouts, explain: true };
     let Proposal { outcome, .. } = schedule(&attempt, new_id);
+    // A blocked evaluation names the job as the evaluation of the plan does (http-api A.9): not at all if the job is new or
+    // would not change.
+    let as_planned = |created: Evaluation| {
+        let is_blocked = created.status == EvalStatus::Blocked;
+        let job_modify_index = if is_blocked { eval.job_modify_index } else { created.job_modify_index };
+        Evaluation { job_modify_index, ..created }
+    };
     let after = *outcome.eval;
     DryRun {
         annotations: after.annotations.map(|annotations| *annotations).unwrap_or_default(),
         failed_groups: after.failed_groups,
-        creates: outcome.creates,
+        creates: outcome.creates.into_iter().map(as_planned).collect(),
         job_modify_index: existing.as_ref().map_or(Index::ZERO, |existing| existing.job_modify_index),
         existing,
     }
@@ -118,5 +125,22 @@ mod tests {
         let run = try_out(&scene, |spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 5_000);
         assert_eq!(run.failed_groups.keys().map(|group| &**group).collect::<Vec<_>>(), ["web"]);
         assert_eq!(run.creates.len(), 1, "a blocked evaluation would be created");
+        assert_eq!(run.creates[0].job_modify_index, Index(11), "the index of the changed job");
+    }
+
+    // http-api A.9
+    #[test]
+    fn blocked_evaluations_of_new_and_unchanged_jobs_name_no_index() {
+        let scene = Scene::default().node(1, 4_000, 8_000);
+        let without_room = |spec: &mut JobSpec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 5_000;
+        let new = try_out(&scene, |spec| {
+            spec.id = "another".into();
+            without_room(spec);
+        });
+        let unchanged = try_out(&Scene::default(), |_| {});
+        for run in [new, unchanged] {
+            let indexes: Vec<Index> = run.creates.iter().map(|created| created.job_modify_index).collect();
+            assert_eq!(indexes, [Index::ZERO]);
+        }
     }
 }

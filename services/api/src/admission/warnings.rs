@@ -67,19 +67,9 @@ fn group(group: &TaskGroup) -> Problems {
     warnings
 }
 
-/// Warns about settings of the networks of a group or a task.
+/// Warns about deprecated settings of the networks of a group or a task. What a network's mode cannot use is no warning in the
+/// reference (http-api, appendix E).
 fn networks(networks: &Option<Vec<NetworkResource>>, warnings: &mut Problems) {
-    for network in items(networks) {
-        let mode = Some(text(&network.mode)).filter(|mode| !mode.is_empty()).unwrap_or("host");
-        let has_plugins = mode == "bridge" || mode.starts_with("cni/");
-        for (name, is_idle) in
-            [("dns", mode == "host" && network.dns.is_some()), ("cni", !has_plugins && network.cni.is_some())]
-        {
-            if is_idle {
-                warnings.add(format!("{name} in network has no effect in mode {mode}"));
-            }
-        }
-    }
     warnings.add_if(
         items(networks).iter().any(|network| number(network.mbits) > 0),
         || "mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block",
@@ -100,9 +90,6 @@ fn task(task: &Task) -> Problems {
             || "task network resources have been deprecated as of Nomad 0.12.0. Please configure networking via group network block.",
         );
         networks(&resources.networks, &mut warnings);
-        if items(&resources.networks).iter().any(|network| !matches!(text(&network.mode), "" | "host")) {
-            warnings.add("mode in the network of a task has no effect: only the network of a group has one");
-        }
     }
     for (position, template) in items(&task.templates).iter().enumerate() {
         warnings.add_if(number(template.vault_grace) > 0, || {

@@ -15,8 +15,14 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     accepted.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
-        is_gzip && !parts.any(|part| matches!(part, "q=0" | "q=0.0"))
+        is_gzip && !parts.any(is_refusal)
     })
+}
+
+/// Whether a parameter of a coding is a weight of 0, which has up to three decimals.
+fn is_refusal(parameter: &str) -> bool {
+    let weight = parameter.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    weight.is_some_and(|(_, weight)| weight.trim().parse::<f32>().is_ok_and(|weight| weight <= 0.0))
 }
 
 /// Compresses a body; `None` if the body is too small.
@@ -44,6 +50,7 @@ mod tests {
         };
         assert!(accepts("gzip") && accepts("deflate, GZIP;q=0.5"));
         assert!(!accepts("identity") && !accepts("br, gzip;q=0") && !accepts(""));
+        assert!(!accepts("gzip; q=0.000") && !accepts("gzip;Q = 0") && accepts("gzip;q=0.001"));
         assert!(!accepts_gzip(&HeaderMap::new()));
     }
 

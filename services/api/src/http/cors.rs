@@ -60,10 +60,9 @@ impl Grant {
             response.insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, self.origin.clone()));
             response.insert_header((ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"));
             response.insert_header((ACCESS_CONTROL_ALLOW_METHODS, wanted.clone()));
-            if let Some(names) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS)
-                && let Ok(names) = HeaderValue::from_bytes(&names.as_bytes().to_ascii_lowercase())
-            {
-                response.insert_header((ACCESS_CONTROL_ALLOW_HEADERS, names));
+            // The names are sent back as they were written (http-api §1.10).
+            if let Some(names) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+                response.insert_header((ACCESS_CONTROL_ALLOW_HEADERS, names.clone()));
             }
         }
         Some(response.finish())

@@ -20,6 +20,8 @@ pub(crate) struct Error {
     pub(crate) detail: String,
     /// What caused it. The status does not say, because the reference answers many mistakes of clients with 500.
     pub(crate) cause: Cause,
+    /// Whether a read has its headers although it ends in this error (http-api §4.1).
+    pub(crate) keeps_headers: bool,
 }
 
 /// What caused an error, and so who has to act.
@@ -34,7 +36,8 @@ pub(crate) enum Cause {
 impl Error {
     /// An error that the request caused.
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), detail: String::new(), cause: Cause::Request }
+        let keeps_headers = status == StatusCode::NOT_FOUND;
+        Self { status, text: text.into(), detail: String::new(), cause: Cause::Request, keeps_headers }
     }
 
     /// 400: the request is malformed, or a condition that the HTTP layer checks does not hold.

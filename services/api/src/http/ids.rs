@@ -19,13 +19,12 @@ const UUID_BYTES: usize = 16;
 /// # Errors
 /// A 500 if the id is malformed, not a 404 (http-api §9.4).
 pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(lookup: &str, id: &str) -> Result<T, Error> {
-    id.parse().map_err(|error| match error {
-        InvalidId::Length { .. } => index_error(lookup, "UUID must be 36 characters"),
-        // What is wrong is what would be wrong with a prefix.
-        InvalidId::Form { .. } => match prefix_range(lookup, id) {
-            Err(problem) => problem,
-            Ok(_) => index_error(lookup, &format!("Invalid UUID: {id:?}")),
-        },
+    id.parse().map_err(|error| {
+        let problem = match error {
+            InvalidId::Length { .. } => "UUID must be 36 characters".to_owned(),
+            InvalidId::Form { .. } => form_problem(id).unwrap_or_else(|| format!("Invalid UUID: {id:?}")),
+        };
+        index_error(lookup, &problem)
     })
 }
 
@@ -41,42 +40,41 @@ pub(crate) fn prefix_range(lookup: &str, prefix: &str) -> Result<RangeInclusive<
             prefix.len()
         ));
     }
-    let hyphens = prefix.matches('-').count();
-    if hyphens > UUID_HYPHENS {
-        return failed(&format!("UUID should have maximum of {UUID_HYPHENS} \"-\"; got {hyphens}"));
+    if let Some(problem) = form_problem(prefix) {
+        return failed(&problem);
     }
-    // Like the reference, this looks at bytes and not at characters.
-    let digits: Vec<u8> = prefix.bytes().filter(|byte| *byte != b'-').collect();
-    if !digits.len().is_multiple_of(2) {
-        return failed("Input (without hyphens) must be even length");
-    }
-    let mut values = Vec::with_capacity(digits.len());
-    for digit in digits {
-        values.push(match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            b'A'..=b'F' => digit - b'A' + 10,
-            _ => return failed(&format!("Invalid UUID: encoding/hex: invalid byte: {}", code_point(digit))),
-        });
-    }
-    if values.len() > 2 * UUID_BYTES {
+    let digits: Vec<u32> = digits(prefix).filter_map(|digit| char::from(digit).to_digit(16)).collect();
+    if digits.len() > 2 * UUID_BYTES {
         return failed("Invalid UUID: too many digits");
     }
     let (mut first, mut last) = ([0; UUID_BYTES], [u8::MAX; UUID_BYTES]);
-    for ((pair, first), last) in values.chunks_exact(2).zip(&mut first).zip(&mut last) {
-        let byte = pair.iter().fold(0_u8, |byte, value| (byte << 4) | *value);
+    for (pair, (first, last)) in digits.chunks_exact(2).zip(first.iter_mut().zip(&mut last)) {
+        let byte = pair.iter().fold(0, |byte, digit| byte << 4 | digit);
+        let byte = u8::try_from(byte).expect("two hexadecimal digits are a byte");
         (*first, *last) = (byte, byte);
     }
     Ok(first..=last)
 }
 
-/// A byte as Go's format `%#U` shows it: the number, and the character if it is a printable one.
-fn code_point(byte: u8) -> String {
-    let (number, char) = (u32::from(byte), char::from(byte));
-    match byte {
-        b' '..=b'~' | 0xa1..=0xac | 0xae.. => format!("U+{number:04X} '{char}'"),
-        _ => format!("U+{number:04X}"),
+/// The bytes of an id or a prefix, without hyphens.
+fn digits(text: &str) -> impl Iterator<Item = u8> {
+    text.bytes().filter(|byte| *byte != b'-')
+}
+
+/// What is wrong with the hyphens and digits of an id or a prefix, in the order in which the reference looks at them
+/// (http-api §9.4). Bytes that cannot be printed are named by their number alone.
+fn form_problem(text: &str) -> Option<String> {
+    let hyphens = text.matches('-').count();
+    if hyphens > UUID_HYPHENS {
+        return Some(format!("UUID should have maximum of {UUID_HYPHENS} \"-\"; got {hyphens}"));
     }
+    if !digits(text).count().is_multiple_of(2) {
+        return Some("Input (without hyphens) must be even length".to_owned());
+    }
+    let wrong = char::from(digits(text).find(|byte| !byte.is_ascii_hexdigit())?);
+    let code = u32::from(wrong);
+    let shown = if wrong.is_control() { String::new() } else { format!(" '{wrong}'") };
+    Some(format!("Invalid UUID: encoding/hex: invalid byte: U+{code:04X}{shown}"))
 }
 
 fn index_error(lookup: &str, problem: &str) -> Error {
@@ -94,8 +92,20 @@ mod tests {
         let error = parse_id::<AllocId>("alloc lookup failed: ", "abc").unwrap_err();
         assert_eq!(error.status.as_u16(), 500);
         assert_eq!(error.text, "alloc lookup failed: index error: UUID must be 36 characters");
-        let error = parse_id::<AllocId>("", &"z".repeat(36)).unwrap_err();
-        assert_eq!(error.text, "index error: Invalid UUID: encoding/hex: invalid byte: U+007A 'z'");
+        let text = |id: &str| parse_id::<AllocId>("", id).unwrap_err().text;
+        assert_eq!(
+            text(&"z".repeat(36)),
+            "index error: Invalid UUID: encoding/hex: invalid byte: U+007A 'z'"
+        );
+        assert_eq!(
+            text("0000000000000-00000000000-0000000000"),
+            "index error: Invalid UUID: \"0000000000000-00000000000-0000000000\"",
+            "only the hyphens are at wrong places"
+        );
+        assert_eq!(
+            text("0-0-0-0-0-00000000000000000000000000"),
+            "index error: UUID should have maximum of 4 \"-\"; got 5"
+        );
         assert!(parse_id::<AllocId>("alloc lookup failed: ", "00000000-0000-4000-8000-000000000000").is_ok());
     }
 
@@ -134,7 +144,7 @@ mod tests {
             "index error: Input (without hyphens) must be even length"
         );
         assert!(text(&"0".repeat(36)).ends_with("too many digits"));
-        assert!(text("\u{e9}").ends_with("invalid byte: U+00C3 '\u{c3}'"), "two bytes (http-api §9.4)");
-        assert!(text("\u{1}0").ends_with("invalid byte: U+0001"));
+        assert!(text("\u{e9}\u{e9}").ends_with("invalid byte: U+00C3 'Ã'"));
+        assert!(text("\u{1}\u{1}").ends_with("invalid byte: U+0001"));
     }
 }

@@ -5,17 +5,16 @@
 //! piece of a cheap list is rendered on the serving thread; everything else is rendered in the background.
 
 use std::io;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
 use futures::{StreamExt as _, stream};
-use model::Index;
 use serde::Serialize;
 use state::{Snapshot, State};
 
 use super::background::{Background, Work};
 use super::permits::{Permit, PermitKind, Permits};
+pub(crate) use super::positions::{Bounds, creation_bounds, id_bounds};
 use super::{Body, BodyStream, Content, Error, Page};
 use crate::filter::FilterError;
 
@@ -35,9 +34,6 @@ const PAGE_BYTES_MAX: usize = 16 << 20;
 /// Size up to which an expensive list is rendered before its response begins, in bytes. Until then, an error becomes an
 /// error response; after that, it cuts the response off.
 const BUFFERED_BYTES_MAX: usize = 1 << 20;
-
-/// Lower and upper bound of a key range.
-pub(crate) type Bounds<K> = (Bound<K>, Bound<K>);
 
 /// Consecutive items of a list.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,57 +135,6 @@ pub(crate) fn ordered<'a, T: 'a>(
     reverse: bool,
 ) -> Box<dyn Iterator<Item = T> + 'a> {
     if reverse { Box::new(items.rev()) } else { Box::new(items) }
-}
-
-/// Narrows key bounds to the part that begins at `from`.
-pub(crate) fn remaining<K: Ord>((low, high): Bounds<K>, from: Option<K>, reverse: bool) -> Bounds<K> {
-    let Some(from) = from else { return (low, high) };
-    if reverse {
-        let is_beyond = match &high {
-            Bound::Included(high) | Bound::Excluded(high) => from >= *high,
-            Bound::Unbounded => false,
-        };
-        (low, if is_beyond { high } else { Bound::Included(from) })
-    } else {
-        let is_before = match &low {
-            Bound::Included(low) | Bound::Excluded(low) => from <= *low,
-            Bound::Unbounded => false,
-        };
-        (if is_before { low } else { Bound::Included(from) }, high)
-    }
-}
-
-/// Bounds of an id range from a token on; `None` if the token is not an id.
-pub(crate) fn id_bounds<T: Ord + std::str::FromStr>(
-    (first, last): (T, T),
-    from: Option<&str>,
-    reverse: bool,
-) -> Option<Bounds<T>> {
-    let from = from.map(str::parse).transpose().ok()?;
-    Some(remaining((Bound::Included(first), Bound::Included(last)), from, reverse))
-}
-
-/// Bounds of a list that is sorted by creation, from a token on; `None` if the token is malformed.
-pub(crate) fn creation_bounds<T: Ord + std::str::FromStr>(
-    from: Option<&str>,
-    reverse: bool,
-) -> Option<Bounds<(Index, T)>> {
-    let from = match from {
-        None => None,
-        Some(token) => Some(read_creation_token(token)?),
-    };
-    Some(remaining((Bound::Unbounded, Bound::Unbounded), from, reverse))
-}
-
-/// Token of an item in a list that is sorted by creation.
-pub(crate) fn creation_token(index: Index, id: impl std::fmt::Display) -> String {
-    format!("{index}.{id}")
-}
-
-/// Parses a token of [`creation_token`]; `None` if it is malformed.
-fn read_creation_token<T: std::str::FromStr>(token: &str) -> Option<(Index, T)> {
-    let (index, id) = token.split_once('.')?;
-    Some((Index(index.parse().ok()?), id.parse().ok()?))
 }
 
 /// Makes a list into a response body, with the token of the next page.
@@ -434,23 +379,5 @@ mod tests {
             let error = content(page, Effort::Expensive, failing).await.err();
             assert_eq!(error, Some(Error::from(FilterError::from(exceeded))));
         }
-    }
-
-    #[test]
-    fn a_piece_never_leaves_its_bounds() {
-        use Bound::{Excluded, Included, Unbounded};
-        assert_eq!(remaining((Included(3), Excluded(9)), Some(5), false), (Included(5), Excluded(9)));
-        assert_eq!(remaining((Included(3), Excluded(9)), Some(1), false), (Included(3), Excluded(9)));
-        assert_eq!(remaining((Included(3), Excluded(9)), Some(5), true), (Included(3), Included(5)));
-        assert_eq!(remaining((Included(3), Excluded(9)), Some(9), true), (Included(3), Excluded(9)));
-        assert_eq!(remaining((Unbounded, Unbounded), Some(5), true), (Unbounded, Included(5)));
-        assert_eq!(remaining((Unbounded, Unbounded), None::<u8>, true), (Unbounded, Unbounded));
-    }
-
-    #[test]
-    fn tokens_of_creation() {
-        assert_eq!(read_creation_token::<u8>("12.7"), Some((Index(12), 7)));
-        assert_eq!(read_creation_token::<u8>("nonsense"), None);
-        assert_eq!(creation_token(Index(12), 7), "12.7");
     }
 }

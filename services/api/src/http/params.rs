@@ -7,7 +7,8 @@ use model::text::quoted;
 use model::{Index, cluster};
 use serde::de::DeserializeOwned;
 
-use super::{Error, page_token, unescape};
+use super::path::unescape_query;
+use super::{Error, page_token};
 use crate::filter::{self, Filter};
 use crate::settings::Limits;
 
@@ -34,7 +35,7 @@ impl Query {
         let is_pair = |pair: &&str| !pair.is_empty() && !pair.contains(';');
         let pairs = query.split('&').filter(is_pair).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (unescape(name, true)?, unescape(value, true)?);
+            let (name, value) = (unescape_query(name)?, unescape_query(value)?);
             let is_token = name == NEXT_TOKEN;
             Some((name, if is_token { page_token::from_parameter(&value) } else { value }))
         });
@@ -271,7 +272,8 @@ mod tests {
 
     #[test]
     fn pairs_are_unescaped_and_broken_ones_left_out() {
-        let query = Query::parse("", "a=x%20y+z&b&prefix=%zz&%ff=1&a=2&&c=%2F&d=1;e=2&f=%3B");
+        let query = Query::parse("", "a=x%20y+z&b&prefix=%zz&g=%ff&a=2&&c=%2F&d=1;e=2&f=%3B");
+        assert_eq!(query.get("g"), Some("\u{fffd}"), "no name equals it");
         assert_eq!((query.get("d"), query.get("f")), (None, Some(";")));
         assert_eq!(query.get("a"), Some("x y z"));
         assert_eq!(query.get("b"), Some(""));

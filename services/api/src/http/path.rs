@@ -70,8 +70,18 @@ fn escape_except(path: &str, is_allowed: impl Fn(u8) -> bool) -> String {
 
 /// Decodes percent escapes, and in a query also `+`. `None` if an escape is invalid, or the result is not UTF-8.
 pub(crate) fn unescape(text: &str, in_query: bool) -> Option<String> {
+    String::from_utf8(unescaped_bytes(text, in_query)?).ok()
+}
+
+/// Decodes percent escapes and `+` of a name or value in a query. What is not UTF-8 becomes U+FFFD, so that it equals no
+/// name: a prefix of it selects nothing. `None` if an escape is invalid.
+pub(crate) fn unescape_query(text: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&unescaped_bytes(text, true)?).into_owned())
+}
+
+fn unescaped_bytes(text: &str, in_query: bool) -> Option<Vec<u8>> {
     if !text.contains(['%', '+']) {
-        return Some(text.to_owned());
+        return Some(text.as_bytes().to_vec());
     }
     let mut bytes = text.bytes();
     let mut plain = Vec::with_capacity(text.len());
@@ -86,7 +96,7 @@ pub(crate) fn unescape(text: &str, in_query: bool) -> Option<String> {
             byte => byte,
         });
     }
-    String::from_utf8(plain).ok()
+    Some(plain)
 }
 
 #[cfg(test)]
@@ -98,6 +108,7 @@ mod tests {
         assert_eq!(unescape("a+b%2Fc", false).as_deref(), Some("a+b/c"));
         assert_eq!(unescape("a+b", true).as_deref(), Some("a b"));
         assert_eq!(unescape("%", false), None);
+        assert_eq!((unescape_query("%zz"), unescape_query("a%ff+")), (None, Some("a\u{fffd} ".to_owned())));
     }
 
     #[test]

@@ -196,7 +196,7 @@ impl Api {
     /// state and the query, because its result is cached for equal requests.
     ///
     /// # Errors
-    /// If no snapshot is fresh enough, or `shape` fails. A 404 is not an error here: it is a response with headers.
+    /// If no snapshot is fresh enough, or `shape` fails. An error that keeps the headers, such as a 404, is a response here.
     pub(crate) async fn read(
         &self,
         query: &Query,
@@ -210,7 +210,7 @@ impl Api {
         }
         match shape(&snapshot) {
             Ok(content) => Ok(self.response_cache.insert(key, content).into_response(meta)),
-            Err(error) if error.is_not_found() => Ok(Response::error(error).with(meta)),
+            Err(error) if error.keeps_headers => Ok(Response::error(error).with(meta)),
             Err(error) => Err(error),
         }
     }
@@ -233,7 +233,7 @@ impl Api {
         }
         match self.background.run(work, move || shape(&snapshot)).await? {
             Ok(json) => Ok(self.response_cache.insert(key, Body::Json(json).into()).into_response(meta)),
-            Err(error) if error.is_not_found() => Ok(Response::error(error).with(meta)),
+            Err(error) if error.keeps_headers => Ok(Response::error(error).with(meta)),
             Err(error) => Err(error),
         }
     }

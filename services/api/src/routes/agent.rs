@@ -138,6 +138,9 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         "Vaults": [],
         "Consuls": [],
         "Sentinel": {},
+        // This server keeps nothing on disk: the state is in PostgreSQL.
+        "DataDir": "",
+        "EnableDebug": Feature::Debugging.is_built(),
         "DevMode": api.colocated.dev,
         "DataDir": api.colocated.data_dir,
         "EnableDebug": api.colocated.dev,
@@ -273,7 +276,7 @@ struct WorkersRequest {
 
 /// Accepts the configuration that the workers have, and rejects any other: their number is set when the process starts.
 pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Response, Error> {
-    let invalid = |error: Error| Error::bad_request(format!("Invalid request: {}", error.text));
+    let invalid = |error: Error| Error { text: format!("Invalid request: {}", error.text), ..error };
     let body: WorkersRequest = decode(&request.body, &api.limits).map_err(invalid)?;
     let wanted: BTreeSet<String> = body.enabled_schedulers.unwrap_or_default().into_iter().collect();
     let is_known = |kind: &String| *kind == *CORE || kind.parse::<JobType>().is_ok();

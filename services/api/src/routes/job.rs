@@ -24,6 +24,15 @@ pub(super) fn key(request: &Request) -> JobKey {
     JobKey::new(request.query.namespace().name(), request.id())
 }
 
+/// Key of the job that a write names. The query's namespace takes precedence over the body's (http-api §3).
+pub(super) fn key_of_write(request: &Request, namespace: Option<String>) -> JobKey {
+    let is_free = request.query.text("namespace").is_empty();
+    match namespace.filter(|namespace| is_free && !namespace.is_empty()) {
+        Some(namespace) => JobKey::new(namespace, request.id()),
+        None => key(request),
+    }
+}
+
 /// Reads a job.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
@@ -84,7 +93,7 @@ struct EvalOptions {
     force_reschedule: Option<bool>,
 }
 
-/// Creates an evaluation of a job. The query's namespace takes precedence over the body's (http-api §3).
+/// Creates an evaluation of a job.
 pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
     let body = if request.body.is_empty() {
         EvaluateRequest::default()
@@ -96,11 +105,7 @@ pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, E
             _ => body,
         }
     };
-    let is_free = request.query.text("namespace").is_empty();
-    let job = match body.namespace.filter(|namespace| is_free && !namespace.is_empty()) {
-        Some(namespace) => JobKey::new(namespace, request.id()),
-        None => key(request),
-    };
+    let job = key_of_write(request, body.namespace);
     let force_reschedule = body.eval_options.unwrap_or_default().force_reschedule.unwrap_or_default();
     let done =
         api.command(&request.query, &Command::EvaluateJob(EvaluateJob { job, force_reschedule })).await?;

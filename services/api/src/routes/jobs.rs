@@ -152,7 +152,7 @@ pub(crate) async fn register_job(
 
 /// What the reference checks of a job before it compares regions, and answers with a 400: weights while it decodes the body,
 /// and scaling blocks.
-pub(super) fn check_before_forwarding(job: &Job) -> Result<(), Error> {
+fn check_before_forwarding(job: &Job) -> Result<(), Error> {
     admission::weights_fit(job).map_err(Error::bad_request)?;
     if admission::scales_a_system_job(job) {
         return Err(Error::bad_request("Task groups with job type system do not support scaling blocks"));

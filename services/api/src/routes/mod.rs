@@ -50,8 +50,8 @@ static ROUTES: &[Route] = &[
     // Jobs (http-api §11).
     get("/v1/jobs", handler!(jobs::list, JOB_LIST)).and_put(handler!(jobs::register, JOB_REGISTER)),
     put("/v1/jobs/parse", handler!(jobs::parse)),
-    get("/v1/jobs/statuses", handler!(statuses::list, JOB_STATUSES))
-        .and_put(handler!(statuses::named, JOB_STATUSES)),
+    post_only("/v1/jobs/statuses", handler!(statuses::named, JOB_STATUSES))
+        .and_get(handler!(statuses::list, JOB_STATUSES)),
     put("/v1/validate/job", handler!(jobs::validate, JOB_VALIDATE)),
     put("/v1/job/:id/evaluate", handler!(job::evaluate, JOB_EVALUATE)),
     get("/v1/job/:id/allocations", handler!(job::allocations, JOB_ALLOCATIONS)),

@@ -14,7 +14,7 @@ use state::State;
 use telemetry::clock;
 
 use super::Request;
-use super::jobs::{check_before_forwarding, requested_job};
+use super::jobs::requested_job;
 use crate::Api;
 use crate::admission;
 use crate::http::{Error, Response, Work, decode};
@@ -58,7 +58,7 @@ pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Response, Error
         Some(id) if id != request.id() => return Err(Error::bad_request("Job ID does not match")),
         Some(_) => {}
     }
-    check_before_forwarding(&job)?;
+    admission::weights_fit(&job).map_err(Error::bad_request)?;
     let mut job = requested_job(api, &request.query, job, region, namespace)?;
     let state = api.fresh_snapshot(false).await?;
     let warnings = admission::warnings(&job, &state).to_string();

@@ -9,7 +9,7 @@ use state::State;
 use wire::command::{Command, RevertJob, SetJobStability, TagJobVersion, UntagJobVersion};
 
 use super::Request;
-use super::job::key;
+use super::job::{key, key_of_write};
 use crate::Api;
 use crate::admission::{self, Rules};
 use crate::http::{Error, Response, decode};
@@ -37,19 +37,14 @@ struct StabilityRequest {
     namespace: Option<String>,
 }
 
-/// The job of a request that names it in its path and in its body. The query's namespace takes precedence over the body's
-/// (http-api §3).
+/// The job of a request that names it in its path and in its body.
 fn job_of(request: &Request, id: Option<&str>, namespace: Option<String>) -> Result<JobKey, Error> {
     match id.unwrap_or_default() {
         "" => return Err(Error::bad_request("JobID must be specified")),
         id if id != request.id() => return Err(Error::bad_request("Job ID does not match")),
         _ => {}
     }
-    let is_free = request.query.text("namespace").is_empty();
-    Ok(match namespace.filter(|namespace| is_free && !namespace.is_empty()) {
-        Some(namespace) => JobKey::new(namespace, request.id()),
-        None => key(request),
-    })
+    Ok(key_of_write(request, namespace))
 }
 
 /// Registers an older version of a job again, as a new version. The applier judges whether that may be, on the newest state;
@@ -109,6 +104,7 @@ struct TagRequest {
     version: Option<u64>,
     latest: Option<bool>,
     description: Option<String>,
+    namespace: Option<String>,
 }
 
 /// Response to a change of a tag. It has no headers with an index.
@@ -135,7 +131,7 @@ fn tag_name(request: &Request) -> Result<&str, Error> {
 pub(crate) async fn tag(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = tag_name(request)?;
     let body = decode::<TagRequest>(&request.body, &api.limits)?;
-    let TagRequest { version, latest, description } = body;
+    let TagRequest { version, latest, description, namespace } = body;
     let (version, description) = (version.unwrap_or_default(), description.unwrap_or_default());
     api.check_region(&request.query)?;
     let is_latest = latest.unwrap_or_default();
@@ -144,7 +140,7 @@ pub(crate) async fn tag(api: &Api, request: &Request) -> Result<Response, Error>
     }
     let at = api.contact.cluster_now().max(api.replica.snapshot().at());
     let command = TagJobVersion {
-        job: key(request),
+        job: key_of_write(request, namespace),
         version: (!is_latest).then_some(version),
         name: name.into(),
         description: description.as_str().into(),

@@ -73,10 +73,11 @@ async fn pages_are_sorted_by_the_last_change_in_both_directions() {
     for filter in ["Nope%20==%20x", "Type%20%3E%203"] {
         assert_eq!(harness.get(&format!("/v1/jobs/statuses?filter={filter}")).await.error().0, 500);
     }
-    assert_eq!(
-        Response::new(harness.builder("DELETE", "/v1/jobs/statuses")).await.error(),
-        (405, "Invalid method")
-    );
+    // http-api §11.1: it is read by GET and POST.
+    for method in ["DELETE", "PUT"] {
+        let got = Response::new(harness.builder(method, "/v1/jobs/statuses")).await;
+        assert_eq!(got.error(), (405, "Invalid method"), "{method}");
+    }
 }
 
 #[actix_web::test]

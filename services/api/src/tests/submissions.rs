@@ -22,10 +22,14 @@ fn version(version: u64) -> JobVersionKey {
 }
 
 fn submission(number: u64, flag: &str) -> Change {
+    submission_with(number, flag, "100")
+}
+
+fn submission_with(number: u64, flag: &str, odd: &str) -> Change {
     let source = JobSource {
         text: "job \"web\" {}".into(),
         format: "hcl2".into(),
-        variable_flags: Some([("a".into(), flag.into()), ("odd".into(), "100%".into())].into()),
+        variable_flags: Some([("a".into(), flag.into()), ("odd".into(), odd.into())].into()),
         variables: "c = 3\n".into(),
     };
     Change::JobSubmission(Box::new(JobSubmission {
@@ -44,7 +48,7 @@ async fn the_source_of_a_version_is_read() {
     let expected = json!({
         "Source": "job \"web\" {}",
         "Format": "hcl2",
-        "VariableFlags": { "a": "x%20y", "odd": "100%" },
+        "VariableFlags": { "a": "x%20y", "odd": "100" },
         "Variables": "c = 3\n",
         "Namespace": "default",
         "JobID": "web",
@@ -72,9 +76,26 @@ async fn values_of_flags_are_plain_once_another_version_has_taken_them_over() {
         let got = harness.get(&format!("{VERSION}{version}")).await.json();
         got["VariableFlags"].clone()
     };
-    assert_eq!(flags(0).await, json!({ "a": "x y", "odd": "100%" }));
-    assert_eq!(flags(1).await, json!({ "a": "x y", "odd": "100%" }));
-    assert_eq!(flags(2).await, json!({ "a": "z%2520", "odd": "100%" }));
+    assert_eq!(flags(0).await, json!({ "a": "x y", "odd": "100" }));
+    assert_eq!(flags(1).await, json!({ "a": "x y", "odd": "100" }));
+    assert_eq!(flags(2).await, json!({ "a": "z%2520", "odd": "100" }));
+}
+
+// http-api §11.3
+#[actix_web::test]
+async fn a_shared_source_whose_flags_cannot_be_unescaped_is_not_shown() {
+    let copied = Change::JobSubmissionCopied { from: version(0), to: version(1) };
+    for (flag, escape) in [("a%zzb", "%zz"), ("100%", "%"), ("%4", "%4"), ("%20%x", "%x")] {
+        let changes = vec![job(0), submission_with(0, "x", flag), job(1), copied.clone()];
+        let harness = Harness::with(changes).await;
+        for number in [0, 1] {
+            let got = harness.get(&format!("{VERSION}{number}")).await;
+            assert_eq!(got.error(), (500, &*format!("invalid URL escape \"{escape}\"")));
+            assert_eq!(got.header("x-nomad-knownleader"), "true", "it has the headers of a read");
+        }
+    }
+    let alone = Harness::with(vec![job(0), submission_with(0, "x", "100%")]).await;
+    assert_eq!(alone.get(&format!("{VERSION}0")).await.json()["VariableFlags"]["odd"], "100%");
 }
 
 #[actix_web::test]

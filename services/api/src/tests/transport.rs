@@ -100,7 +100,7 @@ async fn browsers_may_ask_for_what_is_open_to_pages() {
     for (name, value) in [
         ("access-control-allow-origin", "*"),
         ("access-control-allow-methods", "GET"),
-        ("access-control-allow-headers", "x-nomad-token"),
+        ("access-control-allow-headers", "X-Nomad-Token"),
         ("access-control-allow-credentials", "true"),
     ] {
         assert_eq!(got.header(name), value);

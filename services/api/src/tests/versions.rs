@@ -112,6 +112,12 @@ async fn a_tag_is_a_command_and_its_answer_has_no_index_header() {
         let Some(Command::TagJobVersion(command)) = last(&harness) else { panic!("{body} is a command") };
         assert_eq!(command.version, expected);
     }
+    // http-api §11.3: all writes take a namespace in the body; that of the query takes precedence.
+    for (query, namespace) in [("", "team"), ("?namespace=default", "default")] {
+        harness.put(&format!("{TAG}{query}"), r#"{"Namespace": "team"}"#).await.json();
+        let Some(Command::TagJobVersion(command)) = last(&harness) else { panic!("it is a command") };
+        assert_eq!(&*command.job.namespace, namespace);
+    }
     let got = harness.put(TAG, r#"{"Version": 1, "Latest": true}"#).await;
     assert_eq!(got.error(), (500, "version must be zero when tagging latest, got: 1"));
     assert_eq!(harness.put(TAG, "").await.error(), (400, "Request body is empty"));

@@ -57,6 +57,11 @@ async fn a_dry_run_says_what_would_come_of_a_registration_and_writes_nothing() {
     assert_eq!(without["Diff"], json!(null));
     assert_eq!(harness.applier.commands.lock().unwrap().len(), 1, "only the registration");
 
+    assert_eq!(fewer["CreatedEvals"][0]["JobModifyIndex"], 4, "the index of the changed job");
+    for created in [&new["CreatedEvals"][0], &without["CreatedEvals"][0]] {
+        assert!(created.is_object() && created.get("JobModifyIndex").is_none(), "{created}");
+    }
+
     for (path, body, status, text) in [
         ("/v1/job/web/plan", "{}", 400, "Job must be specified"),
         ("/v1/job/web/plan", r#"{"Job": {}}"#, 400, "Job must have a valid ID"),

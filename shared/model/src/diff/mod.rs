@@ -4,6 +4,7 @@
 //! [`tree`] compares them. [`annotate`] adds the results of a dry run of the scheduler.
 
 mod annotate;
+mod pairs;
 mod shapes;
 mod tree;
 
@@ -205,6 +206,71 @@ mod tests {
         assert_eq!((task.r#type, &task.objects), (DiffType::Edited, &None), "a lifecycle is not shown");
         let same = diff(Some(&old), Some(&old));
         assert_eq!((same.r#type, same.objects), (DiffType::None, None));
+    }
+
+    // http-api A.10
+    #[test]
+    fn templates_and_services_that_changed_are_edited() {
+        let with = |task: Value| {
+            let mut job = job();
+            let task = serde_json::from_value(task).unwrap();
+            job.task_groups.as_mut().unwrap()[0].tasks = Some(vec![task]);
+            job
+        };
+        let shown = |old: Value, new: Value| {
+            let diff = diff(Some(&with(old)), Some(&with(new)));
+            let task = diff.task_groups.unwrap().remove(0).tasks.unwrap().remove(0);
+            task.objects.unwrap()
+        };
+        let template = |command: &str| {
+            let script = json!({ "Command": command, "Args": ["1"] });
+            json!({ "Name": "t", "Templates": [{ "DestPath": "a", "ChangeScript": script }] })
+        };
+        let edited = shown(template("x"), template("y"));
+        assert_eq!(
+            (edited.len(), edited[0].r#type, edited[0].name.as_str()),
+            (1, DiffType::Edited, "Template")
+        );
+        let script = &edited[0].objects.as_ref().unwrap()[0];
+        assert_eq!((script.r#type, script.name.as_str()), (DiffType::Edited, "ChangeScript"));
+        let args = &script.objects.as_ref().unwrap()[0];
+        assert_eq!((args.r#type, args.name.as_str()), (DiffType::None, "Args"));
+        let service =
+            |name: &str| json!({ "Name": "t", "Services": [{ "Name": name, "Meta": { "a": "1" } }] });
+        let edited = shown(service("one"), service("uno"));
+        assert_eq!(
+            (edited.len(), edited[0].r#type, edited[0].name.as_str()),
+            (1, DiffType::Edited, "Service")
+        );
+        let meta = edited[0].fields.iter().flatten().find(|field| field.name == "Meta[a]").unwrap();
+        assert_eq!((meta.r#type, meta.new.as_str()), (DiffType::None, "1"));
+    }
+
+    // http-api A.10
+    #[test]
+    fn the_diff_of_scaling_lists_changes_only() {
+        let with = |max: u32, cooldown: &str| {
+            let mut job = job();
+            let policy =
+                json!({ "Enabled": true, "Max": max, "Min": 0, "Policy": { "a": 1, "cooldown": cooldown } });
+            job.task_groups.as_mut().unwrap()[0].scaling = serde_json::from_value(policy).unwrap();
+            job
+        };
+        let shown = |old: api_types::Job, new: api_types::Job| {
+            let group = diff(Some(&old), Some(&new)).task_groups.unwrap().remove(0);
+            group.objects.unwrap().remove(0)
+        };
+        let max = shown(with(5, "1m"), with(6, "1m"));
+        let names: Vec<&str> = max.fields.iter().flatten().map(|field| field.name.as_str()).collect();
+        assert_eq!((max.r#type, names, &max.objects), (DiffType::Edited, vec!["Max"], &None));
+        let policy = shown(with(5, "1m"), with(5, "2m"));
+        assert_eq!((policy.r#type, &policy.fields), (DiffType::Edited, &None));
+        let inner = &policy.objects.unwrap()[0];
+        let names: Vec<&str> = inner.fields.iter().flatten().map(|field| field.name.as_str()).collect();
+        assert_eq!(
+            (inner.r#type, inner.name.as_str(), names),
+            (DiffType::Edited, "Policy", vec!["cooldown"])
+        );
     }
 
     fn with_config(config: Value) -> api_types::Job {

@@ -32,17 +32,23 @@ pub(super) enum Field {
 pub(super) enum Block {
     /// A single block, which may be absent.
     One(&'static str, &'static str, &'static Shape),
+    /// A single block of which the diff contains nothing that did not change.
+    Changes(&'static str, &'static str, &'static Shape),
     /// A set of blocks without identity. A changed block is one deleted and one added block.
     Set(&'static str, &'static str, &'static Shape),
     /// A list of blocks that are matched by the value of a member.
     Named(&'static str, &'static str, &'static str, &'static Shape),
+    /// A list of blocks of which those that changed are matched by the value of a member.
+    Paired(&'static str, &'static str, &'static str, &'static Shape),
+    /// A list of services, which are matched by what they have in common.
+    Services(&'static str, &'static str, &'static Shape),
     /// A set of texts.
     Texts(&'static str, &'static str),
     /// A block without a fixed shape. Every value in it is a field.
     FreeForm(&'static str, &'static str),
 }
 
-use Block::{FreeForm, Named, One, Set, Texts};
+use Block::{Changes, FreeForm, Named, One, Paired, Services, Set, Texts};
 use Field::{Flag, Joined, Map, Number, Optional, OrNil, Text};
 
 pub(super) const JOB: Shape = Shape {
@@ -90,10 +96,10 @@ pub(super) const GROUP: Shape = Shape {
         One("EphemeralDisk", "EphemeralDisk", &DISK),
         One("Update", "Update", &UPDATE),
         Set("Network", "Networks", &NETWORK),
-        Named("Service", "Services", "Name", &SERVICE),
+        Services("Service", "Services", &SERVICE),
         Named("Volume", "Volumes", "Name", &VOLUME),
         One("Consul", "Consul", &CONSUL),
-        One("Scaling", "Scaling", &SCALING),
+        Changes("Scaling", "Scaling", &SCALING),
     ],
 };
 
@@ -116,12 +122,12 @@ pub(super) const TASK: Shape = Shape {
         One("Resources", "Resources", &RESOURCES),
         FreeForm("DispatchPayload", "DispatchPayload"),
         One("LogConfig", "LogConfig", &LOGS),
-        Set("Artifact", "Artifacts", &ARTIFACT),
-        Set("VolumeMount", "VolumeMounts", &MOUNT),
-        Named("Service", "Services", "Name", &SERVICE),
+        Paired("Artifact", "Artifacts", "RelativeDest", &ARTIFACT),
+        Paired("VolumeMount", "VolumeMounts", "Volume", &MOUNT),
+        Services("Service", "Services", &SERVICE),
         FreeForm("Vault", "Vault"),
         One("Consul", "Consul", &CONSUL),
-        Set("Template", "Templates", &TEMPLATE),
+        Paired("Template", "Templates", "DestPath", &TEMPLATE),
         Named("Identity", "Identities", "Name", &IDENTITY),
         Named("Action", "Actions", "Name", &ACTION),
         FreeForm("CSIPluginConfig", "CSIPluginConfig"),
@@ -213,14 +219,14 @@ const SERVICE: Shape = Shape {
         Text("PortLabel"),
         Text("Provider"),
         Text("TaskName"),
+        Map("CanaryMeta"),
+        Map("Meta"),
+        Map("TaggedAddresses"),
     ],
     blocks: &[
         Texts("CanaryTags", "CanaryTags"),
         Texts("Tags", "Tags"),
         FreeForm("Weights", "Weights"),
-        FreeForm("Meta", "Meta"),
-        FreeForm("CanaryMeta", "CanaryMeta"),
-        FreeForm("TaggedAddresses", "TaggedAddresses"),
         Named("Check", "Checks", "Name", &CHECK),
         FreeForm("ConsulConnect", "Connect"),
         FreeForm("Identity", "Identity"),
@@ -265,8 +271,10 @@ const VOLUME: Shape = Shape {
         Flag("Sticky"),
         Text("Type"),
     ],
-    blocks: &[FreeForm("MountOptions", "MountOptions")],
+    blocks: &[One("MountOptions", "MountOptions", &MOUNT_OPTIONS)],
 };
+const MOUNT_OPTIONS: Shape =
+    Shape { fields: &[Text("FSType")], blocks: &[Texts("MountFlags", "MountFlags")] };
 const CONSUL: Shape = Shape { fields: &[Text("Cluster"), Text("Namespace"), Text("Partition")], blocks: &[] };
 const SCALING: Shape = Shape {
     fields: &[Flag("Enabled"), Number("Max"), Number("Min")],
@@ -334,7 +342,11 @@ const TEMPLATE: Shape = Shape {
         Optional("Uid"),
         Number("VaultGrace"),
     ],
-    blocks: &[FreeForm("Template", "Wait"), FreeForm("ChangeScript", "ChangeScript")],
+    blocks: &[FreeForm("Template", "Wait"), One("ChangeScript", "ChangeScript", &CHANGE_SCRIPT)],
+};
+const CHANGE_SCRIPT: Shape = Shape {
+    fields: &[Text("Command"), Flag("FailOnError"), Flag("RunOnFirstRender"), Number("Timeout")],
+    blocks: &[Texts("Args", "Args")],
 };
 const IDENTITY: Shape = Shape {
     fields: &[

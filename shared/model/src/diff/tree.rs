@@ -6,7 +6,7 @@ use api_types::{DiffType, FieldDiff, ObjectDiff};
 use serde_json::Value;
 
 use super::shapes::{Block, Field, Shape};
-use super::{non_empty, sort};
+use super::{non_empty, pairs, sort};
 
 /// Maximum total length of the paths of the values in a block without a fixed shape, in bytes. Each path repeats the keys that
 /// lead to its value, so all paths together can be far longer than the block.
@@ -134,6 +134,27 @@ fn objects(shape: &Shape, sides: Sides<'_>) -> Vec<ObjectDiff> {
         let first = diffs.len();
         match block {
             Block::One(name, member, shape) => diffs.extend(compare_block(name, shape, sides.member(member))),
+            Block::Changes(name, member, shape) => {
+                diffs.extend(compare_block(name, shape, sides.member(member)).map(only_changes));
+            }
+            Block::Paired(name, member, key, shape) => {
+                let [old, new] = [sides.old, sides.new].map(|side| items(&side[*member]));
+                let pairs = pairs::by_member(&old, &new, key);
+                diffs.extend(
+                    pairs
+                        .into_iter()
+                        .filter_map(|(old, new)| compare_block(name, shape, Sides::new(old, new))),
+                );
+            }
+            Block::Services(name, member, shape) => {
+                let [old, new] = [sides.old, sides.new].map(|side| items(&side[*member]));
+                let pairs = pairs::services(&old, &new);
+                diffs.extend(
+                    pairs
+                        .into_iter()
+                        .filter_map(|(old, new)| compare_block(name, shape, Sides::new(old, new))),
+                );
+            }
             Block::FreeForm(name, member) => diffs.extend(compare_free_form(name, sides.member(member))),
             Block::Texts(name, member) => diffs.extend(compare_text_sets(name, sides.member(member))),
             Block::Set(name, member, shape) => {
@@ -162,6 +183,15 @@ fn objects(shape: &Shape, sides: Sides<'_>) -> Vec<ObjectDiff> {
         diffs[first..].sort_by_key(|object| object.r#type);
     }
     diffs
+}
+
+/// Leaves out what did not change, also in nested blocks.
+fn only_changes(object: ObjectDiff) -> ObjectDiff {
+    let mut fields = object.fields.unwrap_or_default();
+    fields.retain(|field| field.r#type != DiffType::None);
+    let nested = object.objects.into_iter().flatten().map(only_changes);
+    let objects = nested.filter(|object| object.r#type != DiffType::None).collect();
+    ObjectDiff { fields: non_empty(fields), objects: non_empty(objects), ..object }
 }
 
 /// Compares blocks without a fixed shape. Every value in them is a field.
@@ -282,7 +312,7 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(to_text).collect()
 }
 
-fn to_text(value: &Value) -> String {
+pub(super) fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

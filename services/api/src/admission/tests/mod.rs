@@ -189,22 +189,20 @@ fn bridge_networks_ask_for_nodes_with_their_plugins() {
     assert_eq!(targets(cni), expected[..1]);
 }
 
+// http-api, appendix E
 #[test]
-fn what_a_network_cannot_use_is_warned_about() {
+fn what_the_mode_of_a_network_cannot_use_is_no_warning() {
     let warned = |network: serde_json::Value| {
         let groups =
             json!([{ "Name": "g", "Networks": [network], "Tasks": [{ "Name": "t", "Driver": "raw_exec" }] }]);
         let job = job(&json!({ "ID": "a", "TaskGroups": groups }).to_string());
         warnings(&job, &state_of(Vec::new())).to_string()
     };
-    let all = |mode: &str| json!({ "Mode": mode, "Hostname": "web", "DNS": { "Servers": ["1.1.1.1"] }, "CNI": { "Args": { "a": "b" } } });
-    let host = warned(all("host"));
-    for what in ["dns", "cni"] {
-        assert!(host.contains(&format!("{what} in network has no effect in mode host")), "{host}");
+    for mode in ["", "host", "none", "bridge", "cni/mynet"] {
+        let all = json!({ "Mode": mode, "Hostname": "web", "DNS": { "Servers": ["1.1.1.1"] }, "CNI": { "Args": { "a": "b" } } });
+        assert_eq!(warned(all), "", "{mode}");
     }
-    assert_eq!(warned(all("bridge")), "");
-    assert_eq!(warned(json!({ "Mode": "none", "DNS": { "Servers": ["1.1.1.1"] } })), "");
-    assert!(warned(all("none")).contains("cni in network has no effect in mode none"));
+    assert!(warned(json!({ "Mode": "host", "MBits": 1 })).contains("mbits has been deprecated"));
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
     row("PUT /v1/jobs/parse", "jobs", "", "Canonicalize JobHCL Variables"),
     row("GET /v1/jobs/statuses", "statuses", "filter include_children namespace prefix PAGE READ", ""),
     row(
-        "PUT /v1/jobs/statuses",
+        "POST /v1/jobs/statuses",
         "statuses",
         "filter include_children namespace prefix PAGE READ",
         "IncludeChildren Jobs",
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("PUT /v1/job/:id/dispatch/payload", "children", "idempotency_token namespace", ""),
     row("ANY /v1/job/:id/versions", "job", "diff_tag diff_version diffs namespace READ", ""),
-    row("PUT /v1/job/:id/versions/:tag/tag", "version_writes", "namespace", "Description Latest Version"),
+    row("PUT /v1/job/:id/versions/:tag/tag", "version_writes", "namespace", "Description Latest Namespace Version"),
     row("DELETE /v1/job/:id/versions/:tag/tag", "version_writes", "namespace", ""),
     row(
         "PUT /v1/job/:id/revert",

@@ -96,7 +96,6 @@ features! {
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {
-        ScriptChecks("checks that run a program", Are, NotBuilt, Some("use a check of type http or tcp"));
         Connect("Connect tasks", Are, NotBuilt, None);
         Consul("integration with Consul", Is, NotBuilt, None);
     }

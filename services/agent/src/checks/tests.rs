@@ -13,6 +13,7 @@ use super::check::tests::tcp;
 use super::core::{Restart, Status};
 use super::*;
 use crate::disk::store::Store;
+use crate::driver::running::RunningTasks;
 use crate::testing::{alloc_id, eventually};
 
 /// Checks that run, with their saved results in a directory.
@@ -30,7 +31,8 @@ impl Scene {
         let store = Store::open(dir.path()).unwrap();
         let checks = Arc::new(Checks::default());
         let (sender, restarts) = mpsc::channel(4);
-        let runner = tokio::spawn(runner::run(Arc::clone(&checks), store.clone(), sender));
+        let tasks = RunningTasks::default();
+        let runner = tokio::spawn(runner::run(Arc::clone(&checks), store.clone(), tasks, sender));
         Self { checks, store, restarts, runner, _dir: dir }
     }
 

@@ -1,7 +1,7 @@
 //! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
 //! list of those features.
 
-use api_types::{Job, Resources, Service, ServiceCheck, Task, TaskGroup, WorkloadIdentity};
+use api_types::{Job, Resources, Service, Task, TaskGroup, WorkloadIdentity};
 use model::features::Feature;
 use model::job::feature_of_driver;
 use model::text::quoted;
@@ -22,18 +22,11 @@ fn group(group: &TaskGroup) -> Problems {
     let mut problems = missing([
         (Feature::Volumes, group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())),
         (Feature::Connect, has_connect(items(&group.services))),
-        (Feature::ScriptChecks, has_script(items(&group.services))),
     ]);
     for task in items(&group.tasks) {
         problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
     problems
-}
-
-/// Whether one of the services has a check that runs a program in a task.
-fn has_script(services: &[Service]) -> bool {
-    let is_script = |check: &ServiceCheck| text(&check.r#type).eq_ignore_ascii_case("script");
-    services.iter().flat_map(|service| items(&service.checks)).any(is_script)
 }
 
 /// Whether one of the services is part of a service mesh.
@@ -52,7 +45,6 @@ fn task(task: &Task) -> Problems {
         (Feature::TaskSchedules, task.schedule.is_some()),
         (Feature::WorkloadIdentities, has_identity),
         (Feature::Connect, !text(&task.kind).is_empty() || has_connect(items(&task.services))),
-        (Feature::ScriptChecks, has_script(items(&task.services))),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
     let driver = text(&task.driver);

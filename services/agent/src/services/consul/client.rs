@@ -125,6 +125,12 @@ impl ConsulClient {
         self.call(Method::PUT, path, Some(body)).await.map(|_| ())
     }
 
+    /// Sets the status of a check that Consul does not run.
+    pub(super) async fn update_check(&self, id: &str, body: &Value) -> Result<(), ConsulError> {
+        let path = format!("/v1/agent/check/update/{}", utf8_percent_encode(id, PATH));
+        self.call(Method::PUT, &path, Some(body)).await.map(|_| ())
+    }
+
     /// Removes a service. It may be gone already.
     pub(crate) async fn deregister(&self, id: &str) -> Result<(), ConsulError> {
         let path = format!("/v1/agent/service/deregister/{}", utf8_percent_encode(id, PATH));

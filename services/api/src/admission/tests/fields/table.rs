@@ -499,7 +499,6 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
 
 /// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
 pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
-    ("ServiceCheck", "Type", "script", Feature::ScriptChecks),
     ("Task", "Driver", "podman", Feature::ExternalDrivers),
     ("Task", "Driver", "qemu", Feature::QemuDriver),
 ];

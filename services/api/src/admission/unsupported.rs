@@ -8,10 +8,17 @@ use model::text::quoted;
 
 use super::fields::{flag, items, text};
 use super::problems::Problems;
+use super::regions;
 
 /// The features of a job with defaults that are not built.
 pub(crate) fn features(job: &Job) -> Problems {
-    let mut problems = missing([(Feature::MultiregionJobs, job.multiregion.is_some())]);
+    let mut problems = Problems::default();
+    for region in regions::others(job) {
+        let feature = Feature::MultiregionJobs;
+        problems.add_if(!feature.is_built(), || {
+            feature.refusal_of(format_args!("region {} of a job of this cluster", quoted(region)))
+        });
+    }
     for group in items(&job.task_groups) {
         problems.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
     }

@@ -215,7 +215,7 @@ pub(super) const IGNORED: &[(&str, &str, Why)] = &[
         Because("tasks get tokens of their own, not those of who registers the job"),
     ),
     ("PUT /v1/job/:id/scale", "PolicyOverride", SENTINEL),
-    ("DELETE /v1/job/:id", "global", Missing(Feature::MultiregionJobs)),
+    ("DELETE /v1/job/:id", "global", Because("a cluster is one region")),
     ("PUT /v1/node/pools", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),
     ("PUT /v1/node/pool/:name", "NodeIdentityTTL", Missing(Feature::NodeIdentities)),
     ("PUT /v1/agent/force-leave", "node prune", NATS),

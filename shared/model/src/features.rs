@@ -85,7 +85,7 @@ macro_rules! features {
 
 features! {
     Jobs "Jobs" {
-        MultiregionJobs("multiregion jobs", Are, NotBuilt, Some("register the job in each cluster"));
+        MultiregionJobs("other regions of a job", Are, NotBuilt, Some("register the job in each cluster"));
     }
     Tasks "Tasks" {
         QemuDriver("driver qemu", Is, NotBuilt, None);

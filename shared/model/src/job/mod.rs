@@ -315,6 +315,12 @@ mirror! {
 }
 
 impl JobSpec {
+    /// Whether the job also runs in other regions, for which its deployments wait (N-16.2).
+    pub fn has_other_regions(&self) -> bool {
+        let regions = self.multiregion.as_ref().and_then(|multiregion| multiregion.regions.as_ref());
+        regions.is_some_and(|regions| regions.len() > 1)
+    }
+
     /// Key of the job.
     pub fn key(&self) -> JobKey {
         JobKey { namespace: Text::clone(&self.namespace), id: Text::clone(&self.id) }

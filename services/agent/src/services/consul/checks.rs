@@ -6,27 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Text;
-use serde::Deserialize;
 use serde_json::json;
 use telemetry::chain;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Consul;
+use super::client::ListedCheck;
 use crate::checks::Checks;
 use crate::checks::core::{ConsulStatus, finding};
 
 /// How often Consul's agent is asked, while an allocation has checks there.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A check, as Consul's agent lists it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub(super) struct ListedCheck {
-    name: String,
-    #[serde(rename = "ServiceID")]
-    service_id: String,
-    status: String,
-}
 
 impl Consul {
     /// Passes the results of checks on, until it is dropped. While Consul does not answer, they stay as they were.

@@ -9,10 +9,10 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Certificate, Client, Identity, Method, StatusCode};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::checks::ListedCheck;
 use super::registration::Listed;
 use crate::node::consul::ConsulSettings;
 
@@ -30,6 +30,16 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_')
 pub(crate) struct ConsulClient {
     client: Client,
     url: String,
+}
+
+/// A check, as Consul's agent lists it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(super) struct ListedCheck {
+    pub(super) name: String,
+    #[serde(rename = "ServiceID")]
+    pub(super) service_id: String,
+    pub(super) status: String,
 }
 
 /// Why a request failed.

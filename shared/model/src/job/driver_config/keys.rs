@@ -1,7 +1,7 @@
 //! The keys of the drivers' configurations, sorted by name. Pure.
 
-use super::Key;
-use super::Kind::{Block, Blocks, Duration, Flag, Map, Number, Text, TextOrTexts, Texts};
+use super::key::Key;
+use super::key::Kind::{Block, Blocks, Duration, Flag, Map, Number, Text, TextOrTexts, Texts};
 
 /// Makes a list of keys.
 macro_rules! keys {

@@ -5,10 +5,12 @@
 //! numbers and bools may be texts. When a job is registered, texts may contain names that the agent replaces later. Such a
 //! text may stand for any single value.
 
+mod key;
 mod keys;
 
 use serde_json::{Map, Value};
 
+use self::key::{Key, Kind};
 use self::keys::DRIVERS;
 use crate::text::quoted;
 
@@ -16,51 +18,6 @@ use crate::text::quoted;
 const NAME: &str = "${";
 /// The largest number with a point that is read as a whole number.
 const WHOLE_MAX: f64 = 1e15;
-
-/// A key of a configuration.
-#[derive(Debug)]
-struct Key {
-    name: &'static str,
-    kind: Kind,
-}
-
-/// What a key takes.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    /// A text.
-    Text,
-    /// A bool.
-    Flag,
-    /// A whole number.
-    Number,
-    /// A duration, such as `5m`.
-    Duration,
-    /// A list of texts.
-    Texts,
-    /// A list of texts, or a text.
-    TextOrTexts,
-    /// Texts by names of their own, such as labels. Several blocks are one.
-    Map,
-    /// A block that may be given once.
-    Block(&'static [Key]),
-    /// Any number of blocks.
-    Blocks(&'static [Key]),
-}
-
-impl Kind {
-    /// What a value should be.
-    const fn expected(self) -> &'static str {
-        match self {
-            Self::Text => "a string",
-            Self::Flag => "true or false",
-            Self::Number => "a whole number",
-            Self::Duration => "a duration, such as \"5m\"",
-            Self::Texts | Self::TextOrTexts => "a list of strings",
-            Self::Map => "a block of strings",
-            Self::Block(_) | Self::Blocks(_) => "a block",
-        }
-    }
-}
 
 /// Whether names in texts are replaced already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,10 @@ use crate::text::quoted;
 
 /// The beginning of a name that the agent replaces.
 const NAME: &str = "${";
+/// The maximum number of mistakes of a configuration that are named.
+const MISTAKES_MAX: usize = 10;
+/// The maximum length of an unknown key in a message, in characters.
+const SHOWN_CHARS_MAX: usize = 64;
 /// The largest number with a point that is read as a whole number.
 const WHOLE_MAX: f64 = 1e15;
 
@@ -33,7 +37,7 @@ pub fn keys_of_driver(driver: &str) -> Option<impl Iterator<Item = &'static str>
 
 /// The mistakes in the configuration of a task of a driver, before names are replaced: unknown keys and values of another
 /// kind. There are none if the driver is not built in. They name the driver and the key, and never show a value, which may
-/// be a secret.
+/// be a secret. Not all are named if there are many.
 pub fn mistakes<'a>(driver: &str, config: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Vec<String> {
     let Some(keys) = keys(driver) else { return Vec::new() };
     let mut reader = Reader { names: Names::Unresolved, mistakes: Vec::new() };
@@ -105,9 +109,19 @@ impl Reader {
     }
 
     fn unknown(&mut self, place: &str, name: &str, keys: &'static [Key]) {
-        let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
-        let key = quoted(&format!("{place}{name}"));
-        self.mistakes.push(format!("unknown key {key}; the keys are {}", known.join(", ")));
+        let shown: String = name.chars().take(SHOWN_CHARS_MAX).collect();
+        let key = quoted(&format!("{place}{shown}"));
+        self.mistake(|| {
+            let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+            format!("unknown key {key}; the keys are {}", known.join(", "))
+        });
+    }
+
+    /// Notes a mistake, unless there are many.
+    fn mistake(&mut self, text: impl FnOnce() -> String) {
+        if self.mistakes.len() < MISTAKES_MAX {
+            self.mistakes.push(text());
+        }
     }
 
     /// Reads a value; `None` if it is of another kind.
@@ -127,18 +141,18 @@ impl Reader {
             Kind::Blocks(keys) => self.blocks(place, keys, value).map(Value::Array),
         };
         if read.is_none() {
-            self.mistakes.push(format!("{place}: expected {}, not {}", kind.expected(), found(value)));
+            self.mistake(|| format!("{place}: expected {}, not {}", kind.expected(), found(value)));
         }
         read
     }
 
     fn one_block(&mut self, place: &str, keys: &'static [Key], value: &Value) -> Option<Value> {
         let Some(mut blocks) = self.blocks(place, keys, value) else {
-            self.mistakes.push(format!("{place}: expected a block, not {}", found(value)));
+            self.mistake(|| format!("{place}: expected a block, not {}", found(value)));
             return None;
         };
         if blocks.len() > 1 {
-            self.mistakes.push(format!("{place}: the block is given more than once"));
+            self.mistake(|| format!("{place}: the block is given more than once"));
         }
         blocks.pop()
     }

@@ -73,6 +73,15 @@ fn mistakes_name_the_driver_the_key_and_what_would_be_right() {
 }
 
 #[test]
+fn the_text_of_mistakes_is_bounded() {
+    let config: Map<String, Value> =
+        (0..100).map(|n| (format!("{n}{}", "x".repeat(1_000)), json!(1))).collect();
+    let found = found("exec", Value::Object(config));
+    assert_eq!(found.len(), MISTAKES_MAX);
+    assert!(found.iter().all(|mistake| mistake.len() < 300), "{found:?}");
+}
+
+#[test]
 fn what_can_be_right_is_no_mistake() {
     let names = json!({
         "image": "${NOMAD_META_image}", "force_pull": "${NOMAD_META_pull}", "shm_size": "${x}", "auth": null,

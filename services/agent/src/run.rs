@@ -152,7 +152,8 @@ async fn run_parts(
     // Dropping the set at the end of this function aborts its tasks.
     let mut services = JoinSet::new();
     let (restarts, restart_receiver) = mpsc::channel(RESTARTS_MAX);
-    services.spawn(checks::runner::run(Arc::clone(&context.checks), context.store.clone(), restarts));
+    let (store, running) = (context.store.clone(), context.running.clone());
+    services.spawn(checks::runner::run(Arc::clone(&context.checks), store, running, restarts));
     services.spawn(restart_tasks(restart_receiver, commands.clone()));
     let mut reporting = JoinSet::new();
     if let Some(consul) = &context.services.consul {
@@ -160,6 +161,7 @@ async fn run_parts(
         services.spawn(consul.clone().fingerprint());
         services.spawn(consul.clone().run(node));
         services.spawn(consul.clone().follow_checks(Arc::clone(&context.checks)));
+        services.spawn(consul.clone().report_checks(Arc::clone(&context.checks)));
     }
     if let Some(dns) = dns {
         // Other names are answered at once, and those of services as soon as the servers can be asked.

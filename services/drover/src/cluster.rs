@@ -255,10 +255,13 @@ async fn run_services(
         announce(address, dir);
         std::future::pending::<()>().await;
     };
-    tokio::select! {
+    let result = tokio::select! {
         ended = process.wait() => ended,
         () = ready => Ok(()),
-    }
+    };
+    // A private NATS ends next.
+    cluster.bus.expect_end();
+    result
 }
 
 /// Waits until the plan applier answers. Requests before that would fail, and be retried only after a longer pause.

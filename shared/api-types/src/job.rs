@@ -358,7 +358,7 @@ pub struct MultiregionStrategy {
 pub struct MultiregionRegion {
     /// The region.
     pub name: Option<String>,
-    /// Count of the groups that do not set one.
+    /// Count of the groups whose count is 0.
     pub count: Option<i64>,
     /// Datacenters in place of the job's.
     pub datacenters: Option<Vec<String>>,

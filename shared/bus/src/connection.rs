@@ -69,6 +69,8 @@ struct Settings {
     role: Role,
     agent_of: Option<NodeId>,
     refusals: Arc<Refusals>,
+    /// Whether the process ends, with all of its connections.
+    is_ending: Arc<AtomicBool>,
 }
 
 /// Yields each time that the connection is made again. Messages that were sent to this process before that are lost.
@@ -105,7 +107,8 @@ impl Bus {
     /// # Errors
     /// If the settings cannot be used. A server that is not reachable yet is not an error: the call waits for it.
     pub async fn connect(args: &Args, role: Role) -> Result<Self, Error> {
-        let settings = Settings { args: args.clone(), role, agent_of: None, refusals: Arc::default() };
+        let (args, refusals, is_ending) = (args.clone(), Arc::default(), Arc::default());
+        let settings = Settings { args, role, agent_of: None, refusals, is_ending };
         Self::open(settings, Contact::default(), LeaseStatuses::default()).await
     }
 
@@ -115,8 +118,8 @@ impl Bus {
     /// # Errors
     /// As [`Self::connect`], and if the credentials are those of another node.
     pub async fn connect_agent(args: &Args, node: NodeId) -> Result<Self, Error> {
-        let (args, refusals) = (args.clone(), Arc::default());
-        let settings = Settings { args, role: Role::Agent, agent_of: Some(node), refusals };
+        let (args, refusals, is_ending) = (args.clone(), Arc::default(), Arc::default());
+        let settings = Settings { args, role: Role::Agent, agent_of: Some(node), refusals, is_ending };
         Self::open(settings, Contact::default(), LeaseStatuses::default()).await
     }
 
@@ -137,7 +140,8 @@ impl Bus {
         let agent_of = *agent_of;
         let identity = Identity::of(args, agent_of)?;
         let refusals = Arc::clone(&settings.refusals);
-        let diagnostics = Arc::new(Diagnostics::new(identity.clone(), args.ca.clone(), refusals));
+        let is_ending = Arc::clone(&settings.is_ending);
+        let diagnostics = Arc::new(Diagnostics::new(identity.clone(), args.ca.clone(), refusals, is_ending));
         let inbox = agent_of.map_or(Inbox::Service(*role), Inbox::Node);
         let (link, link_state) = watch::channel(Link::default());
         let is_first = AtomicBool::new(true);
@@ -207,6 +211,12 @@ impl Bus {
         // After a flush, the client has received the server's settings.
         let _ = bus.flush().await;
         Ok(bus)
+    }
+
+    /// Says that the process ends, and that NATS may end before it. The loss of the connection is no cause for a warning
+    /// then.
+    pub fn expect_end(&self) {
+        self.0.settings.is_ending.store(true, Ordering::Relaxed);
     }
 
     /// The last head that the applier announced. [`feed::follow`](crate::feed::follow) must keep it up to date, because
@@ -386,7 +396,7 @@ fn handle_event(link: &watch::Sender<Link>, diagnostics: &Diagnostics, event: Ev
         }
         Event::Disconnected => {
             BUS_CONNECTIONS_LOST.add(1);
-            tracing::warn!("lost the connection to NATS, reconnecting");
+            diagnostics.disconnected();
             let lost_at = Some(clock::monotonic());
             link.send_modify(|link| *link = Link { lost: link.lost + 1, lost_at, ..*link });
         }

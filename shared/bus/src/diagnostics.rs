@@ -2,6 +2,7 @@
 //! into log messages that say what to do.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -20,6 +21,8 @@ pub(crate) struct Diagnostics {
     refusals: Arc<Refusals>,
     /// Number of the connection in `refusals`.
     connection: u32,
+    /// Whether the process ends.
+    is_ending: Arc<AtomicBool>,
     state: Mutex<State>,
 }
 
@@ -38,15 +41,29 @@ impl Default for State {
 }
 
 impl Diagnostics {
-    pub(crate) fn new(identity: Identity, ca: Option<PathBuf>, refusals: Arc<Refusals>) -> Self {
+    pub(crate) fn new(
+        identity: Identity,
+        ca: Option<PathBuf>,
+        refusals: Arc<Refusals>,
+        is_ending: Arc<AtomicBool>,
+    ) -> Self {
         let connection = refusals.new_connection();
-        Self { identity, ca, refusals, connection, state: Mutex::default() }
+        Self { identity, ca, refusals, connection, is_ending, state: Mutex::default() }
+    }
+
+    /// Records that the connection is lost.
+    pub(crate) fn disconnected(&self) {
+        if self.is_ending.load(Ordering::Relaxed) {
+            tracing::info!("the connection to NATS has ended");
+        } else {
+            tracing::warn!("lost the connection to NATS, reconnecting");
+        }
     }
 
     /// Records why the last attempt to connect failed. The client reports that before the next attempt, and it is logged
     /// then.
     pub(crate) fn attempt_failed(&self, error: Option<String>) {
-        let Some(error) = error else { return };
+        let Some(error) = error.filter(|_| !self.is_ending.load(Ordering::Relaxed)) else { return };
         if let Some((reason, repeats)) = self.failed_attempt(&error, clock::monotonic()) {
             let Repeats { attempts, lasting_secs, .. } = repeats;
             tracing::warn!(reason, attempts, lasting_secs, "cannot connect to NATS, trying again");
@@ -173,7 +190,7 @@ mod tests {
     }
 
     fn diagnostics(identity: Identity, ca: Option<PathBuf>) -> Diagnostics {
-        Diagnostics::new(identity, ca, Arc::default())
+        Diagnostics::new(identity, ca, Arc::default(), Arc::default())
     }
 
     #[test]
@@ -200,7 +217,7 @@ mod tests {
     #[test]
     fn a_violation_is_remembered_until_the_connection_is_made_anew() {
         let refusals = Arc::new(Refusals::default());
-        let new = || Diagnostics::new(Identity::Url, None, Arc::clone(&refusals));
+        let new = || Diagnostics::new(Identity::Url, None, Arc::clone(&refusals), Arc::default());
         let (diagnostics, another) = (new(), new());
         let refused = "nats: Permissions Violation for Subscription to \"feed.changes\"";
         diagnostics.server_error(refused);

@@ -85,7 +85,7 @@ macro_rules! features {
 
 features! {
     Jobs "Jobs" {
-        MultiregionJobs("multiregion jobs", Are, NotBuilt, Some("register the job in each cluster"));
+        MultiregionJobs("other regions of a job", Are, NotBuilt, Some("register the job in each cluster"));
     }
     Tasks "Tasks" {
         QemuDriver("driver qemu", Is, NotBuilt, None);
@@ -96,7 +96,6 @@ features! {
         Numa("NUMA settings", Are, NotBuilt, None);
     }
     Network "Networks and services" {
-        ScriptChecks("checks that run a program", Are, NotBuilt, Some("use a check of type http or tcp"));
         Connect("Connect tasks", Are, NotBuilt, None);
         Consul("integration with Consul", Is, NotBuilt, None);
     }

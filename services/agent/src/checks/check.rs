@@ -67,9 +67,24 @@ pub(crate) enum Runner {
     Agent(Result<Probe, Text>),
     /// Consul, with which the service is registered.
     Consul(InConsul),
+    /// The agent runs a program in a task, and tells Consul what it says.
+    Script(Script),
 }
 
-/// A check that Consul runs.
+/// A check that runs a program in a task. Its service is registered with Consul.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Script {
+    /// The task that it runs in.
+    pub(crate) task: Text,
+    /// The program and its arguments.
+    pub(crate) command: Vec<String>,
+    /// The id of the check in Consul.
+    pub(crate) check_id: Text,
+    /// The rest of what Consul has of it, and what its statuses mean.
+    pub(crate) in_consul: InConsul,
+}
+
+/// A check that Consul has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InConsul {
     /// The id of the service in Consul.

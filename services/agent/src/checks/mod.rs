@@ -1,7 +1,8 @@
-//! Checks of services. The agent runs those of the provider `nomad` itself. Consul runs those of
-//! services in Consul; their results count in the same way.
+//! Checks of services. The agent runs those of the provider `nomad` itself. Consul runs those of
+//! services in Consul; their results count in the same way. Checks that run a program are in Consul, and the agent runs them.
 //!
-//! `core` decides when a check runs and what follows from its result; `probe` connects to the service; `runner` joins them.
+//! `core` decides when a check runs and what follows from its result; `probe` connects to the service; `script` runs a
+//! program in a task; `runner` joins them.
 //! [`Checks`] is what the rest of the agent sees: hooks set the checks of an allocation, its runner follows their health,
 //! and the API reads their results.
 
@@ -9,6 +10,7 @@ pub(crate) mod check;
 pub(crate) mod core;
 mod probe;
 pub(crate) mod runner;
+mod script;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +21,7 @@ use telemetry::metrics::catalogue::AGENT_CHECKS;
 use tokio::sync::{Notify, watch};
 
 use self::check::{Check, InConsul};
-use self::core::{CheckHealth, CheckResult, Core, Finding, Key, Now};
+use self::core::{CheckHealth, CheckResult, ConsulReport, Core, Finding, Key, Now};
 
 /// The checks of all allocations of the node.
 #[derive(Debug, Default)]
@@ -27,12 +29,16 @@ pub(crate) struct Checks {
     state: Mutex<State>,
     /// Wakes the runner when the next timer may be earlier than it knows.
     changed: Notify,
+    /// Wakes who tells Consul what programs have found.
+    reported: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     core: Core,
     followers: BTreeMap<AllocId, watch::Sender<CheckHealth>>,
+    /// What Consul has not been told yet: at most the newest report of each check.
+    unreported: BTreeMap<Key, ConsulReport>,
 }
 
 impl State {
@@ -54,6 +60,7 @@ impl Checks {
     pub(crate) fn set(&self, alloc: AllocId, checks: Vec<Check>, saved: &BTreeMap<Text, CheckResult>) {
         let mut state = self.lock();
         state.core.set(alloc, checks, saved, now());
+        state.unreported.retain(|(other, _), _| *other != alloc);
         state.publish(alloc);
         AGENT_CHECKS.set(state.core.count() as f64);
         drop(state);
@@ -64,6 +71,7 @@ impl Checks {
     pub(crate) fn remove(&self, alloc: AllocId) {
         let mut state = self.lock();
         state.core.remove(alloc);
+        state.unreported.retain(|(other, _), _| *other != alloc);
         state.publish(alloc);
         AGENT_CHECKS.set(state.core.count() as f64);
     }
@@ -111,6 +119,23 @@ impl Checks {
     /// The checks that Consul runs.
     pub(crate) fn in_consul(&self) -> Vec<(Key, InConsul)> {
         self.lock().core.in_consul()
+    }
+
+    /// Keeps what Consul is to be told about a check. A newer report replaces one that was not sent yet.
+    fn report(&self, key: Key, report: ConsulReport) {
+        self.lock().unreported.insert(key, report);
+        self.reported.notify_one();
+    }
+
+    /// Takes what Consul is to be told; waits until there is something.
+    pub(crate) async fn reports(&self) -> Vec<ConsulReport> {
+        loop {
+            let reports = std::mem::take(&mut self.lock().unreported);
+            if !reports.is_empty() {
+                return reports.into_values().collect();
+            }
+            self.reported.notified().await;
+        }
     }
 
     /// Records what Consul found.

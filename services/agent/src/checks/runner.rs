@@ -13,10 +13,12 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::{Id, JoinSet};
 use tokio::time::sleep;
 
-use super::core::{CheckResult, Effects, Key, Outcome, Restart, Run, Status};
+use super::check::{Check, Runner as RunBy};
+use super::core::{CheckResult, ConsulReport, Effects, Finding, Key, Outcome, Restart, Run, Status, finding};
 use super::probe::Prober;
-use super::{Checks, now};
+use super::{Checks, now, script};
 use crate::disk::store::{self, Durability, Store};
+use crate::driver::running::RunningTasks;
 use crate::wait::to_std;
 
 /// The name of the file with the results of an allocation's checks, in the directory of its state.
@@ -24,11 +26,17 @@ const RESULTS_FILE: &str = "check-results";
 /// A run counts as late if it begins this much after its time.
 const LATE: Nanos = Nanos::SECOND;
 
-/// Runs checks until it is dropped. `restarts` gets the restarts that failing checks ask for.
-pub(crate) async fn run(checks: Arc<Checks>, store: Store, restarts: mpsc::Sender<Restart>) {
+/// Runs checks until it is dropped. Programs run in `tasks`. `restarts` gets the restarts that failing checks ask for.
+pub(crate) async fn run(
+    checks: Arc<Checks>,
+    store: Store,
+    tasks: RunningTasks,
+    restarts: mpsc::Sender<Restart>,
+) {
     let mut runner = Runner {
         checks,
         store,
+        tasks,
         restarts,
         prober: Arc::new(Prober::default()),
         probes: JoinSet::new(),
@@ -41,13 +49,27 @@ pub(crate) async fn run(checks: Arc<Checks>, store: Store, restarts: mpsc::Sende
     }
 }
 
+/// What a run found.
+struct Found {
+    finding: Finding,
+    /// What Consul is told.
+    report: Option<ConsulReport>,
+}
+
+impl From<Outcome> for Found {
+    fn from(outcome: Outcome) -> Self {
+        Self { finding: outcome.into(), report: None }
+    }
+}
+
 struct Runner {
     checks: Arc<Checks>,
     store: Store,
+    tasks: RunningTasks,
     restarts: mpsc::Sender<Restart>,
     prober: Arc<Prober>,
     /// The probes that are running. The core limits them.
-    probes: JoinSet<Outcome>,
+    probes: JoinSet<Found>,
     /// The checks that they are for, with the numbers of the runs.
     running: BTreeMap<Id, (Key, u64)>,
     /// At most one write of results.
@@ -66,10 +88,11 @@ impl Runner {
         let timer = due.map(|at| to_std(at - clock::steady()));
         tokio::select! {
             Some(ended) = self.probes.join_next_with_id() => match ended {
-                Ok((id, outcome)) => self.finished(id, outcome),
+                Ok((id, found)) => self.finished(id, found),
                 Err(error) => {
                     tracing::error!(error = chain(&error), "a probe of a check panicked");
-                    self.finished(error.id(), Outcome::failure("the agent failed to run the check"));
+                    let outcome = Outcome::failure("the agent failed to run the check");
+                    self.finished(error.id(), outcome.into());
                 }
             },
             Some(_) = self.saving.join_next() => {}
@@ -78,18 +101,22 @@ impl Runner {
         }
     }
 
-    fn finished(&mut self, probe: Id, outcome: Outcome) {
+    fn finished(&mut self, probe: Id, found: Found) {
         let Some((key, number)) = self.running.remove(&probe) else { return };
         AGENT_CHECKS_RUN.add(1);
-        if outcome.status != Status::Success {
+        if found.finding.outcome.status != Status::Success {
             AGENT_CHECKS_FAILED.add(1);
         }
         let mut state = self.checks.lock();
-        let effects = state.core.finished(&key, number, outcome, now());
+        let is_current = state.core.is_running(&key, number);
+        let effects = state.core.finished(&key, number, found.finding, now());
         for alloc in &effects.changed {
             state.publish(*alloc);
         }
         drop(state);
+        if let Some(report) = found.report.filter(|_| is_current) {
+            self.checks.report(key, report);
+        }
         self.carry_out(effects);
     }
 
@@ -98,8 +125,8 @@ impl Runner {
             if late > LATE {
                 AGENT_CHECKS_LATE.add(1);
             }
-            let prober = Arc::clone(&self.prober);
-            let probe = self.probes.spawn(async move { prober.probe(&check, to_std(check.timeout)).await });
+            let (prober, tasks, alloc) = (Arc::clone(&self.prober), self.tasks.clone(), key.0);
+            let probe = self.probes.spawn(async move { run_once(&prober, &tasks, alloc, &check).await });
             self.running.insert(probe.id(), (key, number));
         }
         for restart in effects.restarts {
@@ -135,6 +162,20 @@ impl Runner {
             });
             return;
         }
+    }
+}
+
+/// Runs a check once, within its timeout.
+async fn run_once(prober: &Prober, tasks: &RunningTasks, alloc: AllocId, check: &Check) -> Found {
+    let limit = to_std(check.timeout);
+    match &check.runner {
+        RunBy::Script(script) => {
+            let (status, output) = script::run(tasks, alloc, script, limit).await;
+            let finding = finding(&script.in_consul, Some(status), Text::clone(&output));
+            let report = ConsulReport { check_id: Text::clone(&script.check_id), status, output };
+            Found { finding, report: Some(report) }
+        }
+        RunBy::Agent(_) | RunBy::Consul(_) => prober.probe(check, limit).await.into(),
     }
 }
 

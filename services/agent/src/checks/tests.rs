@@ -1,25 +1,34 @@
 //! Tests of checks that run: against a service of this test, with results that are followed, read and saved.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use model::Nanos;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::check::RestartRule;
 use super::check::tests::tcp;
-use super::core::{Restart, Status};
+use super::check::{RestartRule, Runner, Script};
+use super::core::{ConsulStatus, Restart, Status};
 use super::*;
+use crate::disk::dirs::AllocDirs;
 use crate::disk::store::Store;
-use crate::testing::{alloc_id, eventually};
+use crate::driver::mock::Mock;
+use crate::driver::running::RunningTasks;
+use crate::driver::start::{Progress, Start};
+use crate::driver::{Driver as _, Running};
+use crate::resources::TaskLimits;
+use crate::testing::{alloc_id, eventually, task_id};
 
 /// Checks that run, with their saved results in a directory.
 struct Scene {
     checks: Arc<Checks>,
     store: Store,
     restarts: mpsc::Receiver<Restart>,
+    tasks: RunningTasks,
     runner: JoinHandle<()>,
     _dir: tempfile::TempDir,
 }
@@ -30,8 +39,9 @@ impl Scene {
         let store = Store::open(dir.path()).unwrap();
         let checks = Arc::new(Checks::default());
         let (sender, restarts) = mpsc::channel(4);
-        let runner = tokio::spawn(runner::run(Arc::clone(&checks), store.clone(), sender));
-        Self { checks, store, restarts, runner, _dir: dir }
+        let tasks = RunningTasks::default();
+        let runner = tokio::spawn(runner::run(Arc::clone(&checks), store.clone(), tasks.clone(), sender));
+        Self { checks, store, restarts, tasks, runner, _dir: dir }
     }
 
     fn set(&self, checks: Vec<Check>) {
@@ -110,4 +120,62 @@ async fn a_check_that_fails_asks_for_a_restart_of_a_task_that_has_started() {
     let reason = "healthcheck: check \"alive\" unhealthy".into();
     assert_eq!(asked, Restart { alloc: alloc_id(1), task: Some("web".into()), reason });
     scene.checks.task_ending(alloc_id(1), "web");
+}
+
+/// A running task in which every command writes a text and ends with an exit code.
+async fn task(dir: &Path, exit_code: i64) -> Arc<dyn Running> {
+    let commands = json!({ "exit_code": exit_code, "stdout_string": "found" });
+    let dirs = AllocDirs::new(dir.join("a"));
+    let start = Start {
+        id: task_id(),
+        config: [("run_for".to_owned(), json!("1h")), ("exec_command".to_owned(), commands)].into(),
+        env: BTreeMap::new(),
+        user: Text::default(),
+        state_dir: dir.join("exec"),
+        logs: None,
+        dirs: dirs.task("web"),
+        resources: TaskLimits::default(),
+        cgroup: None,
+        mounts: Vec::new(),
+        devices: Vec::new(),
+        device_env: BTreeMap::new(),
+        network: None,
+        ports: Vec::new(),
+        progress: Progress::default(),
+    };
+    Mock.start(start).await.unwrap()
+}
+
+//
+#[tokio::test]
+async fn a_program_in_a_task_says_what_consul_is_told() {
+    let scene = Scene::new();
+    let dir = tempfile::tempdir().unwrap();
+    let task = task(dir.path(), 1).await;
+    let listed = scene.tasks.add(alloc_id(1), &"web".into(), &task);
+    let in_consul =
+        InConsul { service_id: "s".into(), name: "alive".into(), on_update: None, ignores_warnings: false };
+    let script = Script {
+        task: "web".into(),
+        command: vec!["/bin/check".to_owned()],
+        check_id: "c".into(),
+        in_consul,
+    };
+    let address = "127.0.0.1:1".parse().unwrap();
+    scene.set(vec![Check { runner: Runner::Script(script), ..often("a", address) }]);
+    let reports = scene.checks.reports().await;
+    assert_eq!((&*reports[0].check_id, reports[0].status), ("c", ConsulStatus::Warning));
+    assert_eq!(&*reports[0].output, "found");
+    drop(listed);
+    let mut last = reports;
+    // A run that had begun may be reported before.
+    for _ in 0..5 {
+        if last[0].status == ConsulStatus::Critical {
+            break;
+        }
+        last = scene.checks.reports().await;
+    }
+    assert_eq!(&*last[0].output, "nomad: the task \"web\" is not running");
+    assert_eq!(scene.checks.follow(alloc_id(1)).borrow().passing, 0);
+    scene.checks.read(alloc_id(1), "", |_, _| panic!("Consul shows the check"));
 }

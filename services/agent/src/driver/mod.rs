@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use model::job::driver_config_in_one_form;
 use model::{AllocId, Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -271,12 +272,17 @@ impl Drivers {
     }
 }
 
-/// Deserializes a driver's configuration.
+/// Deserializes the configuration of a task of a driver, in whichever way the job writes its values.
 ///
 /// # Errors
 /// If a value has the wrong type, or if there is an unknown key, which would have no effect.
-fn read_config<T: serde::de::DeserializeOwned>(config: Map<String, Value>) -> Result<T, StartError> {
-    serde_json::from_value(Value::Object(config.into_iter().collect()))
+fn read_config<T: serde::de::DeserializeOwned>(
+    driver: &str,
+    config: &Map<String, Value>,
+) -> Result<T, StartError> {
+    let values = config.iter().map(|(key, value)| (key.as_str(), value));
+    driver_config_in_one_form(driver, values)
+        .and_then(|values| serde_json::from_value(Value::Object(values)).map_err(|error| error.to_string()))
         .map_err(|error| StartError::unrecoverable(format!("failed to decode driver config: {error}")))
 }
 
@@ -300,7 +306,33 @@ pub(crate) fn read_signal(name: &str) -> Result<Option<Signal>, String> {
 
 #[cfg(test)]
 mod tests {
+    use model::job::keys_of_driver;
+
     use super::*;
+
+    /// The keys that an error about an unknown one lists.
+    fn expected_keys<T: serde::de::DeserializeOwned>(driver: &str) -> Vec<String> {
+        let unknown = Map::from([("no such key".to_owned(), Value::Null)]);
+        let error = read_config::<T>(driver, &unknown).err().unwrap().message;
+        let (_, listed) = error.split_once("expected one of ").unwrap();
+        let mut keys: Vec<String> =
+            listed.split(", ").map(|key| key.split('`').nth(1).unwrap().to_owned()).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    //
+    #[test]
+    fn servers_know_the_same_keys() {
+        for (driver, own) in [
+            (EXEC, expected_keys::<exec::config::ExecConfig>(EXEC)),
+            (JAVA, expected_keys::<exec::config::JavaConfig>(JAVA)),
+            (mock::NAME, expected_keys::<mock::Config>(mock::NAME)),
+            (raw_exec::NAME, expected_keys::<raw_exec::Config>(raw_exec::NAME)),
+        ] {
+            assert_eq!(keys_of_driver(driver).unwrap().collect::<Vec<_>>(), own, "{driver}");
+        }
+    }
 
     #[test]
     fn signals_are_known_with_and_without_their_prefix() {

@@ -19,6 +19,9 @@ use crate::node::presence::{ContactState, LastContact};
 
 /// How long to wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long nobody may respond to a registration before that is worth a warning: when a whole cluster starts, the agent may
+/// be there before the node-tracker is active.
+const STARTING: Duration = Duration::from_secs(10);
 /// How long to wait for the answer to a heartbeat. If the heartbeat or its answer is lost, the next one must arrive within
 /// the servers' grace period.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -61,7 +64,7 @@ impl Contact {
     }
 
     async fn register(&mut self) -> LastContact {
-        let outage = Outage::default();
+        let (outage, began) = (Outage::default(), clock::monotonic());
         loop {
             let spec = Arc::clone(&self.spec.borrow_and_update());
             let register = Register { id: self.identity.node, spec };
@@ -78,6 +81,12 @@ impl Contact {
                     let last_contact = self.record(&answer);
                     self.contact_state.send_modify(|contact_state| contact_state.registrations += 1);
                     return last_contact;
+                }
+                Err(RequestError::NoResponders)
+                    if clock::monotonic().saturating_duration_since(began) < STARTING =>
+                {
+                    tracing::info!(node.id = %self.identity.node, "no node-tracker is active yet; registering again");
+                    sleep(register_retry(false, rand::random())).await;
                 }
                 Err(error) => {
                     let refused = matches!(error, RequestError::Refused(_));

@@ -2,7 +2,7 @@
 //! at its start with the reason, instead of running without the feature. Pure.
 
 use model::features::Feature;
-use model::job::{CheckKind, Service, Task, TaskGroup, feature_of_driver};
+use model::job::{Task, TaskGroup, feature_of_driver};
 use model::text::quoted;
 
 use crate::disk::dirs::SHARED;
@@ -10,7 +10,6 @@ use crate::disk::dirs::SHARED;
 /// The unsupported feature that a task or its group uses, or `None` if all are supported.
 pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
     let missing = Feature::first_missing([
-        (Feature::ScriptChecks, has_scripts(&group.services) || has_scripts(&task.services)),
         (Feature::Artifacts, !task.artifacts.is_empty()),
         (Feature::Vault, task.vault.is_some()),
         (Feature::Secrets, !task.secrets.is_empty()),
@@ -21,12 +20,6 @@ pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
         (Feature::Connect, !task.kind.is_empty()),
     ]);
     missing.map(|feature| format!("{} not built into this agent", feature.subject()))
-}
-
-/// Whether one of the services has a check that runs a program.
-fn has_scripts(services: &[Service]) -> bool {
-    let mut checks = services.iter().flat_map(|service| &service.checks);
-    checks.any(|check| check.kind == Some(CheckKind::Script))
 }
 
 /// Why this node does not run tasks of a driver.

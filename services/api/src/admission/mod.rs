@@ -9,6 +9,7 @@
 mod fields;
 mod implied;
 mod problems;
+mod regions;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -98,6 +99,7 @@ pub(crate) fn fill_defaults(job: &mut Job, rules: &Rules) {
             rules.service_provider.as_str().clone_into(provider);
         }
     });
+    regions::interpolate(job);
     let defaults =
         RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: NodePool::DEFAULT };
     canonicalise_for_registration(job, defaults);

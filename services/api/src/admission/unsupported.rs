@@ -1,17 +1,24 @@
 //! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
 //! list of those features.
 
-use api_types::{Job, Resources, Service, ServiceCheck, Task, TaskGroup, WorkloadIdentity};
+use api_types::{Job, Resources, Service, Task, TaskGroup, WorkloadIdentity};
 use model::features::Feature;
 use model::job::feature_of_driver;
 use model::text::quoted;
 
 use super::fields::{flag, items, text};
 use super::problems::Problems;
+use super::regions;
 
 /// The features of a job with defaults that are not built.
 pub(crate) fn features(job: &Job) -> Problems {
-    let mut problems = missing([(Feature::MultiregionJobs, job.multiregion.is_some())]);
+    let mut problems = Problems::default();
+    for region in regions::others(job) {
+        let feature = Feature::MultiregionJobs;
+        problems.add_if(!feature.is_built(), || {
+            feature.refusal_of(format_args!("region {} of a job of this cluster", quoted(region)))
+        });
+    }
     for group in items(&job.task_groups) {
         problems.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
     }
@@ -22,18 +29,11 @@ fn group(group: &TaskGroup) -> Problems {
     let mut problems = missing([
         (Feature::Volumes, group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())),
         (Feature::Connect, has_connect(items(&group.services))),
-        (Feature::ScriptChecks, has_script(items(&group.services))),
     ]);
     for task in items(&group.tasks) {
         problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
     problems
-}
-
-/// Whether one of the services has a check that runs a program in a task.
-fn has_script(services: &[Service]) -> bool {
-    let is_script = |check: &ServiceCheck| text(&check.r#type).eq_ignore_ascii_case("script");
-    services.iter().flat_map(|service| items(&service.checks)).any(is_script)
 }
 
 /// Whether one of the services is part of a service mesh.
@@ -52,7 +52,6 @@ fn task(task: &Task) -> Problems {
         (Feature::TaskSchedules, task.schedule.is_some()),
         (Feature::WorkloadIdentities, has_identity),
         (Feature::Connect, !text(&task.kind).is_empty() || has_connect(items(&task.services))),
-        (Feature::ScriptChecks, has_script(items(&task.services))),
         (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
     let driver = text(&task.driver);

@@ -14,6 +14,7 @@
 
 mod children;
 mod constraint;
+mod driver_config;
 mod drivers;
 mod group;
 mod groups;
@@ -38,6 +39,9 @@ use serde::{Deserialize, Serialize};
 pub use api_types::Base64;
 pub use children::{Dispatch, DispatchError, PAYLOAD_BYTES_MAX, dispatched_id, launched_id};
 pub use constraint::{Affinity, Constraint, Operand, Spread, SpreadTarget};
+pub use driver_config::{
+    in_one_form as driver_config_in_one_form, keys_of_driver, mistakes as mistakes_in_driver_config,
+};
 pub use drivers::feature_of_driver;
 pub use group::TaskGroup;
 pub use groups::{TaskGroups, UnreadableGroups};
@@ -311,6 +315,12 @@ mirror! {
 }
 
 impl JobSpec {
+    /// Whether the job also runs in other regions, for which its deployments wait (N-16.2).
+    pub fn has_other_regions(&self) -> bool {
+        let regions = self.multiregion.as_ref().and_then(|multiregion| multiregion.regions.as_ref());
+        regions.is_some_and(|regions| regions.len() > 1)
+    }
+
     /// Key of the job.
     pub fn key(&self) -> JobKey {
         JobKey { namespace: Text::clone(&self.namespace), id: Text::clone(&self.id) }

@@ -225,15 +225,15 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// The new status of a deployment whose groups are complete; `None` if it does not change.
+/// The new status of a deployment whose groups are complete; `None` if it does not change. The deployment of a job
+/// in one region has no others to wait for.
 fn completed(
     job: &Job,
     status: DeploymentStatus,
     is_complete: bool,
 ) -> Option<(DeploymentStatus, &'static str)> {
-    let is_multiregion = job.spec.multiregion.is_some();
     let was_released = matches!(status, DeploymentStatus::Unblocking | DeploymentStatus::Successful);
-    match (is_complete, is_multiregion) {
+    match (is_complete, job.spec.has_other_regions()) {
         (false, _) => None,
         (true, true) if was_released => None,
         (true, true) => Some((DeploymentStatus::Blocked, description::BLOCKED)),

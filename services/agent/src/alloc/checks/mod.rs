@@ -13,11 +13,12 @@ use model::text::quoted;
 use model::{Nanos, Text};
 use sha2::{Digest as _, Sha256};
 
-use crate::checks::check::{Check, HttpRequest, InConsul, Mode, Probe, RestartRule, Runner, Tls};
+use crate::checks::check::{Check, HttpRequest, InConsul, Mode, Probe, RestartRule, Runner, Script, Tls};
 use crate::disk::dirs::AllocDirs;
 use crate::networks::AllocNetwork;
 use crate::node::facts::NodeFacts;
 use crate::services::address::Addresses;
+use crate::services::consul::registration::script_check_id;
 use crate::services::interpolate::filled;
 use crate::task::env::{self, Env};
 use crate::task::interpolation::Interpolator;
@@ -111,7 +112,12 @@ impl Owner<'_> {
             let count = names.entry(&check.name).or_default();
             let before = *count;
             *count = count.saturating_add(1);
+            let is_script = check.kind == Some(CheckKind::Script);
             let runner = match (service.provider.unwrap_or(ServiceProvider::Consul), &problem) {
+                (ServiceProvider::Consul, Some(problem)) if is_script => {
+                    Runner::Agent(Err(Text::clone(problem)))
+                }
+                (ServiceProvider::Consul, None) if is_script => Runner::Script(self.script(&service, check)),
                 (ServiceProvider::Consul, _) => Runner::Consul(self.in_consul(&service, check)),
                 (ServiceProvider::Nomad, Some(problem)) => Runner::Agent(Err(Text::clone(problem))),
                 (ServiceProvider::Nomad, None) => Runner::Agent(self.probe(&service, check)),
@@ -154,6 +160,20 @@ impl Owner<'_> {
             },
             on_update: check.on_update.or(service.on_update),
             ignores_warnings: check.check_restart.as_ref().is_some_and(|rule| rule.ignore_warnings),
+        }
+    }
+
+    /// What runs for a check that runs a program. It runs in the task that the check names, else in that of its service.
+    fn script(&self, service: &Service, check: &ServiceCheck) -> Script {
+        let owner = self.task.map(|task| &task.name);
+        let task = [&check.task_name, &service.task_name].into_iter().find(|name| !name.is_empty()).or(owner);
+        let in_consul = self.in_consul(service, check);
+        let command = std::iter::once(&check.command).chain(&check.args);
+        Script {
+            task: task.cloned().unwrap_or_default(),
+            command: command.map(ToString::to_string).collect(),
+            check_id: script_check_id(&in_consul.service_id, service, check),
+            in_consul,
         }
     }
 
@@ -210,6 +230,12 @@ impl Owner<'_> {
             digest.update(part);
             // It occurs in none of the parts, so that no two lists of parts make the same text.
             digest.update([0]);
+        }
+        if check.kind == Some(CheckKind::Script) {
+            for part in [&check.command, &check.task_name].into_iter().chain(&check.args) {
+                digest.update(part.as_bytes());
+                digest.update([0]);
+            }
         }
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
     }

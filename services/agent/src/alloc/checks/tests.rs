@@ -83,7 +83,7 @@ fn only(check: ServiceCheck) -> Check {
 fn agent(check: Check) -> Result<Probe, Text> {
     match check.runner {
         Runner::Agent(probe) => probe,
-        Runner::Consul(_) => panic!("Consul runs the check"),
+        Runner::Consul(_) | Runner::Script(_) => panic!("no probe"),
     }
 }
 
@@ -100,7 +100,7 @@ fn checks_in_consul_are_known_by_their_service_and_name() {
     let spec = spec(vec![consul(vec![named])], vec![consul(vec![unnamed])]);
     let of = |check: &Check| match &check.runner {
         Runner::Consul(in_consul) => in_consul.clone(),
-        Runner::Agent(_) => panic!("the agent runs the check"),
+        Runner::Agent(_) | Runner::Script(_) => panic!("the agent runs the check"),
     };
     let made = made(&spec, None);
     let (group, task) = (of(&made[0]), of(&made[1]));
@@ -110,6 +110,33 @@ fn checks_in_consul_are_known_by_their_service_and_name() {
     assert!(group.ignores_warnings && !task.ignores_warnings);
     assert_eq!(*task.service_id, *format!("_nomad-task-{id}-server-web-http"));
     assert_eq!(&*task.name, "service: \"web\" check");
+}
+
+//
+#[test]
+fn a_check_of_a_service_in_consul_may_run_a_program_in_a_task() {
+    let script = ServiceCheck {
+        command: "/bin/check".into(),
+        args: vec!["-x".into(), "${NOMAD_GROUP_NAME}".into()],
+        ..check(CheckKind::Script)
+    };
+    let named = ServiceCheck { task_name: "server".into(), ..script.clone() };
+    let consul = |check| Service { provider: Some(ServiceProvider::Consul), ..service(vec![check]) };
+    let spec = spec(vec![consul(named)], vec![consul(script.clone())]);
+    let made = made(&spec, None);
+    let scripts: Vec<_> = made
+        .iter()
+        .map(|check| match &check.runner {
+            Runner::Script(script) => script,
+            Runner::Agent(_) | Runner::Consul(_) => panic!("the check runs no program"),
+        })
+        .collect();
+    for script in &scripts {
+        assert_eq!((&*script.task, script.command.join(" ")), ("server", "/bin/check -x app".to_owned()));
+        assert_eq!(&*script.in_consul.name, "alive");
+    }
+    assert_ne!(scripts[0].check_id, scripts[1].check_id);
+    assert_ne!(made[0].id, made[1].id);
 }
 
 //

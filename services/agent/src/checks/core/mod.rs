@@ -5,6 +5,7 @@
 //! nothing else. The number of probes that run at the same time is limited, for the node and for each allocation; checks
 //! beyond the limit wait for their turn.
 
+mod in_consul;
 mod restarts;
 mod results;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use model::{AllocId, Nanos, Text, Timestamp};
 
+pub(crate) use self::in_consul::{ConsulReport, ConsulStatus, finding};
 use self::restarts::RestartWatch;
 use self::results::AllocResults;
 pub(crate) use self::results::{CheckHealth, CheckResult, Finding, Outcome, Status};
@@ -160,7 +162,7 @@ impl Core {
             let result = saved.get(&id).cloned().unwrap_or_else(|| CheckResult::pending(now.wall));
             own.results.insert(&check, result);
             let phase = match check.runner {
-                Runner::Agent(_) => Phase::Due(at),
+                Runner::Agent(_) | Runner::Script(_) => Phase::Due(at),
                 Runner::Consul(_) => Phase::Elsewhere,
             };
             if let Phase::Due(at) = phase {
@@ -208,7 +210,7 @@ impl Core {
                 self.restarts.remove(&(at, key.clone()));
             }
             let mut watch = RestartWatch::begin(rule, entry.check.interval, now.steady);
-            // What Consul found before may be about an earlier start.
+            // What Consul or a program found before may be about an earlier start.
             let is_here = matches!(entry.check.runner, Runner::Agent(_));
             watch.observe(!is_here || own.results.status(id) == Status::Success, now.steady);
             if let Some(at) = watch.due() {
@@ -278,8 +280,20 @@ impl Core {
         Some(Run { number: self.last_number, check, late: now.steady - at, key })
     }
 
-    /// Records the outcome of a run. The next run begins an interval later.
-    pub(crate) fn finished(&mut self, key: &Key, number: u64, outcome: Outcome, now: Now) -> Effects {
+    /// Whether a run of a check is under way, and its check was not removed meanwhile.
+    pub(crate) fn is_running(&self, (alloc, id): &Key, number: u64) -> bool {
+        let entry = self.allocs.get(alloc).and_then(|own| own.checks.get(id));
+        entry.is_some_and(|entry| entry.phase == Phase::Running(number))
+    }
+
+    /// Records what a run found. The next run begins an interval later.
+    pub(crate) fn finished(
+        &mut self,
+        key: &Key,
+        number: u64,
+        found: impl Into<Finding>,
+        now: Now,
+    ) -> Effects {
         let (alloc, id) = key;
         self.end_of_probe(*alloc);
         let entry = self.allocs.get_mut(alloc).and_then(|own| own.checks.get_mut(id));
@@ -290,8 +304,7 @@ impl Core {
         let at = now.steady + entry.check.interval;
         entry.phase = Phase::Due(at);
         self.runs.insert((at, key.clone()));
-        let is_healthy = outcome.status == Status::Success;
-        self.record(key, Finding { outcome, is_healthy }, now)
+        self.record(key, found.into(), now)
     }
 
     /// Records what Consul found. A check that was removed meanwhile, or that the agent runs, is left as it is.
@@ -362,8 +375,8 @@ impl Core {
         found
     }
 
-    /// The checks that the agent runs for an allocation, with their results: those with ids after `after`, in the order of
-    /// their ids.
+    /// The checks of an allocation that only the agent knows, with their results: those with ids after `after`, in the order
+    /// of their ids. Consul shows the others.
     pub(crate) fn results(
         &self,
         alloc: AllocId,
@@ -372,7 +385,7 @@ impl Core {
         let after = Text::from(after);
         self.allocs.get(&alloc).into_iter().flat_map(move |own| {
             let later = own.checks.range((Bound::Excluded(Text::clone(&after)), Bound::Unbounded));
-            let here = later.filter(|(_, entry)| entry.phase != Phase::Elsewhere);
+            let here = later.filter(|(_, entry)| matches!(entry.check.runner, Runner::Agent(_)));
             here.filter_map(move |(id, entry)| Some((&entry.check, own.results.get(id)?)))
         })
     }

@@ -56,6 +56,12 @@ pub(crate) struct Finding {
     pub(crate) is_healthy: bool,
 }
 
+impl From<Outcome> for Finding {
+    fn from(outcome: Outcome) -> Self {
+        Self { is_healthy: outcome.status == Status::Success, outcome }
+    }
+}
+
 /// The last result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CheckResult {

@@ -29,7 +29,7 @@ impl Prober {
         let probe = match &check.runner {
             Runner::Agent(Ok(probe)) => probe,
             Runner::Agent(Err(reason)) => return Outcome::failure(reason),
-            Runner::Consul(_) => return Outcome::failure("Consul runs the check"),
+            Runner::Consul(_) | Runner::Script(_) => return Outcome::failure("it connects to nothing"),
         };
         let deadline = Instant::now() + limit;
         let late = || Outcome::failure(&format!("no answer from {} within {limit:?}", probe.address));

@@ -417,6 +417,7 @@ fn volume_options(options: Option<Fields>) -> Result<MountKind, String> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use model::job::{keys_of_driver, mistakes_in_driver_config};
     use serde_json::json;
 
     use super::*;
@@ -515,6 +516,18 @@ pub(super) mod tests {
             assert_ne!(changed, plain, "{key}");
         }
         assert_eq!(read(json!({ "image": "a", "cpuset_cpus": "0-1" })).unwrap(), plain);
+    }
+
+    //
+    #[test]
+    fn servers_know_the_same_keys() {
+        let without_effect = ["cpuset_cpus", "image", "isolation"];
+        let mut own: Vec<&str> = every_key().into_iter().map(|(key, _)| key).chain(without_effect).collect();
+        own.sort_unstable();
+        assert_eq!(keys_of_driver("docker").unwrap().collect::<Vec<_>>(), own);
+        for (key, value) in every_key() {
+            assert!(mistakes_in_driver_config("docker", [(key, &value)]).is_empty(), "{key}");
+        }
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub(crate) fn check_paths(paths: &BTreeMap<PathBuf, PathBuf>) -> Result<(), Stri
 /// The configuration of a task of `exec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ExecConfig {
+pub(in crate::driver) struct ExecConfig {
     pub(super) command: String,
     #[serde(default)]
     pub(super) args: Vec<String>,
@@ -119,7 +119,7 @@ pub(super) struct ExecConfig {
 /// The configuration of a task of `java`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JavaConfig {
+pub(in crate::driver) struct JavaConfig {
     #[serde(default)]
     class: String,
     #[serde(default)]

@@ -62,10 +62,10 @@ impl Exec {
         Self { kind, settings, executor, has_cgroups }
     }
 
-    fn read(&self, config: Map<String, Value>) -> Result<(Program, Wanted), StartError> {
+    fn read(&self, config: &Map<String, Value>) -> Result<(Program, Wanted), StartError> {
         let read = match self.kind {
-            Kind::Exec => read_config::<ExecConfig>(config)?.read(&self.settings),
-            Kind::Java => read_config::<JavaConfig>(config)?.read(&self.settings),
+            Kind::Exec => read_config::<ExecConfig>(EXEC, config)?.read(&self.settings),
+            Kind::Java => read_config::<JavaConfig>(JAVA, config)?.read(&self.settings),
         };
         read.map_err(invalid)
     }
@@ -115,7 +115,7 @@ impl Driver for Exec {
     }
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
-        let (program, wanted) = self.read(start.config.clone())?;
+        let (program, wanted) = self.read(&start.config)?;
         let user = if start.user.is_empty() { DEFAULT_USER } else { &*start.user };
         let account = Account::find(user).map_err(StartError::unrecoverable)?;
         self.settings.check_user(&account).map_err(StartError::unrecoverable)?;

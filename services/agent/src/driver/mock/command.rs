@@ -16,20 +16,7 @@ const HELD_BYTES_MAX: usize = 64 << 10;
 /// Number of sizes of a terminal that may wait. They have no effect.
 const SIZES_MAX: usize = 4;
 
-/// The block `exec_command` of a task's configuration. A block of a job file arrives as a list.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Configured {
-    /// There is none.
-    #[default]
-    Absent,
-    /// As an object.
-    One(Config),
-    /// As a list.
-    List(Vec<Config>),
-}
-
-/// The configuration of commands. Durations are strings such as `1m30s`.
+/// The configuration of commands, the block `exec_command` of a task's. Durations are strings such as `1m30s`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Config {
@@ -44,23 +31,6 @@ pub(super) struct Config {
     pub(super) stderr_string: String,
     pub(super) stderr_repeat: u32,
     pub(super) stderr_repeat_duration: String,
-}
-
-impl Configured {
-    /// The configuration, if there is one.
-    ///
-    /// # Errors
-    /// If there are several.
-    pub(super) fn read(self) -> Result<Option<Config>, String> {
-        match self {
-            Self::Absent => Ok(None),
-            Self::One(config) => Ok(Some(config)),
-            Self::List(list) if list.len() > 1 => {
-                Err(format!("mock_driver: expected one exec_command, found {}", list.len()))
-            }
-            Self::List(list) => Ok(list.into_iter().next()),
-        }
-    }
 }
 
 /// What commands in a task do.

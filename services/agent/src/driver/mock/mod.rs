@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::files::LogStream;
 
-use self::command::{Configured, Simulated, Written};
+use self::command::{Simulated, Written};
 use super::exec_session::{ExecError, ExecRequest, ExecSession};
 use super::start::Start;
 use super::{
@@ -40,7 +40,7 @@ pub(crate) struct Mock;
 /// The configuration of a task. Durations are strings such as `1m30s`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Config {
+pub(super) struct Config {
     run_for: String,
     exit_code: i64,
     exit_signal: i64,
@@ -60,7 +60,7 @@ struct Config {
     stderr_string: String,
     stderr_repeat: u32,
     stderr_repeat_duration: String,
-    exec_command: Configured,
+    exec_command: Option<command::Config>,
 }
 
 /// The behaviour of a task, which is fixed at its start; also the handle to recover it.
@@ -112,10 +112,10 @@ impl Driver for Mock {
     }
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
-        let config: Config = read_config(start.config)?;
+        let config: Config = read_config(NAME, &start.config)?;
         let duration = |name: &str, text: &str| read_duration(name, text).map_err(StartError::unrecoverable);
         check_port_map(&config.driver_port_map)?;
-        let commands = config.exec_command.read().map_err(StartError::unrecoverable)?;
+        let commands = config.exec_command;
         let given = [
             ("plugin_exit_after", !config.plugin_exit_after.is_empty()),
             ("driver_ip", !config.driver_ip.is_empty()),

@@ -78,7 +78,7 @@ pub(crate) struct RawExec {
 /// The configuration of a task.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+pub(super) struct Config {
     command: String,
     #[serde(default)]
     args: Vec<String>,
@@ -89,31 +89,15 @@ struct Config {
     #[serde(default)]
     denied_envvars: Vec<String>,
     #[serde(default)]
-    cgroup_v1_override: CgroupsV1,
+    cgroup_v1_override: BTreeMap<String, String>,
     #[serde(default)]
     cgroup_v2_override: Option<String>,
-}
-
-/// Groups of version 1 by controller. A job file may have the block once or several times.
-#[derive(Debug, Default, Deserialize)]
-#[serde(untagged)]
-enum CgroupsV1 {
-    #[default]
-    None,
-    One(BTreeMap<String, String>),
-    Several(Vec<BTreeMap<String, String>>),
 }
 
 impl Config {
     /// The groups that the task enters instead of those that the agent has made.
     fn overrides(&self) -> Overrides {
-        let v1 = match &self.cgroup_v1_override {
-            CgroupsV1::None => BTreeMap::new(),
-            CgroupsV1::One(groups) => groups.clone(),
-            CgroupsV1::Several(blocks) => {
-                blocks.iter().flatten().map(|(name, path)| (name.clone(), path.clone())).collect()
-            }
-        };
+        let v1 = self.cgroup_v1_override.clone();
         Overrides { v1, v2: self.cgroup_v2_override.clone() }
     }
 
@@ -187,7 +171,7 @@ impl Driver for RawExec {
     }
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
-        let config: Config = read_config(start.config)?;
+        let config: Config = read_config(NAME, &start.config)?;
         let cgroup = config.cgroup(start.cgroup.as_ref())?;
         if cgroup.is_none() && !start.resources.cores.is_empty() {
             return Err(StartError::unrecoverable(

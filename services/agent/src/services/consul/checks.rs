@@ -1,32 +1,22 @@
 //! Follows the checks that Consul runs: their results decide about the health of allocations and about restarts of tasks,
-//! as those of the agent's own checks do.
+//! as those of the agent's own checks do. Tells Consul the results of those that the agent runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::job::OnUpdate;
-use serde::Deserialize;
+use model::Text;
+use serde_json::json;
 use telemetry::chain;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Consul;
+use super::client::ListedCheck;
 use crate::checks::Checks;
-use crate::checks::check::InConsul;
-use crate::checks::core::{Finding, Outcome, Status};
+use crate::checks::core::{ConsulStatus, finding};
 
 /// How often Consul's agent is asked, while an allocation has checks there.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A check, as Consul's agent lists it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub(super) struct ListedCheck {
-    name: String,
-    #[serde(rename = "ServiceID")]
-    service_id: String,
-    status: String,
-}
 
 impl Consul {
     /// Passes the results of checks on, until it is dropped. While Consul does not answer, they stay as they were.
@@ -50,83 +40,46 @@ impl Consul {
             let listed = by_name(listed.values());
             for (key, check) in wanted {
                 let status = listed.get(&(&*check.service_id, &*check.name)).copied();
-                checks.found(&key, finding(&check, status));
+                checks.found(&key, finding(&check, status, Text::default()));
+            }
+        }
+    }
+}
+
+impl Consul {
+    /// Tells Consul what the programs of checks have found, until it is dropped. What cannot be told is not repeated: each
+    /// run of a check tells it anew, and Consul counts a check as critical of which it hears nothing.
+    pub(crate) async fn report_checks(self, checks: Arc<Checks>) {
+        loop {
+            for report in checks.reports().await {
+                let body = json!({ "Status": report.status.as_str(), "Output": &*report.output });
+                if let Err(error) = self.client.update_check(&report.check_id, &body).await {
+                    // The registration of services warns if Consul is away, and comes before its checks are known there.
+                    tracing::debug!(
+                        check = &*report.check_id,
+                        error = chain(&error),
+                        "cannot tell Consul the result of a check"
+                    );
+                }
             }
         }
     }
 }
 
 /// The worst status of checks, by the id of their service and their name.
-fn by_name<'a>(listed: impl Iterator<Item = &'a ListedCheck>) -> BTreeMap<(&'a str, &'a str), InStatus> {
+fn by_name<'a>(listed: impl Iterator<Item = &'a ListedCheck>) -> BTreeMap<(&'a str, &'a str), ConsulStatus> {
     let mut found = BTreeMap::new();
     for check in listed {
-        let status = InStatus::of(&check.status);
+        let status = ConsulStatus::of(&check.status);
         let known = found.entry((check.service_id.as_str(), check.name.as_str())).or_insert(status);
         *known = status.max(*known);
     }
     found
 }
 
-/// A status in Consul, from good to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum InStatus {
-    Passing,
-    Warning,
-    Critical,
-}
-
-impl InStatus {
-    fn of(word: &str) -> Self {
-        match word {
-            "passing" => Self::Passing,
-            "warning" => Self::Warning,
-            _ => Self::Critical,
-        }
-    }
-}
-
-/// What a status means: a warning passes if the check tolerates warnings. A check that Consul does not have yet is pending,
-/// and restarts nothing.
-fn finding(check: &InConsul, status: Option<InStatus>) -> Finding {
-    let tolerates = matches!(check.on_update, Some(OnUpdate::IgnoreWarnings | OnUpdate::Ignore));
-    let (status, restarts) = match status {
-        None => (Status::Pending, false),
-        Some(InStatus::Passing) => (Status::Success, false),
-        Some(InStatus::Warning) => {
-            let status = if tolerates { Status::Success } else { Status::Failure };
-            (status, !check.ignores_warnings)
-        }
-        Some(InStatus::Critical) => (Status::Failure, true),
-    };
-    Finding { outcome: Outcome { status, code: 0, output: "".into() }, is_healthy: !restarts }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(on_update: Option<OnUpdate>, ignores_warnings: bool) -> InConsul {
-        InConsul { service_id: "s".into(), name: "alive".into(), on_update, ignores_warnings }
-    }
-
-    //
-    #[test]
-    fn warnings_count_as_the_job_says() {
-        use InStatus::{Critical, Passing, Warning};
-        use Status::{Failure, Pending, Success};
-        let (strict, lenient) = (check(None, false), check(Some(OnUpdate::IgnoreWarnings), true));
-        for (check, status, expected, is_healthy) in [
-            (&strict, None, Pending, true),
-            (&strict, Some(Passing), Success, true),
-            (&strict, Some(Warning), Failure, false),
-            (&strict, Some(Critical), Failure, false),
-            (&lenient, Some(Warning), Success, true),
-            (&lenient, Some(Critical), Failure, false),
-        ] {
-            let found = finding(check, status);
-            assert_eq!((found.outcome.status, found.is_healthy), (expected, is_healthy), "{status:?}");
-        }
-    }
 
     #[test]
     fn of_checks_with_the_same_name_the_worst_counts() {
@@ -138,8 +91,8 @@ mod tests {
         let all =
             [listed("a", "passing"), listed("a", "critical"), listed("b", "warning"), listed("c", "odd")];
         let found = by_name(all.iter());
-        assert_eq!(found[&("s", "a")], InStatus::Critical);
-        assert_eq!(found[&("s", "b")], InStatus::Warning);
-        assert_eq!(found[&("s", "c")], InStatus::Critical);
+        assert_eq!(found[&("s", "a")], ConsulStatus::Critical);
+        assert_eq!(found[&("s", "b")], ConsulStatus::Warning);
+        assert_eq!(found[&("s", "c")], ConsulStatus::Critical);
     }
 }

@@ -9,10 +9,10 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Certificate, Client, Identity, Method, StatusCode};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::checks::ListedCheck;
 use super::registration::Listed;
 use crate::node::consul::ConsulSettings;
 
@@ -30,6 +30,16 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_')
 pub(crate) struct ConsulClient {
     client: Client,
     url: String,
+}
+
+/// A check, as Consul's agent lists it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(super) struct ListedCheck {
+    pub(super) name: String,
+    #[serde(rename = "ServiceID")]
+    pub(super) service_id: String,
+    pub(super) status: String,
 }
 
 /// Why a request failed.
@@ -123,6 +133,12 @@ impl ConsulClient {
     pub(crate) async fn register(&self, body: &Value) -> Result<(), ConsulError> {
         let path = "/v1/agent/service/register?replace-existing-checks=true";
         self.call(Method::PUT, path, Some(body)).await.map(|_| ())
+    }
+
+    /// Sets the status of a check that Consul does not run.
+    pub(super) async fn update_check(&self, id: &str, body: &Value) -> Result<(), ConsulError> {
+        let path = format!("/v1/agent/check/update/{}", utf8_percent_encode(id, PATH));
+        self.call(Method::PUT, &path, Some(body)).await.map(|_| ())
     }
 
     /// Removes a service. It may be gone already.

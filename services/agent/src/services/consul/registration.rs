@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 use model::job::{CheckKind, Service, ServiceCheck};
 use model::service::{alloc_of_registration, registration_id};
 use model::text::quoted;
-use model::{AllocId, Text};
+use model::{AllocId, Nanos, Text};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::services::Advertised;
-use crate::services::address::Endpoint;
 use crate::services::interpolate;
 
 /// The key of the metadata with the id of the node whose agent has registered a service.
@@ -25,6 +24,8 @@ const DIGEST_KEY: &str = "drover-digest";
 const SOURCE_KEY: &str = "external-source";
 /// Its value.
 const SOURCE: &str = "nomad";
+/// How much longer than interval and timeout Consul waits for the result of a check that the agent runs.
+const TTL_RESERVE: Nanos = Nanos::from_secs(30);
 /// The number of characters of digests.
 const DIGEST_CHARS: usize = 40;
 
@@ -83,7 +84,15 @@ impl ConsulService {
             .checks
             .iter()
             .zip(checks)
-            .filter_map(|(check, endpoint)| Some(check_body(&id, service, check, endpoint.as_ref()?)))
+            .filter_map(|(check, endpoint)| {
+                let endpoint = match check.kind {
+                    Some(CheckKind::Script) => String::new(),
+                    Some(CheckKind::Http | CheckKind::Tcp | CheckKind::Grpc) | None => {
+                        endpoint.as_ref()?.to_string()
+                    }
+                };
+                Some(check_body(&id, service, check, &endpoint))
+            })
             .collect();
         let mut body = Map::new();
         let mut put = |key: &str, value: Value| body.insert(key.to_owned(), value);
@@ -155,13 +164,10 @@ pub(crate) fn difference(
 
 /// What a service asks of Consul that is not built.
 fn unsupported(service: &Service) -> Option<&'static str> {
-    let has_kind = |kind| service.checks.iter().any(|check| check.kind == Some(kind));
     if service.connect.is_some() || !service.kind.is_empty() {
         Some("Consul Connect")
     } else if service.identity.is_some() {
         Some("an identity for Consul")
-    } else if has_kind(CheckKind::Script) {
-        Some("a check that runs a program")
     } else if service.checks.iter().any(|check| check.expose) {
         Some("an exposed check")
     } else if !matches!(&*service.cluster, "" | "default") {
@@ -171,7 +177,26 @@ fn unsupported(service: &Service) -> Option<&'static str> {
     }
 }
 
-fn check_body(id: &str, service: &Service, check: &ServiceCheck, endpoint: &Endpoint) -> Value {
+/// The id in Consul of a check that runs a program, of a service with this id.
+pub(crate) fn script_check_id(service_id: &str, service: &Service, check: &ServiceCheck) -> Text {
+    check_id(service_id, &check_fields(service, check, "")).into()
+}
+
+/// A check, with its id. `endpoint` is where Consul reaches it, which means nothing for one that runs a program.
+fn check_body(service_id: &str, service: &Service, check: &ServiceCheck, endpoint: &str) -> Value {
+    let mut body = check_fields(service, check, endpoint);
+    let id = check_id(service_id, &body);
+    body.insert("CheckID".to_owned(), json!(id));
+    Value::Object(body)
+}
+
+/// The id of a check. It changes with the check, so that a changed check begins anew.
+fn check_id(service_id: &str, fields: &Map<String, Value>) -> String {
+    let text = Value::Object(fields.clone()).to_string();
+    format!("_nomad-check-{}", digest(&format!("{service_id} {text}")))
+}
+
+fn check_fields(service: &Service, check: &ServiceCheck, endpoint: &str) -> Map<String, Value> {
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| body.insert(key.to_owned(), value);
     let name = match check.name.is_empty() {
@@ -179,8 +204,10 @@ fn check_body(id: &str, service: &Service, check: &ServiceCheck, endpoint: &Endp
         false => check.name.to_string(),
     };
     put("Name", json!(name));
-    put("Interval", json!(check.interval.to_string()));
-    put("Timeout", json!(check.timeout.to_string()));
+    if check.kind != Some(CheckKind::Script) {
+        put("Interval", json!(check.interval.to_string()));
+        put("Timeout", json!(check.timeout.to_string()));
+    }
     match check.kind {
         Some(CheckKind::Http) => {
             let scheme = if check.protocol.is_empty() { "http" } else { &*check.protocol };
@@ -200,8 +227,13 @@ fn check_body(id: &str, service: &Service, check: &ServiceCheck, endpoint: &Endp
             put("GRPC", json!(format!("{endpoint}{slash}{}", check.grpc_service)));
             put("GRPCUseTLS", json!(check.grpc_use_tls));
         }
-        Some(CheckKind::Tcp | CheckKind::Script) | None => {
-            put("TCP", json!(endpoint.to_string()));
+        Some(CheckKind::Script) => {
+            // The agent runs it. Consul waits for results, and for a while longer than a run may take.
+            let times = check.interval.0.saturating_add(check.timeout.0);
+            put("TTL", json!(Nanos(times.saturating_add(TTL_RESERVE.0)).to_string()));
+        }
+        Some(CheckKind::Tcp) | None => {
+            put("TCP", json!(endpoint));
         }
     }
     if !check.tls_server_name.is_empty() {
@@ -225,10 +257,7 @@ fn check_body(id: &str, service: &Service, check: &ServiceCheck, endpoint: &Endp
             put(key, json!(number));
         }
     }
-    // The id changes with the check, so that a changed check begins anew.
-    let text = Value::Object(body.clone()).to_string();
-    body.insert("CheckID".to_owned(), json!(format!("_nomad-check-{}", digest(&format!("{id} {text}")))));
-    Value::Object(body)
+    body
 }
 
 /// A further address: `host:port`, or an address that has the port of the service.
@@ -249,9 +278,8 @@ fn digest(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::Nanos;
-
     use super::*;
+    use crate::services::address::Endpoint;
     use crate::testing::alloc_id;
 
     const NODE: &str = "node-1";
@@ -323,14 +351,34 @@ mod tests {
         assert_ne!(checks[0]["CheckID"], checks[1]["CheckID"]);
     }
 
+    //
+    #[test]
+    fn a_check_that_runs_a_program_waits_for_the_results_of_the_agent() {
+        let script = ServiceCheck {
+            kind: Some(CheckKind::Script),
+            name: "works".into(),
+            interval: Nanos::from_secs(10),
+            timeout: Nanos::from_secs(5),
+            ..ServiceCheck::default()
+        };
+        let mut advertised = advertised(Service { checks: vec![script.clone()], ..service() });
+        advertised.checks = vec![None];
+        let registered = ConsulService::new(alloc_id(1), "server", false, &advertised).unwrap();
+        let body = registered.marked(NODE);
+        let check = &body["Checks"][0];
+        assert_eq!((&check["Name"], &check["TTL"]), (&json!("works"), &json!("45s")));
+        for key in ["Interval", "Timeout", "TCP"] {
+            assert_eq!(check[key], Value::Null, "{key}");
+        }
+        let id = script_check_id(&registered.id, &advertised.service, &script);
+        assert_eq!(check["CheckID"], *id);
+    }
+
     #[test]
     fn what_is_not_built_is_refused_by_name() {
         let refused = |service: Service| {
             ConsulService::new(alloc_id(1), "server", false, &advertised(service)).unwrap_err()
         };
-        let script = ServiceCheck { kind: Some(CheckKind::Script), ..ServiceCheck::default() };
-        let scripted = refused(Service { checks: vec![script], ..service() });
-        assert_eq!(scripted, "service \"web\": a check that runs a program is not built");
         let elsewhere = refused(Service { cluster: "east".into(), ..service() });
         assert!(elsewhere.starts_with("service \"web\": another Consul cluster"), "{elsewhere}");
     }

@@ -332,3 +332,43 @@ fn warnings_name_what_has_no_effect() {
          Scheduler Configuration to allow oversubscription."
     );
 }
+
+/// The error text of a job with one task of `raw_exec`, with this configuration; empty if it is accepted.
+fn refusal_of_config(config: &Value, count: u32) -> String {
+    let tasks = json!([{ "Name": "t", "Driver": "raw_exec", "Config": config }]);
+    let groups = json!([{ "Name": "g", "Count": count, "Tasks": tasks }]);
+    let job = job(&json!({ "ID": "a", "TaskGroups": groups }).to_string());
+    outcome(job, &state_of(Vec::new())).1.unwrap_or_default()
+}
+
+// A-22.3
+#[test]
+fn a_configuration_that_no_driver_can_read_is_refused() {
+    let unknown = json!({ "command": "true", "arg": ["a"] });
+    let refused = refusal_of_config(&unknown, 1);
+    for part in
+        ["Task group g ", "Task t ", "driver raw_exec: config: unknown key \"arg\"; the keys are args, "]
+    {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    let refused = refusal_of_config(&json!({ "command": ["true"] }), 1);
+    assert!(refused.contains("command: expected a string, not a list"), "{refused}");
+    assert_eq!(refusal_of_config(&json!({ "command": "${NOMAD_META_x}", "args": ["a"] }), 1), "");
+    assert_eq!(refusal_of_config(&unknown, 0), "", "none of its tasks starts");
+}
+
+// N-16.1
+#[test]
+fn a_job_of_this_region_is_accepted_and_one_of_others_is_refused_by_name() {
+    let with_regions = |regions: Value| {
+        let groups = json!([{ "Name": "g", "Tasks": [{ "Name": "t", "Driver": "raw_exec" }] }]);
+        let regions = json!({ "Regions": regions });
+        let job = job(&json!({ "ID": "a", "Multiregion": regions, "TaskGroups": groups }).to_string());
+        outcome(job, &state_of(Vec::new()))
+    };
+    assert_eq!(with_regions(json!([{ "Name": DEFAULT_REGION }])), (200, None));
+    let (status, text) = with_regions(json!([{ "Name": DEFAULT_REGION }, { "Name": "west" }]));
+    assert_eq!(status, 501);
+    assert!(text.is_some_and(|text| text.contains("region \"west\"")));
+    assert_eq!(with_regions(json!([])).0, 500);
+}

@@ -22,6 +22,7 @@ use self::placement::Level;
 use super::Rules;
 use super::fields::{items, number, text};
 use super::problems::Problems;
+use super::regions;
 
 /// Maximum length of a job's description for the web interface, in bytes (N-19.2).
 const DESCRIPTION_BYTES_MAX: usize = 1_000;
@@ -43,6 +44,7 @@ pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     problems.add_if(given.is_empty(), || "Missing job type");
     problems.add_if(!given.is_empty() && kind.is_none(), || format!("Invalid job type: {}", quoted(given)));
     datacenters(job, &mut problems);
+    problems.append(regions::problems(job));
     problems.add_if(items(&job.task_groups).is_empty(), || "Missing job task groups");
     problems.append(placement::constraints(&job.constraints, Level::Group));
     problems.append(placement::affinities(&job.affinities, kind));

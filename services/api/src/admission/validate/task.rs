@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api_types::{LogConfig, RequestedDevice, Resources, Task, TaskGroup};
 use model::Nanos;
-use model::job::{JobType, LifecycleHook};
+use model::job::{JobType, LifecycleHook, mistakes_in_driver_config};
 use model::text::quoted;
 use serde_json::Value;
 
@@ -31,6 +31,7 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
     problems.add_if(depth > Some(CONFIG_DEPTH_MAX), || {
         format!("Config nests lists and maps more than {CONFIG_DEPTH_MAX} levels deep")
     });
+    driver_config(task, group, &mut problems);
     times(task, group, kind, &mut problems);
     match &task.resources {
         None => problems.add("Missing task resources"),
@@ -66,6 +67,18 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
     }
     actions(task, &mut problems);
     problems
+}
+
+/// Checks the configuration of the driver, so that a job is refused whose tasks could not start. The tasks of a group
+/// without allocations do not start in any case.
+fn driver_config(task: &Task, group: &TaskGroup, problems: &mut Problems) {
+    if number(group.count) == 0 {
+        return;
+    }
+    let config = task.config.iter().flatten().map(|(key, value)| (key.as_str(), value));
+    for mistake in mistakes_in_driver_config(text(&task.driver), config) {
+        problems.add(mistake);
+    }
 }
 
 fn actions(task: &Task, problems: &mut Problems) {

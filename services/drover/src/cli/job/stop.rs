@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// The priority of the evaluation, from 1 to 100. 0 stands for the priority of the job.
     #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
     eval_priority: i64,
+    /// Stop the job in all of its regions. A cluster is one region.
+    #[arg(long)]
+    global: bool,
     /// Stop the tasks without their shutdown delay.
     #[arg(long)]
     no_shutdown_delay: bool,
@@ -51,6 +54,7 @@ impl ApiCommand for Args {
             let query = [
                 ("namespace", job.namespace.as_str()),
                 ("purge", if self.purge { "true" } else { "false" }),
+                ("global", if self.global { "true" } else { "false" }),
                 ("no_shutdown_delay", if self.no_shutdown_delay { "true" } else { "false" }),
                 ("eval_priority", priority.as_str()),
             ];

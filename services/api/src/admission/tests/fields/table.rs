@@ -51,6 +51,7 @@ const CLASS: &str = "services/agent/src/alloc/class.rs";
 const DEVICES: &str = "services/agent/src/task/hooks/devices.rs";
 const HEALTH: &str = "services/agent/src/alloc/health/mod.rs";
 const ENV: &str = "services/agent/src/task/env/mod.rs";
+const REGIONS: &str = "services/api/src/admission/regions.rs";
 const RESTARTS: &str = "services/agent/src/task/restarts.rs";
 const RUNNER: &str = "services/agent/src/task/runner/mod.rs";
 const START: &str = "services/agent/src/task/runner/start.rs";
@@ -157,7 +158,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Meta", Used(ENV, "meta")),
             ("Migrate", Used(DEFAULTS, "migrate")),
             ("ModifyIndex", BY_SERVERS),
-            ("Multiregion", Refused(Feature::MultiregionJobs)),
+            ("Multiregion", Used(REGIONS, "multiregion")),
             ("Name", Used(ENV, "name")),
             ("Namespace", Used(ENV, "namespace")),
             ("NodePool", Used("shared/scheduling/src/feasible/base.rs", "node_pool")),
@@ -200,6 +201,23 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("HealthyDeadline", Used(HEALTH, "healthy_deadline")),
             ("MaxParallel", Used("shared/scheduling/src/preempt/mod.rs", "max_parallel")),
             ("MinHealthyTime", Used(HEALTH, "min_healthy_time")),
+        ],
+    ),
+    (
+        "Multiregion",
+        &[
+            ("Regions", Used(REGIONS, "regions")),
+            ("Strategy", Harmless("a job has one region, so there is no order of regions")),
+        ],
+    ),
+    (
+        "MultiregionRegion",
+        &[
+            ("Count", Used(REGIONS, "count")),
+            ("Datacenters", Used(REGIONS, "datacenters")),
+            ("Meta", Used(REGIONS, "meta")),
+            ("Name", Used(REGIONS, "name")),
+            ("NodePool", Used(REGIONS, "node_pool")),
         ],
     ),
     (
@@ -499,7 +517,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
 
 /// Values of fields that are used, for which a job is refused: the type, the field, the value and the feature that it needs.
 pub(super) const VALUES: &[(&str, &str, &str, Feature)] = &[
-    ("ServiceCheck", "Type", "script", Feature::ScriptChecks),
+    ("MultiregionRegion", "Name", "west", Feature::MultiregionJobs),
     ("Task", "Driver", "podman", Feature::ExternalDrivers),
     ("Task", "Driver", "qemu", Feature::QemuDriver),
 ];

@@ -1,51 +1,12 @@
 //! Mistakes in the configuration of drivers that would fail a task as soon as it starts: unknown keys, and no command
-//! (`docs/rules/agent.md` A-22). Only drivers whose keys are all known here are checked. Pure.
+//! (`docs/rules/agent.md` A-22). Only drivers that are built in are checked. Pure.
 
 use api_types::{Job, Task};
+use model::job::keys_of_driver;
 
-/// The keys of a driver's configuration, and those of which one is required.
-struct Keys {
-    driver: &'static str,
-    known: &'static [&'static str],
-    required: &'static [&'static str],
-}
-
-const DRIVERS: [Keys; 3] = [
-    Keys {
-        driver: "raw_exec",
-        known: &[
-            "args",
-            "cgroup_v1_override",
-            "cgroup_v2_override",
-            "command",
-            "denied_envvars",
-            "oom_score_adj",
-            "work_dir",
-        ],
-        required: &["command"],
-    },
-    Keys {
-        driver: "exec",
-        known: &["args", "cap_add", "cap_drop", "command", "ipc_mode", "pid_mode", "work_dir"],
-        required: &["command"],
-    },
-    Keys {
-        driver: "java",
-        known: &[
-            "args",
-            "cap_add",
-            "cap_drop",
-            "class",
-            "class_path",
-            "ipc_mode",
-            "jar_path",
-            "jvm_options",
-            "pid_mode",
-            "work_dir",
-        ],
-        required: &["class", "jar_path"],
-    },
-];
+/// Drivers that need one of these keys.
+const REQUIRED: [(&str, &[&str]); 3] =
+    [("raw_exec", &["command"]), ("exec", &["command"]), ("java", &["class", "jar_path"])];
 
 /// The mistakes in a job, a sentence each.
 pub(super) fn mistakes(job: &Job) -> Vec<String> {
@@ -64,19 +25,20 @@ pub(super) fn mistakes(job: &Job) -> Vec<String> {
 
 fn of_task(task: &Task) -> Vec<String> {
     let driver = task.driver.as_deref().unwrap_or_default();
-    let Some(keys) = DRIVERS.iter().find(|keys| keys.driver == driver) else { return Vec::new() };
+    let Some(known) = keys_of_driver(driver) else { return Vec::new() };
+    let known: Vec<&str> = known.collect();
     let config = || task.config.iter().flatten();
-    let unknown = config().filter(|(key, _)| !keys.known.contains(&key.as_str()));
+    let unknown = config().filter(|(key, _)| !known.contains(&key.as_str()));
     let mut mistakes: Vec<String> = unknown
         .map(|(key, _)| {
-            format!(
-                "the driver {driver} has no setting \"{key}\"; its settings are {}",
-                keys.known.join(", ")
-            )
+            format!("the driver {driver} has no setting \"{key}\"; its settings are {}", known.join(", "))
         })
         .collect();
-    if !config().any(|(key, value)| keys.required.contains(&key.as_str()) && !value.is_null()) {
-        mistakes.push(format!("the driver {driver} needs {} in its config", keys.required.join(" or ")));
+    let required = REQUIRED.iter().find(|(name, _)| *name == driver).map(|(_, required)| *required);
+    if let Some(required) = required
+        && !config().any(|(key, value)| required.contains(&key.as_str()) && !value.is_null())
+    {
+        mistakes.push(format!("the driver {driver} needs {} in its config", required.join(" or ")));
     }
     mistakes
 }
@@ -114,7 +76,11 @@ mod tests {
     fn tasks_that_can_start_and_other_drivers_are_left_alone() {
         assert!(of("raw_exec", &json!({ "command": "/bin/true", "args": ["a"] })).is_empty());
         assert!(of("java", &json!({ "jar_path": "a.jar" })).is_empty());
-        assert!(of("docker", &json!({ "picture": "web" })).is_empty());
+        assert!(of("docker", &json!({ "image": "web" })).is_empty());
+        assert!(
+            of("docker", &json!({ "picture": "web" }))[0]
+                .starts_with("task \"app\" of group \"web\": the driver docker has")
+        );
         assert!(of("mine", &json!({ "x": 1 })).is_empty());
     }
 }

@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
-use super::source::Checksum;
-
 /// The number of bytes that are read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 /// The beginning of an option that names a file of checksums.
@@ -35,6 +33,15 @@ pub(crate) struct Expected {
     pub(crate) algorithm: Algorithm,
     /// The value.
     pub(crate) digest: Vec<u8>,
+}
+
+/// A checksum, or where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Checksum {
+    /// The checksum itself.
+    Digest(Expected),
+    /// The URL of a file of checksums.
+    File(String),
 }
 
 impl Algorithm {
@@ -143,7 +150,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|char| char.to_digit(16)).collect();
     let digits = digits?;
-    if digits.is_empty() || digits.len() % 2 != 0 {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return None;
     }
     digits

@@ -34,6 +34,8 @@ pub(crate) enum Sandbox {
         uid: u32,
         /// The group's id.
         gid: u32,
+        /// Whether the node's root is unmounted, and not only covered.
+        pivot: bool,
     },
     /// It has another user and no capabilities: the node cannot isolate processes.
     User {
@@ -47,32 +49,39 @@ pub(crate) enum Sandbox {
 }
 
 impl Sandbox {
-    /// The strictest that this process can give.
+    /// The strictest that this process can give. Where the node's root cannot be unmounted, it is only covered
+    /// (`no_pivot_root`).
     ///
     /// # Errors
     /// If this process is root, and the node has no other user for it.
-    pub(crate) fn available() -> Result<Self, String> {
+    pub(crate) fn available(no_pivot_root: bool) -> Result<Self, String> {
         if !geteuid().is_root() {
             return Ok(Self::Own);
         }
         let Account { uid, gid, .. } = Account::find(USER)?;
-        Ok(if support::check().is_ok() { Self::Isolated { uid, gid } } else { Self::User { uid, gid } })
+        Ok(if support::check().is_ok() {
+            Self::Isolated { uid, gid, pivot: !no_pivot_root }
+        } else {
+            Self::User { uid, gid }
+        })
     }
 
     /// The user and group that the staging directory belongs to; `None` is the agent's own.
     pub(crate) fn owner(self) -> Option<(u32, u32)> {
         match self {
-            Self::Isolated { uid, gid } | Self::User { uid, gid } => Some((uid, gid)),
+            Self::Isolated { uid, gid, .. } | Self::User { uid, gid } => Some((uid, gid)),
             Self::Own => None,
         }
     }
 }
 
 /// Confines this process. Its working directory is the one that it may write to.
-pub(super) fn enter(sandbox: &Sandbox, staging: &Path, limits: &Limits) -> io::Result<()> {
+pub(super) fn enter(sandbox: Sandbox, staging: &Path, limits: &Limits) -> io::Result<()> {
     limit(limits)?;
-    match *sandbox {
-        Sandbox::Isolated { uid, gid } => isolate(staging, User { uid, gid, groups: vec![gid] }),
+    match sandbox {
+        Sandbox::Isolated { uid, gid, pivot } => {
+            isolate(staging, User { uid, gid, groups: vec![gid] }, pivot)
+        }
         Sandbox::User { uid, gid } => {
             fchdir(OpenDir::open(staging)?.dir(WORK)?)?;
             let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
@@ -106,7 +115,7 @@ fn limit(limits: &Limits) -> io::Result<()> {
 }
 
 /// Makes the staging directory the root of this process, and gives up all rights.
-fn isolate(staging: &Path, user: User) -> io::Result<()> {
+fn isolate(staging: &Path, user: User, pivot: bool) -> io::Result<()> {
     confine::hide()?;
     let namespaces = Namespaces { pid: false, ipc: false, network: None, cgroup: false };
     namespaces::enter_new(&namespaces, None)?;
@@ -124,7 +133,7 @@ fn isolate(staging: &Path, user: User) -> io::Result<()> {
         dir: staging.file_name().ok_or_else(no_place)?.into(),
         binds: NODE_PATHS.iter().map(bind).collect(),
         masked: Vec::new(),
-        pivot: true,
+        pivot,
     };
     root::enter(&root, &namespaces)?;
     chdir(&Path::new("/").join(WORK))?;

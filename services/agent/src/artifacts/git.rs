@@ -93,7 +93,6 @@ impl Program {
             ("core.fsmonitor".to_owned(), "false".to_owned()),
             // A redirect would not be checked.
             ("http.followRedirects".to_owned(), "false".to_owned()),
-            ("init.templateDir".to_owned(), String::new()),
         ];
         if fetch.insecure {
             config.push(("http.sslVerify".to_owned(), "false".to_owned()));
@@ -112,6 +111,7 @@ impl Program {
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
             ("GIT_TERMINAL_PROMPT", "0"),
             ("GIT_ASKPASS", "true"),
+            ("GIT_TEMPLATE_DIR", ""),
             ("GIT_LFS_SKIP_SMUDGE", "1"),
             ("GIT_ALLOW_PROTOCOL", protocols),
         ]

@@ -35,9 +35,10 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::getpgrp;
 use serde::{Deserialize, Serialize};
 
+use self::checksum::Checksum;
 use self::confine::enter;
 use self::format::Format;
-use self::source::{Checksum, Kind, Source};
+use self::source::{Kind, Source};
 use self::unpack::{Budget, Sink};
 use crate::disk::store::{self, Durability};
 use crate::disk::tree::{Links, OpenDir, explained};
@@ -145,7 +146,7 @@ pub(crate) fn run(dir: &Path) -> io::Result<()> {
     fs::remove_file(file)?;
     // Opened while this process still may.
     let mut written = File::create_new(dir.join(FETCHED))?;
-    let outcome = enter(&fetch.sandbox, &fetch.staging, &fetch.limits)
+    let outcome = enter(fetch.sandbox, &fetch.staging, &fetch.limits)
         .map_err(|error| format!("cannot confine the download: {error}"))
         .and_then(|()| {
             end_with_agent();

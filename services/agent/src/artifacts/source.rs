@@ -11,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use super::checksum::{self, Expected};
+use super::checksum::{self, Checksum};
 use super::format::{self, Format};
 
 /// Hosts whose repositories may be named without a scheme.
@@ -62,15 +62,6 @@ pub(crate) struct Git {
     pub(crate) ssh_key: Option<String>,
 }
 
-/// A checksum, or where it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Checksum {
-    /// The checksum itself.
-    Digest(Expected),
-    /// The URL of a file of checksums.
-    File(String),
-}
-
 impl Source {
     /// Reads the source of a job, with its options.
     ///
@@ -96,8 +87,8 @@ impl Source {
         if url.host_str().is_none_or(str::is_empty) {
             return Err("the source names no host".to_owned());
         }
-        let mut secrets = secrets_of(&url);
         let mut given = take_options(&mut url, options, is_git)?;
+        let mut secrets = secrets_of(&url);
         secrets.extend(given.get("sshkey").cloned());
         let file_name = match given.remove("filename") {
             Some(name) => name,
@@ -269,7 +260,7 @@ fn secrets_of(url: &Url) -> Vec<String> {
         secrets.push(value.into_owned());
     }
     // The user of repositories is always the same.
-    secrets.retain(|text| text != "git");
+    secrets.retain(|text| !text.is_empty() && text != "git");
     secrets
 }
 

@@ -88,7 +88,7 @@ impl<'a> Sink<'a> {
     /// Makes a directory.
     pub(super) fn dir(&mut self, path: &Path) -> io::Result<()> {
         self.budget.entry()?;
-        let mut dir = None;
+        let mut dir: Option<OpenDir> = None;
         for part in parts(path)? {
             dir = Some(dir.as_ref().unwrap_or(self.root).make(part, DIR_MODE)?);
         }

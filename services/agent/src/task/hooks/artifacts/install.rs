@@ -119,12 +119,17 @@ fn stat(dir: &OpenDir, name: &OsStr) -> Result<FileStat, Errno> {
 
 fn kind(dir: &OpenDir, name: &OsStr) -> io::Result<Entry> {
     let found = stat(dir, name)?;
-    match SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT {
-        SFlag::S_IFDIR => Ok(Entry::Dir),
-        SFlag::S_IFREG if found.st_nlink == 1 => Ok(Entry::File),
-        SFlag::S_IFREG => Err(io::Error::other(format!("{} has a second name", name.display()))),
-        SFlag::S_IFLNK => Ok(Entry::Link),
-        _ => Err(io::Error::other(format!("{} is neither a file, a directory nor a link", name.display()))),
+    let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
+    if kind == SFlag::S_IFDIR {
+        Ok(Entry::Dir)
+    } else if kind == SFlag::S_IFLNK {
+        Ok(Entry::Link)
+    } else if kind != SFlag::S_IFREG {
+        Err(io::Error::other(format!("{} is neither a file, a directory nor a link", name.display())))
+    } else if found.st_nlink == 1 {
+        Ok(Entry::File)
+    } else {
+        Err(io::Error::other(format!("{} has a second name", name.display())))
     }
 }
 

@@ -28,6 +28,8 @@ use crate::disk::tree::OpenDir;
 const PARALLEL_MAX: usize = 3;
 /// The directory in the allocation's directory that contains the staging directories of its tasks.
 const STAGING: &str = ".drover-artifacts";
+/// How often making a staging directory is tried.
+const MAKE_ATTEMPTS_MAX: u32 = 5;
 /// Only the agent's user can reach staging directories by their path.
 const STAGING_MODE: u32 = 0o700;
 /// The directory in the state of the allocation by which agent and fetchers communicate.
@@ -49,8 +51,8 @@ impl TaskHook for Artifacts {
             Saved::Read(done) => done,
             Saved::Absent | Saved::Unreadable => BTreeSet::new(),
         };
-        let all: Vec<_> = task.artifacts.iter().map(|artifact| (plan::hash(artifact), artifact)).collect();
-        let missing: Vec<_> = all.into_iter().filter(|(hash, _)| !done.contains(hash)).collect();
+        let hashed = task.artifacts.iter().map(|artifact| (plan::hash(artifact), artifact));
+        let missing: Vec<_> = hashed.filter(|(hash, _)| !done.contains(hash)).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -69,7 +71,7 @@ impl TaskHook for Artifacts {
         let places = Places::new(run);
         // What an attempt has left that was interrupted.
         places.clear().await?;
-        let sandbox = Sandbox::available().map_err(failed)?;
+        let sandbox = Sandbox::available(run.context.config.drivers.exec.no_pivot_root).map_err(failed)?;
         let fetching: Vec<_> = plans
             .into_iter()
             .enumerate()
@@ -181,6 +183,17 @@ impl Places {
 
     /// Makes the staging directory, and opens it.
     fn make_staging(&self) -> io::Result<OpenDir> {
+        for _ in 1..MAKE_ATTEMPTS_MAX {
+            match self.try_make_staging() {
+                // Another task has just removed the directory of all, because it was empty.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                made => return made,
+            }
+        }
+        self.try_make_staging()
+    }
+
+    fn try_make_staging(&self) -> io::Result<OpenDir> {
         let mut dir = OpenDir::open(&self.alloc)?;
         for part in &self.staging {
             dir = dir.make(part, STAGING_MODE)?;

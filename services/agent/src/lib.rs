@@ -24,6 +24,7 @@
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task that is a process |
 //! | `collector` | the process beside each container, which writes its output to the task's log files |
+//! | `artifacts` | the process that downloads and unpacks an artifact of a task |
 //! | `engine` | a client of container engines |
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
@@ -45,6 +46,7 @@
 
 mod account;
 mod alloc;
+mod artifacts;
 mod cgroups;
 mod checks;
 mod collector;
@@ -79,6 +81,7 @@ mod work;
 
 pub use driver::docker::settings::{AllowedModes, Dangling, Settings as DockerSettings};
 pub use networks::subnet::Subnet;
+pub use node::artifacts::ArtifactArgs;
 pub use node::config::{Args, PortRange};
 pub use node::consul::{ConsulArgs, Token};
 pub use node::data_dir::DataDir;

@@ -184,7 +184,8 @@ pub(crate) fn context_with(
     contacted: watch::Receiver<bool>,
     executor: ExecutorCommand,
 ) -> Arc<Context> {
-    let config = Config::for_tests(dir);
+    let mut config = Config::for_tests(dir);
+    config.drivers.executor = executor.clone();
     build_parent(&config.allocs_dir()).expect("the test directory is writable");
     let drivers = Drivers::default()
         .with(mock::NAME, Mock)

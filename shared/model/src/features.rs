@@ -91,7 +91,7 @@ features! {
         QemuDriver("driver qemu", Is, NotBuilt, None);
         ExternalDrivers("drivers of plugins", Are, NotBuilt, None);
         MockOptions("some options of mock_driver", Are, NotBuilt, None);
-        Artifacts("artifacts", Are, NotBuilt, Some("fetch the file in a prestart task"));
+        OtherArtifacts("artifacts by s3, gcs, hg and file", Are, NotBuilt, Some("fetch them by https or git"));
         TaskSchedules("task schedules", Are, NotBuilt, None);
         Numa("NUMA settings", Are, NotBuilt, None);
     }

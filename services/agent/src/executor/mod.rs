@@ -40,6 +40,7 @@ use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
 use self::session::{Children, SharedChildren, locked};
+use crate::artifacts;
 use crate::cgroups::TaskCgroup;
 use crate::collector;
 use crate::disk::logs::{LogFiles, Rotator};
@@ -136,7 +137,7 @@ impl Exit {
 }
 
 /// Runs the task that the directory describes until it has ended. If the directory is that of a log collector, this process
-/// is one instead: the engine runs the task.
+/// is one instead: the engine runs the task. If it is that of a fetcher of an artifact, this process is that.
 pub fn main(args: &Args) -> ExitCode {
     if isolated::is_requested() {
         return isolated::become_task();
@@ -144,6 +145,7 @@ pub fn main(args: &Args) -> ExitCode {
     let outcome = match session::requested() {
         Some(dir) => session::enter(&dir),
         None if collector::is_described(&args.dir) => collector::run(&args.dir),
+        None if artifacts::is_described(&args.dir) => artifacts::run(&args.dir),
         None if guard::is_guarded() => run(&args.dir),
         None => guard::run(&args.dir),
     };

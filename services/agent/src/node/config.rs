@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use model::Text;
 
+use super::artifacts::{ArtifactArgs, limits_of};
 use super::consul::{ConsulArgs, ConsulSettings};
 use super::dns::{DnsArgs, DnsSettings};
 use super::host_env::check_env_allowlist;
@@ -17,6 +18,7 @@ use super::limits::{LimitArgs, Limits};
 use super::pair::Pair;
 use super::templates::{TemplateArgs, TemplateSettings};
 use super::users::DeniedUsers;
+use crate::artifacts;
 use crate::cgroups;
 use crate::cpu_list;
 use crate::disk::gc;
@@ -211,6 +213,9 @@ pub struct Args {
     /// Templates.
     #[command(flatten)]
     pub templates: TemplateArgs,
+    /// Artifacts.
+    #[command(flatten)]
+    pub artifacts: ArtifactArgs,
     /// What becomes of the node before the agent ends.
     #[command(flatten)]
     pub leave: LeaveArgs,
@@ -308,6 +313,8 @@ pub(crate) struct Config {
     pub(crate) gc: gc::Limits,
     pub(crate) limits: Limits,
     pub(crate) templates: TemplateSettings,
+    /// The limits of artifacts.
+    pub(crate) artifacts: artifacts::Limits,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
     /// The drain of the node when the agent leaves, if there is one.
@@ -417,6 +424,7 @@ impl Config {
             },
             limits: Limits::new(args.limits)?,
             templates: TemplateSettings::new(args.templates)?,
+            artifacts: limits_of(&args.artifacts),
             first_heartbeat_within: Duration::from_millis(args.first_heartbeat_within_ms),
             stop_tasks_on_exit: args.stop_tasks_on_exit,
             leave: Leave::new(&args.leave),

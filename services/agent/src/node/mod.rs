@@ -1,6 +1,7 @@
 //! Who the agent is: its settings, data directory and identity, the node that it registers, and what the servers last said
 //! about the node.
 
+pub(crate) mod artifacts;
 pub(crate) mod config;
 pub(crate) mod consul;
 pub(crate) mod data_dir;

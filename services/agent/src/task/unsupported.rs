@@ -2,15 +2,18 @@
 //! at its start with the reason, instead of running without the feature. Pure.
 
 use model::features::Feature;
-use model::job::{Task, TaskGroup, feature_of_driver};
+use model::job::{Task, TaskGroup, feature_of_driver, unbuilt_protocol};
 use model::text::quoted;
 
 use crate::disk::dirs::SHARED;
 
+/// The beginning of names that the agent uses itself beside the directories of tasks.
+const OWN: &str = ".drover-";
+
 /// The unsupported feature that a task or its group uses, or `None` if all are supported.
 pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
     let missing = Feature::first_missing([
-        (Feature::Artifacts, !task.artifacts.is_empty()),
+        (Feature::OtherArtifacts, task.artifacts.iter().any(needs_other_protocol)),
         (Feature::Vault, task.vault.is_some()),
         (Feature::Secrets, !task.secrets.is_empty()),
         (Feature::WorkloadIdentities, has_identity(task)),
@@ -20,6 +23,11 @@ pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
         (Feature::Connect, !task.kind.is_empty()),
     ]);
     missing.map(|feature| format!("{} not built into this agent", feature.subject()))
+}
+
+/// Whether an artifact comes by a protocol that is not built.
+fn needs_other_protocol(artifact: &api_types::TaskArtifact) -> bool {
+    artifact.getter_source.as_deref().and_then(unbuilt_protocol).is_some()
 }
 
 /// Why this node does not run tasks of a driver.
@@ -36,7 +44,8 @@ fn has_identity(task: &Task) -> bool {
 
 /// Checks that a task's name can name a directory beside the shared one. Admission refuses other names, too (N-19.10).
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    if matches!(name, "" | "." | "..") || name == SHARED || name.contains(['/', '\\', '\0']) {
+    let is_own = name == SHARED || name.starts_with(OWN);
+    if matches!(name, "" | "." | "..") || is_own || name.contains(['/', '\\', '\0']) {
         return Err(format!("task name {} is not allowed", quoted(name)));
     }
     Ok(())
@@ -53,8 +62,16 @@ mod tests {
         let plain = Task { name: "web".into(), ..Task::default() };
         let group = TaskGroup::default();
         assert_eq!(unsupported(&group, &plain), None);
-        let rendered = Task { artifacts: vec![api_types::TaskArtifact::default()], ..plain.clone() };
-        assert_eq!(unsupported(&group, &rendered).unwrap(), "artifacts are not built into this agent");
+        let from = |source: &str| {
+            let artifact = api_types::TaskArtifact {
+                getter_source: Some(source.to_owned()),
+                ..api_types::TaskArtifact::default()
+            };
+            unsupported(&group, &Task { artifacts: vec![artifact], ..plain.clone() })
+        };
+        assert_eq!(from("https://example.org/a"), None);
+        let refused = "artifacts by s3, gcs, hg and file are not built into this agent";
+        assert_eq!(from("s3::https://example.org/a").unwrap(), refused);
         assert_eq!(missing_driver("qemu"), r#"driver "qemu" is not built into this agent"#);
         assert_eq!(missing_driver("docker"), r#"driver "docker" is not on this node"#);
         let paused = Task { schedule: Some(Box::default()), ..plain.clone() };
@@ -72,7 +89,7 @@ mod tests {
     #[test]
     fn names_stay_within_the_allocation() {
         assert_eq!(check_name("web-1.a"), Ok(()));
-        for name in ["", ".", "..", "alloc", "a/b", "../x"] {
+        for name in ["", ".", "..", "alloc", "a/b", "../x", ".drover-artifacts"] {
             assert!(check_name(name).is_err(), "{name}");
         }
     }

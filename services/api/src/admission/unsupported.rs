@@ -1,9 +1,9 @@
 //! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
 //! list of those features.
 
-use api_types::{Job, Resources, Service, Task, TaskGroup, WorkloadIdentity};
+use api_types::{Job, Resources, Service, Task, TaskArtifact, TaskGroup, WorkloadIdentity};
 use model::features::Feature;
-use model::job::feature_of_driver;
+use model::job::{feature_of_driver, unbuilt_protocol};
 use model::text::quoted;
 
 use super::fields::{flag, items, text};
@@ -41,11 +41,16 @@ fn has_connect(services: &[Service]) -> bool {
     services.iter().any(|service| service.connect.is_some())
 }
 
+/// Whether an artifact comes by a protocol that is not built.
+fn needs_other_protocol(artifact: &TaskArtifact) -> bool {
+    unbuilt_protocol(text(&artifact.getter_source)).is_some()
+}
+
 fn task(task: &Task) -> Problems {
     let is_exposed = |identity: &WorkloadIdentity| flag(identity.env) || flag(identity.file);
     let has_identity = !items(&task.identities).is_empty() || task.identity.as_ref().is_some_and(is_exposed);
     let mut problems = missing([
-        (Feature::Artifacts, !items(&task.artifacts).is_empty()),
+        (Feature::OtherArtifacts, items(&task.artifacts).iter().any(needs_other_protocol)),
         (Feature::Secrets, !items(&task.secrets).is_empty()),
         (Feature::Vault, task.vault.is_some()),
         (Feature::CsiPlugins, task.csi_plugin_config.is_some()),

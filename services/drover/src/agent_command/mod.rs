@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::{ConsulArgs, DnsArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs};
+use agent::{ArtifactArgs, ConsulArgs, DnsArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::cluster::{self, Parsed, Servers, Setup};
-use crate::configuration::{self, Consul, Loaded, Millis, Nats, Postgres, Settings};
+use crate::configuration::{self, Bytes, Consul, Loaded, Millis, Nats, Postgres, Settings};
 use crate::health::{self, Parts};
 use crate::process::Leave;
 use crate::{dev, process, services};
@@ -295,6 +295,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut limits.alloc_gc_parallel_max, &client.gc_parallel_destroys);
     replace(&mut limits.kill_timeout_max_ms, &millis(&client.max_kill_timeout));
     replace(&mut limits.concurrent_starts_max, &client.max_concurrent_starts);
+    artifacts(&mut args.artifacts, &client.artifact);
     templates(&mut args.templates, &client.template);
     replace(&mut limits.nvidia_ignored, &settings.nvidia.ignored_gpu_ids);
     replace(&mut limits.no_nvidia, &settings.nvidia.enabled.map(|enabled| !enabled));
@@ -313,6 +314,17 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     leave(&mut args.leave, settings)?;
     settings.docker.apply(&mut args);
     Ok(args)
+}
+
+/// What the files set of artifacts.
+fn artifacts(args: &mut ArtifactArgs, artifact: &configuration::Artifact) {
+    let millis = |span: &Option<Millis>| span.map(|span| span.0);
+    let bytes = |size: &Option<Bytes>| size.map(|size| u64::try_from(size.0).unwrap_or(u64::MAX));
+    replace(&mut args.artifact_download_bytes_max, &bytes(&artifact.http_max_size));
+    replace(&mut args.artifact_http_timeout_ms, &millis(&artifact.http_read_timeout));
+    replace(&mut args.artifact_git_timeout_ms, &millis(&artifact.git_timeout));
+    replace(&mut args.artifact_unpacked_bytes_max, &bytes(&artifact.decompression_size_limit));
+    replace(&mut args.artifact_unpacked_files_max, &artifact.decompression_file_count_limit.map(u64::from));
 }
 
 /// What the files set of templates.

@@ -123,7 +123,7 @@ const AUTOPILOT: &[Key] = &[
 const CLIENT: &[Key] = &[
     unbuilt(Feature::SomeSettings, "alloc_dir", Type::Text),
     unbuilt(Feature::SomeSettings, "alloc_mounts_dir", Type::Text),
-    unbuilt(Feature::Artifacts, "artifact", Type::Block(ARTIFACT)),
+    used("artifact", Type::Block(ARTIFACT)),
     used("bridge_network_hairpin_mode", Type::Bool),
     used("bridge_network_name", Type::Text),
     used("bridge_network_subnet", Type::Text),
@@ -181,18 +181,18 @@ const CLIENT: &[Key] = &[
 ];
 
 const ARTIFACT: &[Key] = &[
-    within("decompression_file_count_limit", WHOLE),
-    within("decompression_size_limit", Type::Text),
-    within("disable_artifact_inspection", Type::Bool),
-    within("disable_filesystem_isolation", Type::Bool),
-    within("filesystem_isolation_extra_paths", Type::Texts),
-    within("gcs_timeout", Type::Duration),
-    within("git_timeout", Type::Duration),
-    within("hg_timeout", Type::Duration),
-    within("http_max_size", Type::Text),
-    within("http_read_timeout", Type::Duration),
-    within("s3_timeout", Type::Duration),
-    within("set_environment_variables", Type::Text),
+    used("decompression_file_count_limit", COUNT),
+    used("decompression_size_limit", Type::Size),
+    off(Feature::SomeSettings, "disable_artifact_inspection"),
+    off(Feature::SomeSettings, "disable_filesystem_isolation"),
+    unbuilt(Feature::SomeSettings, "filesystem_isolation_extra_paths", Type::Texts),
+    without(Feature::OtherArtifacts, "gcs_timeout", Type::Duration),
+    used("git_timeout", Type::Duration),
+    without(Feature::OtherArtifacts, "hg_timeout", Type::Duration),
+    used("http_max_size", Type::Size),
+    used("http_read_timeout", Type::Duration),
+    without(Feature::OtherArtifacts, "s3_timeout", Type::Duration),
+    unbuilt(Feature::SomeSettings, "set_environment_variables", Type::Text),
 ];
 
 const DNS: &[Key] = &[

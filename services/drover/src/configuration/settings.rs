@@ -124,6 +124,8 @@ pub(crate) struct Client {
     pub(crate) gc_interval: Option<Millis>,
     pub(crate) gc_parallel_destroys: Option<u32>,
     pub(crate) max_kill_timeout: Option<Millis>,
+    /// The limits of artifacts.
+    pub(crate) artifact: Artifact,
     /// The settings of templates.
     pub(crate) template: Template,
     /// The settings of the DNS server.
@@ -156,6 +158,16 @@ pub(crate) struct Dns {
     pub(crate) ttl: Option<Millis>,
     pub(crate) forward: Option<Vec<String>>,
     pub(crate) allow: Option<Vec<String>>,
+}
+
+/// The block `artifact` of `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Artifact {
+    pub(crate) decompression_file_count_limit: Option<u32>,
+    pub(crate) decompression_size_limit: Option<Bytes>,
+    pub(crate) git_timeout: Option<Millis>,
+    pub(crate) http_max_size: Option<Bytes>,
+    pub(crate) http_read_timeout: Option<Millis>,
 }
 
 /// The block `template` of `client`.
@@ -382,6 +394,7 @@ impl Client {
             gc_interval: client.get("gc_interval"),
             gc_parallel_destroys: client.get("gc_parallel_destroys"),
             max_kill_timeout: client.get("max_kill_timeout"),
+            artifact: Artifact::of(client.block("artifact")),
             template: Template::of(client.block("template")),
             dns: Dns::of(client.block("dns")),
             max_concurrent_starts: client.get("max_concurrent_starts"),
@@ -415,6 +428,18 @@ impl Dns {
             ttl: dns.get("ttl"),
             forward: dns.get("forward"),
             allow: dns.get("allow"),
+        }
+    }
+}
+
+impl Artifact {
+    fn of(artifact: &Block) -> Self {
+        Self {
+            decompression_file_count_limit: artifact.get("decompression_file_count_limit"),
+            decompression_size_limit: artifact.get("decompression_size_limit"),
+            git_timeout: artifact.get("git_timeout"),
+            http_max_size: artifact.get("http_max_size"),
+            http_read_timeout: artifact.get("http_read_timeout"),
         }
     }
 }

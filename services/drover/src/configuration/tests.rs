@@ -4,7 +4,7 @@ use model::features::Feature;
 
 use super::keys;
 use super::schema::{Key, Support, Type};
-use super::settings::{Bytes, Client, RawExec, Server};
+use super::settings::{Client, RawExec, Server};
 use super::*;
 
 fn read(text: &str) -> Settings {
@@ -55,6 +55,19 @@ fn a_file_as_people_write_it() {
         ..Settings::default()
     };
     assert_eq!(settings, expected);
+}
+
+#[test]
+fn the_limits_of_artifacts_are_read() {
+    let text = "client {\n  artifact {\n    http_max_size = \"2K\"\n    git_timeout = \"5s\"\n    \
+                decompression_file_count_limit = 7\n    s3_timeout = \"1m\"\n  }\n}\n";
+    let expected = Artifact {
+        decompression_file_count_limit: Some(7),
+        git_timeout: Some(Millis(5_000)),
+        http_max_size: Some(Bytes(2_000)),
+        ..Artifact::default()
+    };
+    assert_eq!(read(text).client.artifact, expected);
 }
 
 #[test]

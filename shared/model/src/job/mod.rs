@@ -12,6 +12,7 @@
 //! Services with their checks, templates, identities and the access to Vault have types of their own, but messages and
 //! rows contain them in the form of the API, which they had before.
 
+mod artifacts;
 mod children;
 mod constraint;
 mod driver_config;
@@ -37,6 +38,7 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes that JSON has as Base64 text.
 pub use api_types::Base64;
+pub use artifacts::unbuilt_protocol;
 pub use children::{Dispatch, DispatchError, PAYLOAD_BYTES_MAX, dispatched_id, launched_id};
 pub use constraint::{Affinity, Constraint, Operand, Spread, SpreadTarget};
 pub use driver_config::{

@@ -4,12 +4,14 @@
 //! A hook may be interrupted at every point and runs again after a restart of the agent: what it does, it finds done.
 //! What it must know of earlier runs is in a file of its own ([`TaskRun::file`]).
 
+mod artifacts;
 mod cgroups;
 pub(crate) mod chain;
 mod check_restarts;
 mod devices;
 mod dispatch_payload;
 mod logs;
+mod places;
 mod task_dir;
 mod task_services;
 mod templates;
@@ -25,6 +27,7 @@ use model::Text;
 use model::alloc::TaskEventKind;
 use model::job::{Task, TaskGroup};
 
+use self::artifacts::Artifacts;
 use self::cgroups::Cgroups;
 use self::chain::TaskHooks;
 use self::check_restarts::CheckRestarts;
@@ -56,6 +59,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(TaskDir),
         Box::new(Logs),
         Box::new(DispatchPayload),
+        Box::new(Artifacts),
         Box::new(Cgroups),
         Box::new(Devices),
         Box::new(Templates::default()),

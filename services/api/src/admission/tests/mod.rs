@@ -145,10 +145,10 @@ fn unbuilt_features_are_refused_by_name() {
     let state = state_of(Vec::new());
     let text = |text: &str| outcome(job(text), &state).1.unwrap_or_default();
     let job = r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [
-        {"Name": "t", "Driver": "raw_exec", "Artifacts": [{"GetterSource": "https://example.org/a"}],
+        {"Name": "t", "Driver": "raw_exec", "Artifacts": [{"GetterSource": "s3::https://example.org/a"}],
          "Resources": {"NUMA": {"Affinity": "require"}}}]}]}"#;
     let nested = text(job);
-    for named in ["artifacts", "NUMA settings"] {
+    for named in ["artifacts by s3", "NUMA settings"] {
         assert!(nested.contains(named), "{nested}");
     }
     assert_eq!(status(job), 501);

@@ -1,23 +1,20 @@
 //! What to do with one template: where it comes from and goes to, and what follows a change. Pure.
 
-use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::job::{ChangeMode, TaskTemplate};
 use model::text::quoted;
 use model::{Nanos, Text};
 
-use crate::disk::dirs::SHARED;
 use crate::driver::read_signal;
 use crate::node::facts::NodeFacts;
 use crate::node::templates::{TemplateSettings, Wait};
 use crate::task::env::Env;
+use crate::task::hooks::places;
 use crate::task::interpolation::Interpolator;
 use crate::wait::to_std;
 
-/// The error of a path that leaves the allocation's directory.
-const ESCAPES: &str = "Path escapes the alloc directory";
 /// The permissions of a file whose template names none.
 const DEFAULT_PERMS: u32 = 0o644;
 /// The signal of a template that names none.
@@ -145,35 +142,9 @@ impl Plan {
 }
 
 impl Owner<'_> {
-    /// The file that a path of the job means, relative to the allocation's directory: a path below a directory as
-    /// the task sees it, or one relative to the task's directory.
+    /// The file that a path of the job means, relative to the allocation's directory.
     pub(super) fn place(&self, path: &str) -> Result<PathBuf, String> {
-        let path = Path::new(path);
-        let own = Path::new(self.task);
-        let dirs = [
-            ("NOMAD_ALLOC_DIR", PathBuf::from(SHARED)),
-            ("NOMAD_TASK_DIR", own.join("local")),
-            ("NOMAD_SECRETS_DIR", own.join("secrets")),
-        ];
-        let seen = dirs.into_iter().find_map(|(variable, dir)| {
-            let seen = self.env.get(variable).filter(|seen| !seen.is_empty())?;
-            Some((dir, path.strip_prefix(seen).ok()?))
-        });
-        let (dir, rest) = seen.unwrap_or_else(|| (own.to_owned(), path));
-        let mut parts: Vec<&OsStr> = Vec::new();
-        for part in dir.components().chain(rest.components()) {
-            match part {
-                Component::Normal(name) => parts.push(name),
-                Component::ParentDir => {
-                    parts.pop().ok_or(ESCAPES)?;
-                }
-                Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-            }
-        }
-        if parts.is_empty() || path.as_os_str().is_empty() {
-            return Err(ESCAPES.to_owned());
-        }
-        Ok(parts.into_iter().collect())
+        places::place(self.task, self.env, path)
     }
 
     fn source(&self, path: &str) -> Result<Source, String> {
@@ -221,6 +192,7 @@ mod tests {
     use model::job::ChangeScript;
 
     use super::*;
+    use crate::task::hooks::places::ESCAPES;
 
     fn read(template: &TaskTemplate) -> Result<Plan, String> {
         let env: Env = [

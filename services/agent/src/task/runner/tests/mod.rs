@@ -1,5 +1,6 @@
 //! Tests of task runners with a simulated clock. The test plays the allocation.
 
+mod artifacts;
 mod cgroups;
 mod hooks;
 mod templates;
@@ -194,10 +195,10 @@ async fn a_task_that_cannot_be_started_fails_and_says_why() {
     assert!(failed.starts_with(unknown), "{failed}");
     assert_eq!(last, "Not Restarting: Error was unrecoverable");
 
-    let unsupported = Task { artifacts: vec![api_types::TaskArtifact::default()], ..task("web") };
+    let unsupported = Task { schedule: Some(Box::default()), ..task("web") };
     let scene = Scene::new(unsupported, 3);
     scene.begin(None).await.unwrap();
-    assert_eq!(scene.events()[0], "Failed Validation: artifacts are not built into this agent");
+    assert_eq!(scene.events()[0], "Failed Validation: task schedules are not built into this agent");
     assert!(scene.state().failed);
 
     let scene = Scene::new(Task { driver: "docker".into(), ..task("web") }, 3);

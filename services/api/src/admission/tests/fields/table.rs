@@ -58,6 +58,8 @@ const START: &str = "services/agent/src/task/runner/start.rs";
 const SUPERVISION: &str = "services/agent/src/task/runner/supervise.rs";
 const LOGS_HOOK: &str = "services/agent/src/task/hooks/logs.rs";
 const DIR_HOOK: &str = "services/agent/src/task/hooks/task_dir.rs";
+const ARTIFACTS_HOOK: &str = "services/agent/src/task/hooks/artifacts/mod.rs";
+const ARTIFACT: &str = "services/agent/src/task/hooks/artifacts/plan.rs";
 const TEMPLATES_HOOK: &str = "services/agent/src/task/hooks/templates/mod.rs";
 const TEMPLATE: &str = "services/agent/src/task/hooks/templates/plan.rs";
 const NETWORK: &str = "services/agent/src/alloc/hooks/network.rs";
@@ -401,7 +403,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
         &[
             ("Actions", Used(ACTION, "actions")),
             ("Affinities", Used(AFFINITY, "affinities")),
-            ("Artifacts", Refused(Feature::Artifacts)),
+            ("Artifacts", Used(ARTIFACTS_HOOK, "artifacts")),
             ("CSIPluginConfig", Refused(Feature::CsiPlugins)),
             ("Config", Used(START, "config")),
             ("Constraints", Used(CONSTRAINTS, "constraints")),
@@ -458,6 +460,18 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Tasks", Used(DEMAND, "tasks")),
             ("Update", Used(HEALTH, "update")),
             ("Volumes", Refused(Feature::Volumes)),
+        ],
+    ),
+    (
+        "TaskArtifact",
+        &[
+            ("Chown", Used(ARTIFACT, "chown")),
+            ("GetterHeaders", Used(ARTIFACT, "getter_headers")),
+            ("GetterInsecure", Used(ARTIFACT, "getter_insecure")),
+            ("GetterMode", Used(ARTIFACT, "getter_mode")),
+            ("GetterOptions", Used(ARTIFACT, "getter_options")),
+            ("GetterSource", Used(ARTIFACT, "getter_source")),
+            ("RelativeDest", Used(ARTIFACT, "relative_dest")),
         ],
     ),
     ("TaskLifecycleConfig", &[("Hook", Used(CLASS, "hook")), ("Sidecar", Used(CLASS, "sidecar"))]),

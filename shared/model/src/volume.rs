@@ -9,7 +9,7 @@ use crate::ids::uuid_ids;
 use crate::small_object::{Column, SmallObject};
 use crate::table::Table;
 use crate::text::string_enum;
-use crate::{AllocId, Index, JobKey, NodeId, Text, Timestamp};
+use crate::{AllocId, EvalId, Index, JobKey, NodeId, RequestId, Text, Timestamp};
 
 uuid_ids! {
     /// Id of a dynamic host volume.
@@ -129,6 +129,13 @@ impl SmallObject for HostVolume {
 
     fn shape(&self) -> api_types::HostVolume {
         self.to_api()
+    }
+}
+
+impl VolumeClaimId {
+    /// The id of a claim that a command creates. A command that is executed twice creates the same ids.
+    pub fn derived(request: RequestId, number: u32) -> Self {
+        Self(EvalId::derived(request, number).0)
     }
 }
 

@@ -16,6 +16,7 @@ use super::limits::{LimitArgs, Limits};
 use super::pair::Pair;
 use super::templates::{TemplateArgs, TemplateSettings};
 use super::users::DeniedUsers;
+use super::volume_args::VolumeArgs;
 use crate::cgroups;
 use crate::cpu_list;
 use crate::disk::gc;
@@ -25,6 +26,7 @@ use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
 use crate::networks::settings::{self, Bridge};
 use crate::networks::subnet::Subnet;
+use crate::volumes::settings::VolumeSettings;
 
 /// The default range of dynamic ports.
 const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
@@ -207,6 +209,9 @@ pub struct Args {
     /// Templates.
     #[command(flatten)]
     pub templates: TemplateArgs,
+    /// Host volumes.
+    #[command(flatten)]
+    pub volumes: VolumeArgs,
     /// What becomes of the node before the agent ends.
     #[command(flatten)]
     pub leave: LeaveArgs,
@@ -302,6 +307,7 @@ pub(crate) struct Config {
     pub(crate) gc: gc::Limits,
     pub(crate) limits: Limits,
     pub(crate) templates: TemplateSettings,
+    pub(crate) volumes: VolumeSettings,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
     /// The drain of the node when the agent leaves, if there is one.
@@ -400,6 +406,7 @@ impl Config {
             users: args.isolation.users(),
             consul: ConsulSettings::new(args.consul)?,
             service_discovery: !args.no_service_discovery,
+            volumes: args.volumes.check(&data_dir)?,
             data_dir,
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,

@@ -26,7 +26,7 @@ pub(crate) use checks::{
     addresses_missing, conflicts, dynamic_ports, missing, option_names, raw_exec_option, without_server,
 };
 pub(crate) use networks::networks;
-pub(crate) use settings::{Consul, Millis, Nats, Postgres, Settings, Template};
+pub(crate) use settings::{Client, Consul, HostVolume, Millis, Nats, Postgres, Settings, Template};
 
 /// The settings of configuration files, and the report on them.
 #[derive(Debug, Default)]

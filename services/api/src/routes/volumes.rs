@@ -13,7 +13,7 @@ use super::{Request, small_objects, volume_writes};
 use crate::Api;
 use crate::admission::host_volumes::users;
 use crate::agent_client::request_volumes;
-use crate::filter::matches_filter;
+use crate::filter::{FilterError, matches_filter};
 use crate::http::{Body, Effort, Error, Query, Response, Watched, ordered, piece};
 use crate::shapes::{self, AllocParts};
 
@@ -43,7 +43,7 @@ async fn list_csi(api: &Api, query: &Query) -> Result<Response, Error> {
     api.check_region(query)?;
     let filter = query.filter::<api_types::CsiVolume>(&api.limits)?;
     let (effort, namespace) = (Effort::of(filter.as_ref()), query.namespace());
-    let is_wanted = move |volume: &CsiVolume| {
+    let is_wanted = move |volume: &CsiVolume| -> Result<bool, FilterError> {
         Ok(namespace.holds(&volume.key.namespace) && matches_filter(filter.as_ref(), volume)?)
     };
     small_objects::list(api, query, query.text("prefix"), page, effort, is_wanted).await
@@ -56,7 +56,7 @@ async fn list_host(api: &Api, query: &Query) -> Result<Response, Error> {
     let (effort, namespace) = (Effort::of(filter.as_ref()), query.namespace());
     let prefix = query.text("prefix").to_owned();
     let (node, pool) = (query.text("node_id").to_owned(), query.text("node_pool").to_owned());
-    let is_wanted = move |volume: &HostVolume| {
+    let is_wanted = move |volume: &HostVolume| -> Result<bool, FilterError> {
         let is_on = node.is_empty() || volume.node_id.is_some_and(|id| id.to_string() == node);
         let is_in = pool.is_empty() || *volume.node_pool == *pool;
         Ok(is_on && is_in && namespace.holds(&volume.namespace) && matches_filter(filter.as_ref(), volume)?)
@@ -171,7 +171,7 @@ pub(crate) async fn claims(api: &Api, request: &Request) -> Result<Response, Err
     let (effort, namespace) = (Effort::of(filter.as_ref()), query.namespace());
     let (job, group) = (query.text("job_id").to_owned(), query.text("task_group").to_owned());
     let volume = query.text("volume_name").to_owned();
-    let is_wanted = move |claim: &VolumeClaim| {
+    let is_wanted = move |claim: &VolumeClaim| -> Result<bool, FilterError> {
         let matches = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         let is_meant = matches(&job, &claim.job.id)
             && matches(&group, &claim.task_group)

@@ -25,4 +25,5 @@ mod statuses;
 mod submissions;
 mod transport;
 mod versions;
+mod volumes;
 mod writes;

@@ -45,6 +45,7 @@ mod status;
 mod system;
 mod tables;
 pub(crate) mod usage;
+mod volume;
 
 #[cfg(test)]
 mod tests;
@@ -78,6 +79,8 @@ commands! {
         Server(server::Command),
         #[command(subcommand)]
         Service(service::Command),
+        #[command(subcommand)]
+        Volume(volume::Command),
         Status(WithApi<status::Args>),
         AgentInfo(WithApi<agent_info::Args>),
         Monitor(WithApi<agent_monitor::Args>),

@@ -45,7 +45,7 @@ pub(crate) enum PluginError {
     #[error("plugin mkdir: {0}")]
     Parameter(String),
     /// The built-in plugin cannot write to the disk.
-    #[error("plugin mkdir: cannot {action} {path}", path = path.display())]
+    #[error("plugin mkdir: cannot {action} {path}", path = .path.display())]
     Disk {
         /// What it did.
         action: &'static str,

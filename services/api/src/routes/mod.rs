@@ -152,7 +152,7 @@ static ROUTES: &[Route] = &[
     any("/v1/volumes/claim/:id", handler!(volumes::claim)),
     not_built("/v1/volume/csi/:id", Feature::CsiPlugins),
     get("/v1/volume/host/:id", handler!(volumes::read))
-        .and_put(handler!(volumes::write))
+        .and_put(handler!(volume_writes::write))
         .and_delete(handler!(volumes::delete)),
     not_built("/v1/plugins", Feature::CsiPlugins),
     not_built("/v1/plugin/csi/:id", Feature::CsiPlugins),

@@ -25,8 +25,17 @@ struct VolumeRequest {
     volume: Option<api_types::HostVolume>,
 }
 
+/// Creates or registers a host volume.
+pub(crate) async fn write(api: &Api, request: &Request) -> Result<Response, Error> {
+    match request.id() {
+        "create" => create(api, request).await,
+        "register" => register(api, request).await,
+        _ => Err(Error::not_found(volumes::NO_RESOURCE)),
+    }
+}
+
 /// Creates a volume by a plugin, on the node that the request names, or on one that is suitable.
-pub(crate) async fn create(api: &Api, request: &Request) -> Result<Response, Error> {
+async fn create(api: &Api, request: &Request) -> Result<Response, Error> {
     let asked = asked(api, request)?;
     let (volume, is_new) = {
         let snapshot = api.fresh_snapshot(false).await?;
@@ -57,7 +66,7 @@ pub(crate) async fn create(api: &Api, request: &Request) -> Result<Response, Err
 }
 
 /// Makes an existing directory of a node a volume.
-pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, Error> {
+async fn register(api: &Api, request: &Request) -> Result<Response, Error> {
     let asked = asked(api, request)?;
     let is_missing = |text: &Option<String>| text.as_ref().is_none_or(String::is_empty);
     if is_missing(&asked.node_id) {

@@ -9,7 +9,7 @@ use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteHostVolume, DeleteVolumeClaim};
 use wire::volumes::{DeleteVolume, VolumeGone};
 
-use super::{Request, small_objects, volume_writes};
+use super::{Request, small_objects};
 use crate::Api;
 use crate::admission::host_volumes::users;
 use crate::agent_client::request_volumes;
@@ -20,7 +20,7 @@ use crate::shapes::{self, AllocParts};
 /// Error text for an unknown volume.
 const NOT_FOUND: &str = "volume not found";
 /// Error text for an unknown path.
-const NO_RESOURCE: &str = "resource not found";
+pub(super) const NO_RESOURCE: &str = "resource not found";
 
 /// Lists volumes of one type. Without a type there are none.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
@@ -123,15 +123,6 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
         Ok(Body::json(&whole(volume, Some(allocs.collect()))).into())
     })
     .await
-}
-
-/// Creates or registers a host volume.
-pub(crate) async fn write(api: &Api, request: &Request) -> Result<Response, Error> {
-    match request.id() {
-        "create" => volume_writes::create(api, request).await,
-        "register" => volume_writes::register(api, request).await,
-        _ => Err(Error::not_found(NO_RESOURCE)),
-    }
 }
 
 /// Deletes a host volume, on its node first. With `force` the volume is deleted even if its node does not answer.

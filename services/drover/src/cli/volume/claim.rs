@@ -49,7 +49,7 @@ pub(crate) struct Delete {
     /// The id of a claim.
     claim: String,
     /// Do not ask for confirmation.
-    #[arg(short, long)]
+    #[arg(short)]
     yes: bool,
 }
 

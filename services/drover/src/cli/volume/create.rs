@@ -15,6 +15,7 @@ use crate::cli::{ApiCommand, Session, format};
 #[serde(default, rename_all = "PascalCase")]
 pub(super) struct VolumeBody {
     pub(super) volume: HostVolume,
+    pub(super) policy_override: bool,
 }
 
 /// Creates a volume.
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// Do not wait until the volume is ready.
     #[arg(long)]
     detach: bool,
+    /// Overrides Sentinel policies of Nomad Enterprise. Drover has none.
+    #[arg(long)]
+    policy_override: bool,
     /// Show whole ids.
     #[arg(long)]
     verbose: bool,
@@ -40,7 +44,7 @@ impl ApiCommand for Args {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
         let mut volume = specification::read(&self.file)?;
         volume.id = self.id.or(volume.id);
-        let body = VolumeBody { volume };
+        let body = VolumeBody { volume, policy_override: self.policy_override };
         let created: VolumeBody =
             session.client.put("/v1/volume/host/create", &body).await.context("Error creating volume")?;
         let (id, name) =

@@ -17,13 +17,16 @@ pub(crate) struct Args {
     /// The id of a volume to update.
     #[arg(long, value_name = "ID")]
     id: Option<String>,
+    /// Overrides Sentinel policies of Nomad Enterprise. Drover has none.
+    #[arg(long)]
+    policy_override: bool,
 }
 
 impl ApiCommand for Args {
     async fn run(self, session: Session) -> anyhow::Result<ExitCode> {
         let mut volume = specification::read(&self.file)?;
         volume.id = self.id.or(volume.id);
-        let body = VolumeBody { volume };
+        let body = VolumeBody { volume, policy_override: self.policy_override };
         let registered: VolumeBody = session
             .client
             .put("/v1/volume/host/register", &body)

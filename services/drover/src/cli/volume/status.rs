@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use api_types::HostVolume;
 use serde_json::Value;
 
-use super::{CSI, HOST, LIST, choose, list, table};
+use super::{CSI, HOST, LIST, choose, list, not_found, table};
 use crate::cli::object::Object;
 use crate::cli::page::Page;
 use crate::cli::{ApiCommand, Session, format, tables};
@@ -28,8 +28,8 @@ pub(crate) struct Args {
     /// Show only volumes on nodes of this pool.
     #[arg(long, value_name = "POOL", default_value = "")]
     node_pool: String,
-    /// Leave out the allocations.
-    #[arg(long)]
+    /// Of one volume: leave out its capabilities and allocations.
+    #[arg(long, requires = "volume", conflicts_with_all = ["json", "template"])]
     short: bool,
     /// Show whole ids.
     #[arg(long)]
@@ -85,9 +85,17 @@ async fn list_all(args: &Args, session: &Session) -> anyhow::Result<ExitCode> {
 }
 
 async fn show(args: &Args, prefix: &str, session: &Session) -> anyhow::Result<ExitCode> {
+    let no_csi = || anyhow::anyhow!("Error listing CSI volumes: {}", not_found(prefix));
+    if args.r#type.as_deref() == Some(CSI) {
+        return Err(no_csi());
+    }
     let found = list(&session.client, prefix, &args.node, &args.node_pool).await;
-    let id =
-        found.and_then(|found| choose(&found, prefix, args.verbose)).context("Error listing host volumes")?;
+    let found = found.context("Error listing host volumes")?;
+    if found.is_empty() && args.r#type.is_none() {
+        session.output.error(&format!("Error listing host volumes: {}", not_found(prefix)));
+        return Err(no_csi());
+    }
+    let id = choose(&found, prefix, args.verbose).context("Error listing host volumes")?;
     let path = format!("/v1/volume/host/{id}");
     if args.object.is_requested() {
         let volume: Value = session.client.get(&path, &[]).await.context("Error querying volume")?;
@@ -167,6 +175,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in {text}");
         }
-        assert!(!shown(&["--short"]).contains("Capabilities"));
+        assert!(!shown(&["--short", "x"]).contains("Capabilities"));
     }
 }

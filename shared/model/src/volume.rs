@@ -98,6 +98,9 @@ impl SmallObject for HostVolume {
 
     const TABLE: Table = Table::HostVolumes;
     const NAME: &'static str = "host volume";
+    const TOPIC: Option<&'static str> = Some("HostVolume");
+    const EVENT_TYPES: Option<[&'static str; 2]> = Some(["HostVolumeRegistered", "HostVolumeDeleted"]);
+    const EVENT_MEMBER: Option<&'static str> = Some("Volume");
     const KEY_COLUMNS: &'static [Column<HostVolumeId>] = &[Column::id("id", |id| Some(id.0))];
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text("namespace", |volume| &volume.namespace),
@@ -125,6 +128,14 @@ impl SmallObject for HostVolume {
 
     fn search_text(key: &HostVolumeId) -> Cow<'_, str> {
         Cow::Owned(key.to_string())
+    }
+
+    fn event_namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn filter_keys(&self) -> Option<Vec<String>> {
+        Some(vec![self.name.to_string(), self.plugin_id.to_string()])
     }
 
     fn shape(&self) -> api_types::HostVolume {

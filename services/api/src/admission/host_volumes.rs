@@ -93,7 +93,8 @@ pub(crate) fn place(state: &State, volume: &HostVolume) -> Result<NodeId, NoNode
         if !is_candidate {
             continue;
         }
-        let own = || state.host_volumes().filter(|other| other.node_id == Some(node.id()));
+        let id = node.id();
+        let own = || state.host_volumes().filter(move |other| other.node_id == Some(id));
         if node.spec().host_volumes.contains_key(&volume.name) || own().any(|other| other.name == volume.name)
         {
             refused.has_volume += 1;
@@ -118,8 +119,8 @@ fn is_feasible(volume: &HostVolume, node: NodeRef<'_>) -> bool {
 
 /// The allocations that use a volume and have not ended on its node (http-api §22).
 pub(crate) fn users<'a>(state: &'a State, volume: &'a HostVolume) -> impl Iterator<Item = AllocRef<'a>> {
-    let allocs = volume.node_id.into_iter().flat_map(|node| state.allocs_of_node(node));
-    allocs.filter(|alloc| !alloc.client_status().is_terminal() && uses(*alloc, volume))
+    let allocs = volume.node_id.into_iter().flat_map(move |node| state.allocs_of_node(node));
+    allocs.filter(move |alloc| !alloc.client_status().is_terminal() && uses(*alloc, volume))
 }
 
 fn uses(alloc: AllocRef<'_>, volume: &HostVolume) -> bool {

@@ -3,7 +3,7 @@
 use actix_web::http::Method;
 use model::features::Feature;
 use model::volume::{CsiVolume, HostVolume, VolumeClaim};
-use model::{HostVolumeId, SmallObject as _, VolumeClaimId};
+use model::{HostVolumeId, VolumeClaimId};
 use serde_json::{Value, json};
 use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteHostVolume, DeleteVolumeClaim};
@@ -66,7 +66,7 @@ async fn list_host(api: &Api, query: &Query) -> Result<Response, Error> {
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let id = |volume: &HostVolume| volume.id.to_string();
         let is_before = |id: &str| from.is_some_and(|from| if reverse { id > from } else { id < from });
-        let volumes = ordered(state.host_volumes(), reverse)
+        let volumes = ordered(state.small_objects::<HostVolume>(), reverse)
             .filter(|volume| id(volume).starts_with(&*prefix))
             .skip_while(|volume| is_before(&id(volume)));
         piece(volumes, limit, |volume| is_wanted(volume), |volume| id(volume), |volume| stub(volume))

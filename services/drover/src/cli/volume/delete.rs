@@ -29,7 +29,7 @@ impl ApiCommand for Args {
         let id = choose(&found, &self.volume, true).context("Could not find existing volume to delete")?;
         let force = self.force.to_string();
         let path = format!("/v1/volume/host/{id}");
-        let deleted = session.client.delete::<Value>(&path, &[("force", &force)]).await;
+        let deleted = session.client.delete::<Value>(&path, &[("force", force.as_str())]).await;
         deleted.context("Error deleting volume")?;
         session.output.line(&format!("Successfully deleted volume \"{id}\"!"));
         Ok(ExitCode::SUCCESS)

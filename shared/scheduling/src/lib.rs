@@ -81,8 +81,8 @@ pub fn malformed_semver(bounds: &str) -> Option<&str> {
     feasible::Bounds::malformed(bounds, feasible::Rules::Semver)
 }
 
-/// Whether a node satisfies constraints that are not those of a job, such as those of a host volume (`docs/rules/http-api.md`
-/// §22). What constrains placements against each other counts as satisfied.
+/// Whether a node satisfies constraints that are not those of a job, such as those of a host volume
+/// (`docs/rules/http-api.md` §22). What constrains placements against each other counts as satisfied.
 pub fn meets(constraints: &[Constraint], node: NodeRef<'_>) -> bool {
     constraints.iter().all(|constraint| feasible::Condition::of_constraint(constraint).holds_on(node))
 }

@@ -109,8 +109,8 @@ pub enum Subject {
     /// the reply subject of the request that started them.
     #[display("agent.{_0}.exec")]
     AgentExec(NodeId),
-    /// Creates and deletes host volumes on an agent's node ([`volumes`](crate::volumes)); a header names the request. A lost
-    /// request is not carried out; a repeated request finds its work done.
+    /// Creates and deletes host volumes on an agent's node ([`volumes`](crate::volumes)); a header names the request. A
+    /// lost request is not carried out; a repeated request finds its work done.
     #[display("agent.{_0}.volumes")]
     AgentVolumes(NodeId),
     /// Metrics of a process of a service ([`ProcessMetrics`](crate::metrics::ProcessMetrics)), published every few

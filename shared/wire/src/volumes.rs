@@ -1,8 +1,8 @@
 //! Messages between the API and an agent about dynamic host volumes (http-api §22), on
 //! [`Subject::AgentVolumes`](crate::Subject::AgentVolumes).
 //!
-//! An agent carries out one request at a time, and answers when what it has done is on its disk. A repeated request finds its
-//! work done. A request that cannot be carried out is refused as `Invalid`, one that failed as `NotReady`.
+//! An agent carries out one request at a time, and answers when what it has done is on its disk. A repeated request finds
+//! its work done. A request that cannot be carried out is refused as `Invalid`, one that failed as `NotReady`.
 
 use std::collections::BTreeMap;
 

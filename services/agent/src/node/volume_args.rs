@@ -12,8 +12,8 @@ use crate::volumes::settings::{HostVolumeArgs, VolumeSettings};
 #[group(skip)]
 #[command(next_help_heading = "Agent")]
 pub struct VolumeArgs {
-    /// A directory of the machine that jobs can mount, as `name=path`, or `name=path:ro` if they may not write to it; may be
-    /// repeated.
+    /// A directory of the machine that jobs can mount, as `name=path`, or `name=path:ro` if they may not write to it; may
+    /// be repeated.
     #[arg(
         long = "host-volume",
         env = "DROVER_HOST_VOLUMES",

@@ -76,7 +76,8 @@ pub(crate) struct HostVolumes {
 }
 
 impl HostVolumes {
-    /// Reads the dynamic volumes of earlier runs of the agent. A file that cannot be read counts as absent; it is set aside.
+    /// Reads the dynamic volumes of earlier runs of the agent. A file that cannot be read counts as absent; it is set
+    /// aside.
     pub(crate) fn load(store: &Store, settings: VolumeSettings, node: NodeId, node_pool: Text) -> Self {
         let file = store.file(FILE);
         let dynamic = match store::load::<Dynamics>(&file) {
@@ -98,8 +99,8 @@ impl HostVolumes {
         *self.plugins.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
-    /// Creates volumes again that are no longer there, for instance on a disk that was exchanged. The node does not show those
-    /// that cannot be created.
+    /// Creates volumes again that are no longer there, for instance on a disk that was exchanged. The node does not show
+    /// those that cannot be created.
     pub(crate) async fn restore(&self) {
         let lost = self.dynamics().clone();
         let lost =
@@ -158,7 +159,8 @@ impl HostVolumes {
     /// Creates a volume by its plugin. It is on the agent's disk when this returns.
     ///
     /// # Errors
-    /// If its name is taken, the plugin fails, or it cannot be stored. A new volume is then deleted again, as far as possible.
+    /// If its name is taken, the plugin fails, or it cannot be stored. A new volume is then deleted again, as far as
+    /// possible.
     pub(crate) async fn create(&self, wanted: Wanted) -> Result<Created, VolumeError> {
         let is_new = self.check(&wanted)?;
         let created = self.place.create(&wanted).await?;
@@ -188,8 +190,8 @@ impl HostVolumes {
         Ok(Created { path: path.to_owned(), bytes: 0 })
     }
 
-    /// Deletes a volume: its plugin deletes what it has created; a directory that was only registered stays. An unknown volume
-    /// is gone already.
+    /// Deletes a volume: its plugin deletes what it has created; a directory that was only registered stays. An unknown
+    /// volume is gone already.
     ///
     /// # Errors
     /// If the plugin fails, or the change cannot be stored. The volume is kept then.

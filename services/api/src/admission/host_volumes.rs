@@ -82,8 +82,8 @@ impl std::fmt::Display for NoNode {
     }
 }
 
-/// The node that gets a volume: of the ready nodes of the volume's pool that have its plugin, meet its constraints and have no
-/// volume of its name, the one with the fewest volumes; of those the first by a hash of the volume's id.
+/// The node that gets a volume: of the ready nodes of the volume's pool that have its plugin, meet its constraints and have
+/// no volume of its name, the one with the fewest volumes; of those the first by a hash of the volume's id.
 pub(crate) fn place(state: &State, volume: &HostVolume) -> Result<NodeId, NoNode> {
     let mut refused = NoNode::default();
     let mut best: Option<(usize, u128, NodeId)> = None;

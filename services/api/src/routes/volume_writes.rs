@@ -1,5 +1,5 @@
-//! Creates and registers dynamic host volumes (http-api §22): chooses the node, lets its agent do the work, and then writes the
-//! volume. The agent reports the volume with its node, which makes it ready.
+//! Creates and registers dynamic host volumes (http-api §22): chooses the node, lets its agent do the work, and then writes
+//! the volume. The agent reports the volume with its node, which makes it ready.
 
 use model::text::quoted;
 use model::volume::{HostVolume, HostVolumeState};

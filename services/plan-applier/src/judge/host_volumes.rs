@@ -77,8 +77,8 @@ fn is_shown(volume: &HostVolume, spec: &NodeSpec) -> bool {
     shown.is_some_and(|shown| shown.id.parse::<HostVolumeId>().is_ok_and(|id| id == volume.id))
 }
 
-/// Sets the states of the volumes of a node that has registered: `ready` if the node shows the volume, `unavailable` if it no
-/// longer does (http-api §22).
+/// Sets the states of the volumes of a node that has registered: `ready` if the node shows the volume, `unavailable` if it
+/// no longer does (http-api §22).
 pub(super) fn follow_node(work: &mut Work<'_>, node: NodeId) -> Result<(), Refusal> {
     let Some(spec) = work.state().node(node).map(|node| node.spec()) else { return Ok(()) };
     let state_of = |volume: &HostVolume| match (is_shown(volume, spec), volume.state) {

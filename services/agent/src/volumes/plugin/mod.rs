@@ -1,5 +1,5 @@
-//! Plugins of dynamic host volumes: the built-in `mkdir`, and programs in the plugin directory. A program gets the operation
-//! as its only argument and in its environment, and answers with JSON on its standard output.
+//! Plugins of dynamic host volumes: the built-in `mkdir`, and programs in the plugin directory. A program gets the
+//! operation as its only argument and in its environment, and answers with JSON on its standard output.
 
 use std::collections::BTreeMap;
 use std::io;

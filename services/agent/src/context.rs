@@ -22,6 +22,7 @@ use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
 use crate::services::Services;
 use crate::starts::Starts;
+use crate::volumes::HostVolumes;
 
 /// Shared by all allocations.
 pub(crate) struct Context {
@@ -43,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) cgroups: Option<Cgroups>,
     /// Where secrets of tasks are kept.
     pub(crate) secrets: Storage,
+    /// The host volumes of the node.
+    pub(crate) volumes: Arc<HostVolumes>,
     /// The networks of allocations.
     pub(crate) networks: Networks,
     /// The checks of services that the agent runs.

@@ -21,6 +21,7 @@
 //! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `node` | who the agent is: settings, data directory, identity, fingerprint, and what the servers know of the node |
 //! | `devices` | devices of the node, such as GPUs |
+//! | `volumes` | host volumes: what the node shows, and plugins that create and delete them |
 //! | `driver` | one file for each kind of task |
 //! | [`executor`] | the process beside each task that is a process |
 //! | `collector` | the process beside each container, which writes its output to the task's log files |
@@ -76,6 +77,7 @@ mod starts;
 mod task;
 #[cfg(test)]
 mod testing;
+mod volumes;
 mod wait;
 mod work;
 
@@ -95,4 +97,6 @@ pub use node::limits::LimitArgs;
 pub use node::pair::Pair;
 pub use node::presence::{Presence, Registration};
 pub use node::templates::TemplateArgs;
+pub use node::volume_args::VolumeArgs;
 pub use run::run_connecting;
+pub use volumes::settings::HostVolumeArgs;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bus::Bus;
 use model::node::NodeSpec;
-use model::{AllocId, NodeId};
+use model::{AllocId, NodeId, Text};
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -26,6 +26,7 @@ use crate::devices::nvidia::Nvidia;
 use crate::devices::{DevicePlugin, Devices};
 use crate::disk::dirs::build_parent;
 use crate::disk::secrets::{Storage, unmount_all};
+use crate::disk::store::Store;
 use crate::dns::Dns;
 use crate::driver;
 use crate::driver::docker::create::NodeNames;
@@ -34,7 +35,9 @@ use crate::networks::Networks;
 use crate::node::config::{Args, Config};
 use crate::node::data_dir::DataDir;
 use crate::node::facts::NodeFacts;
-use crate::node::fingerprint::{Machine, is_same, node_spec, with_attributes, with_devices, with_meta};
+use crate::node::fingerprint::{
+    Machine, is_same, node_spec, with_attributes, with_devices, with_meta, with_volumes,
+};
 use crate::node::host_env::HostEnv;
 use crate::node::identity::Identity;
 use crate::node::meta::NodeMeta;
@@ -42,6 +45,7 @@ use crate::node::presence::Presence;
 use crate::reports::actor::Reporter;
 use crate::requests::meta::MetaRequests;
 use crate::requests::stats::{self, Stats};
+use crate::requests::volumes;
 use crate::requests::{exec, files, tasks};
 use crate::servers::contact::Contact;
 use crate::servers::follow::WorkFollower;
@@ -52,6 +56,7 @@ use crate::services::directory;
 use crate::services::registrar::Registrar;
 use crate::starts::Starts;
 use crate::task::commands::{TaskAction, TaskSelector, TasksCommand};
+use crate::volumes::HostVolumes;
 
 /// How often the node is fingerprinted again.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -114,6 +119,8 @@ async fn run_parts(
     let meta = Arc::new(NodeMeta::load(&store, config.meta.clone()));
     let spec = node_spec(&config, &identity, &machine, &drivers, &detected, cgroups.as_ref(), now);
     let spec = with_devices(spec, devices.fingerprint().await);
+    let host_volumes = load_volumes(&store, &config, &identity).await;
+    let spec = with_volumes(spec, host_volumes.found());
     let spec = Arc::new(with_meta(spec, meta.current().all()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
@@ -127,6 +134,7 @@ async fn run_parts(
         networks,
         checks: Arc::default(),
         services: Services { consul, ..Services::default() },
+        volumes: Arc::clone(&host_volumes),
         running: RunningTasks::default(),
         drivers,
         cgroups,
@@ -204,6 +212,8 @@ async fn run_parts(
         let spec = Arc::new(watch::Sender::new(spec));
         let meta_requests = MetaRequests { meta: Arc::clone(&meta), spec: Arc::clone(&spec) };
         services.spawn(stats::serve(stats, meta_requests, stats_requests));
+        let volume_requests = bus.serve(Subject::AgentVolumes(identity.node).to_string()).await?;
+        services.spawn(volumes::serve(Arc::clone(&host_volumes), Arc::clone(&spec), volume_requests));
         let contact = Contact {
             bus: bus.clone(),
             identity: identity.clone(),
@@ -323,6 +333,15 @@ fn remove_left_cgroups(context: &Context, node: NodeId) {
     });
 }
 
+/// The host volumes of the node, restored from the agent's disk.
+async fn load_volumes(store: &Store, config: &Config, identity: &Identity) -> Arc<HostVolumes> {
+    let volumes =
+        HostVolumes::load(store, config.volumes.clone(), identity.node, Text::clone(&config.node_pool));
+    volumes.detect_plugins().await;
+    volumes.restore().await;
+    Arc::new(volumes)
+}
+
 fn devices(config: &Config) -> Devices {
     let ignored = config.limits.nvidia_ignored.clone();
     let nvidia = config.limits.nvidia_smi.clone().map(|program| Nvidia::new(program, ignored));
@@ -354,7 +373,8 @@ async fn refresh_fingerprint(
             let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
             let spec =
                 node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now());
-            with_attributes(with_devices(spec, devices), attributes)
+            let spec = with_volumes(with_devices(spec, devices), context.volumes.found());
+            with_attributes(spec, attributes)
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {

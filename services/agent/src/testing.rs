@@ -9,7 +9,7 @@ use model::alloc::{
     PackedMetric, TaskRunState, TaskState,
 };
 use model::job::{Job, JobSpec, JobType, RestartMode, RestartPolicy, Task, TaskGroup};
-use model::{AllocId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, Timestamp};
+use model::{AllocId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, NodeId, Timestamp};
 use serde_json::json;
 use tokio::sync::watch;
 use wire::node::WorkAlloc;
@@ -33,6 +33,7 @@ use crate::node::facts::NodeFacts;
 use crate::node::host_env::HostEnv;
 use crate::services::Services;
 use crate::starts::Starts;
+use crate::volumes::HostVolumes;
 use crate::work::spec::AllocSpec;
 
 /// The time at which tests start.
@@ -190,11 +191,15 @@ pub(crate) fn context_with(
     let drivers = Drivers::default()
         .with(mock::NAME, Mock)
         .with(raw_exec::NAME, RawExec::new(raw_exec::Settings::default(), executor));
+    let store = Store::open(&dir.join("state")).expect("the test directory is writable");
+    let volumes =
+        HostVolumes::load(&store, config.volumes.clone(), NodeId::from_bytes([3; 16]), "default".into());
     Arc::new(Context {
         drivers,
         devices: Devices::default(),
         starts: Starts::new(config.limits.concurrent_starts_max),
-        store: Store::open(&dir.join("state")).expect("the test directory is writable"),
+        store,
+        volumes: Arc::new(volumes),
         node: NodeFacts::default(),
         host_env: HostEnv::default(),
         // Groups would outlast the tests.

@@ -100,7 +100,6 @@ features! {
         Consul("integration with Consul", Is, NotBuilt, None);
     }
     Storage "Storage" {
-        Volumes("volumes", Are, NotBuilt, None);
         CsiPlugins("CSI plugins", Are, NotBuilt, None);
         DiskMigration("migration of disks", Is, NotBuilt, None);
     }

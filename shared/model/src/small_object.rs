@@ -33,6 +33,8 @@ pub trait SmallObject:
     /// The types of events about an object that was created or changed, and of those about one that was deleted. `None` if
     /// events are named after the cause of their change set.
     const EVENT_TYPES: Option<[&'static str; 2]> = None;
+    /// The name of the object in the payload of its events; `None` if that is the topic.
+    const EVENT_MEMBER: Option<&'static str> = None;
     /// The columns of the object table that are its primary key.
     const KEY_COLUMNS: &'static [Column<Self::Key>];
     /// The further columns that people can query. Every table of small objects also has `create_index`, `modify_index`
@@ -59,6 +61,11 @@ pub trait SmallObject:
     /// The namespace that an object belongs to; empty if objects of the kind belong to none.
     fn namespace(_key: &Self::Key) -> &str {
         ""
+    }
+
+    /// The namespace of events about the object: that of its key, unless only the object knows it.
+    fn event_namespace(&self) -> &str {
+        Self::namespace(self.key())
     }
 
     /// Additional keys by which a topic finds events about the object (http-api §26.3).

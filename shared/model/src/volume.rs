@@ -9,7 +9,7 @@ use crate::ids::uuid_ids;
 use crate::small_object::{Column, SmallObject};
 use crate::table::Table;
 use crate::text::string_enum;
-use crate::{AllocId, Index, JobKey, NodeId, Text, Timestamp};
+use crate::{AllocId, EvalId, Index, JobKey, NodeId, RequestId, Text, Timestamp};
 
 uuid_ids! {
     /// Id of a dynamic host volume.
@@ -98,6 +98,9 @@ impl SmallObject for HostVolume {
 
     const TABLE: Table = Table::HostVolumes;
     const NAME: &'static str = "host volume";
+    const TOPIC: Option<&'static str> = Some("HostVolume");
+    const EVENT_TYPES: Option<[&'static str; 2]> = Some(["HostVolumeRegistered", "HostVolumeDeleted"]);
+    const EVENT_MEMBER: Option<&'static str> = Some("Volume");
     const KEY_COLUMNS: &'static [Column<HostVolumeId>] = &[Column::id("id", |id| Some(id.0))];
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text("namespace", |volume| &volume.namespace),
@@ -127,8 +130,23 @@ impl SmallObject for HostVolume {
         Cow::Owned(key.to_string())
     }
 
+    fn event_namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn filter_keys(&self) -> Option<Vec<String>> {
+        Some(vec![self.name.to_string(), self.plugin_id.to_string()])
+    }
+
     fn shape(&self) -> api_types::HostVolume {
         self.to_api()
+    }
+}
+
+impl VolumeClaimId {
+    /// The id of a claim that a command creates. A command that is executed twice creates the same ids.
+    pub fn derived(request: RequestId, number: u32) -> Self {
+        Self(EvalId::derived(request, number).0)
     }
 }
 

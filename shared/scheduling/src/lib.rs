@@ -32,9 +32,9 @@ pub use dry_run::{DryRun, dry_run};
 
 use model::Timestamp;
 use model::eval::{EvalTrigger, Evaluation};
-use model::job::JobType;
+use model::job::{Constraint, JobType};
 use model::plan::{Outcome, Plan};
-use state::State;
+use state::{NodeRef, State};
 
 /// One attempt at an evaluation.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +79,12 @@ pub fn malformed_version(bounds: &str) -> Option<&str> {
 /// The first bound of a constraint with the operator `semver` that is malformed.
 pub fn malformed_semver(bounds: &str) -> Option<&str> {
     feasible::Bounds::malformed(bounds, feasible::Rules::Semver)
+}
+
+/// Whether a node satisfies constraints that are not those of a job, such as those of a host volume
+/// (`docs/rules/http-api.md` §22). What constrains placements against each other counts as satisfied.
+pub fn meets(constraints: &[Constraint], node: NodeRef<'_>) -> bool {
+    constraints.iter().all(|constraint| feasible::Condition::of_constraint(constraint).holds_on(node))
 }
 
 /// Computes the changes that bring the evaluation's job to its desired state.

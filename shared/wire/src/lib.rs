@@ -29,6 +29,7 @@ pub mod services;
 pub mod stats;
 pub mod subject;
 pub mod tasks;
+pub mod volumes;
 mod write_gate;
 
 pub use envelope::{DecodeError, Wire, decode, decode_message, encode};

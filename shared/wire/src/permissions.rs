@@ -97,6 +97,7 @@ table! {
     AgentTasks(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     AgentStats(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     AgentExec(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
+    AgentVolumes(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
     ProcessMetrics(from in SENDERS.map(|role| (role, ANY_PROCESS))) => one_way(&[from.0], &[Role::Api]);
 }
 
@@ -198,6 +199,7 @@ fn subscription(subject: &Subject) -> String {
         | Subject::AgentTasks(_)
         | Subject::AgentStats(_)
         | Subject::AgentExec(_)
+        | Subject::AgentVolumes(_)
         | Subject::ProcessMetrics(_) => subject.to_string(),
     }
 }
@@ -261,7 +263,14 @@ mod tests {
         ];
         let answers = ["inbox.api.node.ID.>", "inbox.servers.node.ID.>"];
         assert_eq!(publish, own(&[&sent[..], &answers].concat()));
-        let heard = ["agent.ID.wake", "agent.ID.files", "agent.ID.tasks", "agent.ID.stats", "agent.ID.exec"];
+        let heard = [
+            "agent.ID.wake",
+            "agent.ID.files",
+            "agent.ID.tasks",
+            "agent.ID.stats",
+            "agent.ID.exec",
+            "agent.ID.volumes",
+        ];
         assert_eq!(subscribe, own(&[&heard[..], &["inbox.node.ID.>"]].concat()));
     }
 

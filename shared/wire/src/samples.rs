@@ -20,8 +20,8 @@ use model::node::{DrainSpec, NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements, Plan};
 use model::service::{ServiceKey, ServiceRegistration};
 use model::{
-    AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
-    RequestId, RootKeyId, Timestamp,
+    AllocId, DeploymentId, Epoch, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, Map, NodeId,
+    ProcessId, RequestId, RootKeyId, Timestamp,
 };
 
 use crate::broker::{
@@ -55,12 +55,14 @@ use crate::stats::{
     MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RemoveEnded, RestartTasks, SignalTasks, TasksDone};
+use crate::volumes::{CreateVolume, DeleteVolume, RegisterVolume, VolumeGone, VolumeMade};
 use crate::{DecodeError, Refusal, RefusalKind, Wire, decode, decode_message, encode};
 
 pub(crate) const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
 pub(crate) const EVAL: EvalId = EvalId::from_bytes([2; 16]);
 pub(crate) const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([10; 16]);
 pub(crate) const NODE: NodeId = NodeId::from_bytes([3; 16]);
+const VOLUME: HostVolumeId = HostVolumeId::from_bytes([21; 16]);
 const REQUEST: RequestId = RequestId::from_bytes([4; 16]);
 const HISTORY: HistoryId = HistoryId::from_bytes([5; 16]);
 pub(crate) const PROCESS: ProcessId = ProcessId::from_bytes([6; 16]);
@@ -579,6 +581,24 @@ pub fn samples() -> Vec<Sample> {
         round_trip(RemoveEnded { alloc: None }),
         round_trip(RemoveEnded { alloc: Some(ALLOC) }),
         round_trip(TasksDone {}),
+        round_trip(CreateVolume {
+            id: VOLUME,
+            namespace: "default".into(),
+            name: "data".into(),
+            plugin: "mkdir".into(),
+            bytes_min: 1,
+            bytes_max: 2,
+            parameters: [("mode".into(), "0700".into())].into(),
+        }),
+        round_trip(RegisterVolume {
+            id: VOLUME,
+            namespace: "default".into(),
+            name: "data".into(),
+            host_path: "/srv/data".into(),
+        }),
+        round_trip(DeleteVolume { id: VOLUME }),
+        round_trip(VolumeMade { host_path: "/srv/data".into(), capacity_bytes: 2 }),
+        round_trip(VolumeGone {}),
         round_trip(GetHostStats {}),
         round_trip(HostStats::default()),
         round_trip(HostStats {
@@ -700,7 +720,7 @@ mod tests {
     use super::*;
     use crate::{
         broker, checks, command, directory, exec, feed, files, meta, metrics, node, refusal, services, stats,
-        tasks,
+        tasks, volumes,
     };
 
     #[test]
@@ -721,6 +741,7 @@ mod tests {
             services::KINDS,
             stats::KINDS,
             tasks::KINDS,
+            volumes::KINDS,
         ]
         .concat();
         assert_eq!(tested, kinds.iter().copied().collect(), "every message has a sample");

@@ -109,6 +109,10 @@ pub enum Subject {
     /// the reply subject of the request that started them.
     #[display("agent.{_0}.exec")]
     AgentExec(NodeId),
+    /// Creates and deletes host volumes on an agent's node ([`volumes`](crate::volumes)); a header names the request. A
+    /// lost request is not carried out; a repeated request finds its work done.
+    #[display("agent.{_0}.volumes")]
+    AgentVolumes(NodeId),
     /// Metrics of a process of a service ([`ProcessMetrics`](crate::metrics::ProcessMetrics)), published every few
     /// seconds. Their sums count from the start of the process, so loss and repetition are harmless.
     #[display("metrics.{}.{}", _0.0, _0.1)]
@@ -146,7 +150,8 @@ impl Subject {
             | Self::AgentFiles(node)
             | Self::AgentTasks(node)
             | Self::AgentStats(node)
-            | Self::AgentExec(node) => Some(*node),
+            | Self::AgentExec(node)
+            | Self::AgentVolumes(node) => Some(*node),
             Self::Command(_)
             | Self::GetHead
             | Self::Probe
@@ -315,6 +320,7 @@ mod tests {
             Subject::AgentFiles(NODE),
             Subject::AgentStats(NODE),
             Subject::AgentExec(NODE),
+            Subject::AgentVolumes(NODE),
             Subject::ProcessMetrics((Role::Api, process)),
         ];
         assert!(!others.into_iter().any(is_essential));

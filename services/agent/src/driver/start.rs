@@ -103,11 +103,12 @@ pub(crate) struct Mount {
     pub(crate) read_only: bool,
     /// Whether later mounts below it are seen on the other side.
     pub(crate) propagation: Propagation,
+    /// Its SELinux label, as container engines read it; empty is the driver's.
+    pub(crate) selinux_label: String,
 }
 
 /// Whether mounts below a mount are seen on the other side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "volumes, which are not built, ask for it"))]
 pub(crate) enum Propagation {
     /// They are not.
     #[default]

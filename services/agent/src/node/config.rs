@@ -18,6 +18,7 @@ use super::limits::{LimitArgs, Limits};
 use super::pair::Pair;
 use super::templates::{TemplateArgs, TemplateSettings};
 use super::users::DeniedUsers;
+use super::volume_args::VolumeArgs;
 use crate::artifacts;
 use crate::cgroups;
 use crate::cpu_list;
@@ -28,6 +29,7 @@ use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, IdRanges};
 use crate::networks::settings::{self, Bridge};
 use crate::networks::subnet::Subnet;
+use crate::volumes::settings::VolumeSettings;
 
 /// The default range of dynamic ports.
 const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
@@ -216,6 +218,9 @@ pub struct Args {
     /// Artifacts.
     #[command(flatten)]
     pub artifacts: ArtifactArgs,
+    /// Host volumes.
+    #[command(flatten)]
+    pub volumes: VolumeArgs,
     /// What becomes of the node before the agent ends.
     #[command(flatten)]
     pub leave: LeaveArgs,
@@ -315,6 +320,7 @@ pub(crate) struct Config {
     pub(crate) templates: TemplateSettings,
     /// The limits of artifacts.
     pub(crate) artifacts: artifacts::Limits,
+    pub(crate) volumes: VolumeSettings,
     pub(crate) first_heartbeat_within: Duration,
     pub(crate) stop_tasks_on_exit: bool,
     /// The drain of the node when the agent leaves, if there is one.
@@ -414,6 +420,7 @@ impl Config {
             consul: ConsulSettings::new(args.consul)?,
             service_discovery: !args.no_service_discovery,
             dns: DnsSettings::new(args.dns)?,
+            volumes: args.volumes.check(&data_dir)?,
             data_dir,
             env_allowlist: args.env_allowlist,
             env_denylist: args.env_denylist,

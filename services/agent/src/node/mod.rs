@@ -19,3 +19,4 @@ pub(crate) mod pair;
 pub(crate) mod presence;
 pub(crate) mod templates;
 pub(crate) mod users;
+pub(crate) mod volume_args;

@@ -1,6 +1,6 @@
-//! Requests that the API sends to the agent: for files and logs, for resource usage and checks, to restart and signal tasks,
-//! to run commands in them, and about the node's metadata. Each module serves one subject, except `meta`, whose requests
-//! come with those for resource usage.
+//! Requests that the API sends to the agent: for files and logs, for resource usage and checks, to restart and signal
+//! tasks, to run commands in them, to create and delete host volumes, and about the node's metadata. Each module serves one
+//! subject, except `meta`, whose requests come with those for resource usage.
 
 mod checks;
 pub(crate) mod exec;
@@ -8,3 +8,4 @@ pub(crate) mod files;
 pub(crate) mod meta;
 pub(crate) mod stats;
 pub(crate) mod tasks;
+pub(crate) mod volumes;

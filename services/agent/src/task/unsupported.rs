@@ -2,7 +2,7 @@
 //! at its start with the reason, instead of running without the feature. Pure.
 
 use model::features::Feature;
-use model::job::{Task, TaskGroup, feature_of_driver, unbuilt_protocol};
+use model::job::{Task, TaskGroup, VolumeKind, feature_of_driver, unbuilt_protocol};
 use model::text::quoted;
 
 use crate::disk::dirs::SHARED;
@@ -17,12 +17,16 @@ pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
         (Feature::Vault, task.vault.is_some()),
         (Feature::Secrets, !task.secrets.is_empty()),
         (Feature::WorkloadIdentities, has_identity(task)),
-        (Feature::Volumes, !group.volumes.is_empty() || !task.volume_mounts.is_empty()),
-        (Feature::CsiPlugins, task.csi_plugin_config.is_some()),
+        (Feature::CsiPlugins, has_csi_volumes(group) || task.csi_plugin_config.is_some()),
         (Feature::TaskSchedules, task.schedule.is_some()),
         (Feature::Connect, !task.kind.is_empty()),
     ]);
     missing.map(|feature| format!("{} not built into this agent", feature.subject()))
+}
+
+/// Whether the group has volumes of CSI plugins.
+fn has_csi_volumes(group: &TaskGroup) -> bool {
+    group.volumes.values().any(|volume| volume.kind == VolumeKind::Csi)
 }
 
 /// Whether an artifact comes by a protocol that is not built.

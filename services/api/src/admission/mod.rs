@@ -7,6 +7,7 @@
 //! Jobs that need a feature of the list of what is not built (`model::features`) are rejected.
 
 mod fields;
+pub(crate) mod host_volumes;
 mod implied;
 mod problems;
 mod regions;

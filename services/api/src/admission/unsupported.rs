@@ -27,13 +27,18 @@ pub(crate) fn features(job: &Job) -> Problems {
 
 fn group(group: &TaskGroup) -> Problems {
     let mut problems = missing([
-        (Feature::Volumes, group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())),
+        (Feature::CsiPlugins, has_csi_volumes(group)),
         (Feature::Connect, has_connect(items(&group.services))),
     ]);
     for task in items(&group.tasks) {
         problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
     problems
+}
+
+/// Whether the group has volumes of CSI plugins.
+fn has_csi_volumes(group: &TaskGroup) -> bool {
+    group.volumes.iter().flatten().any(|(_, volume)| text(&volume.r#type) == "csi")
 }
 
 /// Whether one of the services is part of a service mesh.
@@ -57,7 +62,6 @@ fn task(task: &Task) -> Problems {
         (Feature::TaskSchedules, task.schedule.is_some()),
         (Feature::WorkloadIdentities, has_identity),
         (Feature::Connect, !text(&task.kind).is_empty() || has_connect(items(&task.services))),
-        (Feature::Volumes, !items(&task.volume_mounts).is_empty()),
     ]);
     let driver = text(&task.driver);
     if let Some(feature) = feature_of_driver(driver) {

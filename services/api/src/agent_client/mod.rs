@@ -27,6 +27,8 @@ pub(crate) use self::reader::{Source, StreamReader};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a task command. It is long because tasks get their own time to stop.
 const TASK_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of a request about host volumes. It is long because plugins get their own time.
+const VOLUME_TIMEOUT: Duration = Duration::from_secs(65);
 /// Time in which an agent must have started a command in a task.
 pub(crate) const EXEC_START_TIMEOUT: Duration = Duration::from_secs(15);
 /// Error text for a path that leaves the allocation's directory.
@@ -181,6 +183,22 @@ pub(crate) async fn request_stats<Q: Wire, A: Wire>(
 ) -> Result<A, Error> {
     let response = bus.request(Subject::AgentStats(node), message, RESPONSE_TIMEOUT).await;
     response.map_err(|error| agent_error(node, &error))
+}
+
+/// Sends a request about host volumes to the agent of a node. Every failure is a 500 (http-api §22).
+///
+/// # Errors
+/// If the agent refuses or does not answer.
+pub(crate) async fn request_volumes<Q: Wire, A: Wire>(
+    bus: &Bus,
+    node: NodeId,
+    message: &Q,
+) -> Result<A, Error> {
+    let response = bus.request(Subject::AgentVolumes(node), message, VOLUME_TIMEOUT).await;
+    response.map_err(|error| match &error {
+        RequestError::Refused(refusal) => Error::failed(&*refusal.message),
+        error => Error::unavailable(agent_error(node, error).text),
+    })
 }
 
 /// Converts an agent's failure into the error for the client (http-api §13).

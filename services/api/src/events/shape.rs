@@ -277,8 +277,8 @@ pub(super) fn event(step: &SingleSet, topics: &Topics, changed: &ChangedObject) 
         }
         ObjectKey::Small { name, .. } => {
             let Concern::Small(change) = step.set.changes.get(changed.change)?.concern() else { return None };
-            let Shown { namespace, filter_keys, shape } = shown(step, change)?;
-            let payload = || Payload::Small(json!({ topic: shape }));
+            let Shown { namespace, filter_keys, member, shape } = shown(step, change)?;
+            let payload = || Payload::Small(json!({ member: shape }));
             builder.event(name.clone(), &namespace, filter_keys, payload)
         }
     }
@@ -333,6 +333,8 @@ model::for_each_small_object!(small_changes);
 struct Shown {
     namespace: String,
     filter_keys: Option<Vec<String>>,
+    /// Its name in the payload.
+    member: &'static str,
     /// Its JSON object.
     shape: Value,
 }
@@ -340,8 +342,9 @@ struct Shown {
 fn shown_of<T: Stored>(step: &SingleSet, key: &T::Key) -> Option<Shown> {
     let (before, after) = (&step.before, &step.after);
     let object = after.small_object::<T, _>(key).or_else(|| before.small_object::<T, _>(key))?;
-    let namespace = T::namespace(key).to_owned();
-    Some(Shown { namespace, filter_keys: object.filter_keys(), shape: json!(object.shape()) })
+    let namespace = object.event_namespace().to_owned();
+    let member = T::EVENT_MEMBER.or(T::TOPIC)?;
+    Some(Shown { namespace, filter_keys: object.filter_keys(), member, shape: json!(object.shape()) })
 }
 
 /// Additional keys by which a topic finds events of an evaluation or allocation: the job id and the deployment id.

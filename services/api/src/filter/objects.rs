@@ -10,6 +10,7 @@ use model::eval::Evaluation;
 use model::job::Job;
 use model::node::Node;
 use model::service::ServiceRegistration;
+use model::volume::{CsiVolume, HostVolume, VolumeClaim};
 use serde::Serialize;
 use serde_json::Value;
 use state::AllocRef;
@@ -125,6 +126,49 @@ impl Object for Node {
 impl Object for NodePool {
     fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         (field == "Name").then(|| (&*self.name).into())
+    }
+
+    fn to_json(&self) -> Value {
+        json(&self.shape())
+    }
+}
+
+impl Object for HostVolume {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => id(self.id),
+            "Name" => (&*self.name).into(),
+            "Namespace" => (&*self.namespace).into(),
+            "PluginID" => (&*self.plugin_id).into(),
+            "NodePool" => (&*self.node_pool).into(),
+            "State" => self.state.as_str().into(),
+            _ => return None,
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        json(&self.shape())
+    }
+}
+
+impl Object for VolumeClaim {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => id(self.id),
+            "JobID" => (&*self.job.id).into(),
+            "VolumeName" => (&*self.volume_name).into(),
+            _ => return None,
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        json(&self.shape())
+    }
+}
+
+impl Object for CsiVolume {
+    fn stored_field(&self, _: &str) -> Option<Cow<'_, str>> {
+        None
     }
 
     fn to_json(&self) -> Value {

@@ -31,7 +31,7 @@ pub(crate) use background::{Background, Work};
 pub(crate) use body::{REQUEST_MEMORY_MAX, RequestBody, decode, receive};
 pub(crate) use compress::{accepts_gzip, gzip};
 pub(crate) use content::{Body, BodyStream, Content};
-pub(crate) use error::{Error, NO_LEADER, NO_REGION};
+pub(crate) use error::{Cause, Error, NO_LEADER, NO_REGION};
 pub(crate) use failures::{Answered, FailureLog};
 pub(crate) use frames::{Framing, StreamItem};
 pub(crate) use ids::{parse_id, prefix_range};

@@ -36,6 +36,8 @@ mod stats;
 mod statuses;
 mod submission;
 mod version_writes;
+mod volume_writes;
+mod volumes;
 
 use model::features::Feature;
 
@@ -146,13 +148,15 @@ static ROUTES: &[Route] = &[
     get("/v1/services", handler!(services::list)),
     get("/v1/services/prometheus", handler!(services::prometheus)),
     any("/v1/service/:name", handler!(services::service)),
-    not_built("/v1/volumes", Feature::Volumes),
+    get("/v1/volumes", handler!(volumes::list)).and_put(sync_handler!(volumes::register_csi)),
     not_built("/v1/volumes/external", Feature::CsiPlugins),
     not_built("/v1/volumes/snapshot", Feature::CsiPlugins),
-    not_built("/v1/volumes/claims", Feature::Volumes),
-    not_built("/v1/volumes/claim/:id", Feature::Volumes),
+    get("/v1/volumes/claims", handler!(volumes::claims)),
+    any("/v1/volumes/claim/:id", handler!(volumes::claim)),
     not_built("/v1/volume/csi/:id", Feature::CsiPlugins),
-    not_built("/v1/volume/host/:id", Feature::Volumes),
+    get("/v1/volume/host/:id", handler!(volumes::read))
+        .and_put(handler!(volume_writes::write))
+        .and_delete(handler!(volumes::delete)),
     not_built("/v1/plugins", Feature::CsiPlugins),
     not_built("/v1/plugin/csi/:id", Feature::CsiPlugins),
     // Access control (§23).

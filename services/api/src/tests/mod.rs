@@ -28,4 +28,5 @@ mod statuses;
 mod submissions;
 mod transport;
 mod versions;
+mod volumes;
 mod writes;

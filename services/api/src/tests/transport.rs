@@ -48,7 +48,7 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
 async fn unbuilt_routes_name_their_feature() {
     let harness = Harness::without_applier(Vec::new()).await;
     for (method, path, name) in [
-        ("GET", "/v1/volumes", "GET /v1/volumes is not built yet"),
+        ("GET", "/v1/plugins", "GET /v1/plugins is not built yet"),
         ("GET", "/v1/quotas", "Nomad Enterprise only endpoint"),
         ("PUT", "/v1/operator/license", "Nomad Enterprise only endpoint"),
     ] {

@@ -7,13 +7,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::{ArtifactArgs, ConsulArgs, DnsArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs};
+use agent::{
+    ArtifactArgs, ConsulArgs, DnsArgs, HostVolumeArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs, VolumeArgs,
+};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::cluster::{self, Parsed, Servers, Setup};
-use crate::configuration::{self, Bytes, Consul, Loaded, Millis, Nats, Postgres, Settings};
+use crate::configuration::{
+    self, Bytes, Client, Consul, HostVolume, Loaded, Millis, Nats, Postgres, Settings,
+};
 use crate::health::{self, Parts};
 use crate::process::Leave;
 use crate::{dev, process, services};
@@ -250,6 +254,24 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     Ok(servers)
 }
 
+/// The settings of host volumes, overridden by what the files set.
+fn volume_args(client: &Client, args: &mut VolumeArgs) -> anyhow::Result<()> {
+    let volume = |(name, volume): (&String, &HostVolume)| {
+        let (path, read_only) =
+            (volume.path.as_deref().unwrap_or_default(), volume.read_only.unwrap_or(false));
+        HostVolumeArgs::new(name, path, read_only).map_err(|text| anyhow!("client.host_volume: {text}"))
+    };
+    let volumes = client.host_volumes.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
+    if !volumes.is_empty() {
+        args.host_volumes = volumes;
+    }
+    let path = |text: &Option<String>| text.as_ref().map(PathBuf::from);
+    args.host_volumes_dir = path(&client.host_volumes_dir).or(args.host_volumes_dir.take());
+    args.host_volume_plugin_dir = path(&client.host_volume_plugin_dir).or(args.host_volume_plugin_dir.take());
+    replace(&mut args.gc_volumes_on_client_gc, &client.gc_volumes_on_client_gc);
+    Ok(())
+}
+
 /// The arguments of the agent: `args`, overridden by what the files set.
 fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agent::Args> {
     let client = &settings.client;
@@ -267,6 +289,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     if !networks.host_networks.is_empty() {
         args.host_networks = networks.host_networks;
     }
+    volume_args(client, &mut args.volumes)?;
     replace(&mut args.bridge_network_name, &client.bridge_network_name);
     replace(&mut args.bridge_network_subnet, &networks.bridge_subnet);
     args.bridge_network_subnet_ipv6 = networks.bridge_subnet_ipv6.or(args.bridge_network_subnet_ipv6);

@@ -46,6 +46,7 @@ mod status;
 mod system;
 mod tables;
 pub(crate) mod usage;
+mod volume;
 
 #[cfg(test)]
 mod compatibility;
@@ -83,6 +84,8 @@ commands! {
         Cluster(cluster::Command),
         #[command(subcommand)]
         Service(service::Command),
+        #[command(subcommand)]
+        Volume(volume::Command),
         Status(WithApi<status::Args>),
         AgentInfo(WithApi<agent_info::Args>),
         Monitor(WithApi<agent_monitor::Args>),

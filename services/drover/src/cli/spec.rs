@@ -1,4 +1,4 @@
-//! Specification files of namespaces and node pools: HCL in its first version (`docs/rules/agent.md` A-33), or the JSON of
+//! Specification files of namespaces, node pools and volumes: HCL in its first version (`docs/rules/agent.md` A-33), or the JSON of
 //! the API. Reads them from a path or standard input.
 
 use std::io::Read as _;
@@ -27,8 +27,12 @@ pub(super) enum Form {
     Texts,
     /// A block of texts by name.
     Map,
+    /// A size in bytes, as a number or with a unit.
+    Bytes,
     /// A block with these keys.
     Block(&'static [Key]),
+    /// A list of blocks with these keys.
+    Blocks(&'static [Key]),
 }
 
 /// Reads a file; `-` is standard input.
@@ -86,6 +90,9 @@ fn members(body: &Body, keys: &[Key]) -> anyhow::Result<Map<String, Value>> {
         match (members.get_mut(key.api), value?) {
             // A block that is given twice is merged.
             (Some(Value::Object(earlier)), Value::Object(later)) => earlier.extend(later),
+            (Some(Value::Array(earlier)), Value::Array(later)) if matches!(key.form, Form::Blocks(_)) => {
+                earlier.extend(later);
+            }
             (Some(_), _) => bail!("At {}: {} is given twice", item.at, key.name),
             (None, value) => {
                 members.insert(key.api.to_owned(), value);
@@ -115,9 +122,34 @@ fn value(value: &Parsed, form: Form) -> Option<anyhow::Result<Value>> {
             let texts = texts.map(|item| Some((item.key.clone(), Value::String(text(&item.value.kind)?))));
             Ok(Value::Object(texts.collect::<Option<_>>()?))
         }
+        (Form::Bytes, kind) => Ok(Value::from(bytes(&text(kind)?)?)),
         (Form::Block(keys), Kind::Body(body)) => members(body, keys).map(Value::Object),
-        (Form::Bool | Form::Texts | Form::Map | Form::Block(_), _) => return None,
+        (Form::Blocks(keys), Kind::Body(body)) => {
+            members(body, keys).map(|members| Value::Array(vec![Value::Object(members)]))
+        }
+        (Form::Bool | Form::Texts | Form::Map | Form::Block(_) | Form::Blocks(_), _) => return None,
     })
+}
+
+/// A size in bytes: a whole number, with a unit of powers of 1000 (`kB`, `MB`, …) or 1024 (`KiB`, `MiB`, …).
+fn bytes(text: &str) -> Option<i64> {
+    const PREFIXES: [char; 6] = ['k', 'm', 'g', 't', 'p', 'e'];
+    let digits = text.trim().trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let number: i64 = digits.parse().ok()?;
+    let unit = text.trim().strip_prefix(digits)?.trim().to_ascii_lowercase();
+    let unit = unit.strip_suffix('b').unwrap_or(&unit);
+    let (prefix, base) = match unit.strip_suffix('i') {
+        Some(prefix) => (prefix, 1_024_i64),
+        None => (unit, 1_000),
+    };
+    let mut letters = prefix.chars();
+    let power = match (letters.next(), letters.next()) {
+        (None, None) if base == 1_000 => 0,
+        (Some(letter), None) => PREFIXES.iter().position(|known| *known == letter)?.checked_add(1)?,
+        (_, _) => return None,
+    };
+    let factor = base.checked_pow(u32::try_from(power).ok()?)?;
+    number.checked_mul(factor).filter(|bytes| *bytes >= 0)
 }
 
 /// The text of a scalar.
@@ -162,6 +194,29 @@ mod tests {
         assert_eq!((meta["a"].as_str(), meta["b"].as_str()), ("5", "true"));
         let drivers = found.capabilities.unwrap().enabled_task_drivers.unwrap();
         assert_eq!(drivers, ["docker", "exec"]);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("10", Some(10)),
+            ("10B", Some(10)),
+            ("2kB", Some(2_000)),
+            ("2 KiB", Some(2_048)),
+            ("10GiB", Some(10 << 30)),
+            ("20G", Some(20_000_000_000)),
+            ("", None),
+            ("GiB", None),
+            ("1.5G", None),
+            ("1iB", None),
+            ("1XB", None),
+            ("-1", None),
+            ("9E", Some(9_000_000_000_000_000_000)),
+            ("10E", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
     }
 
     #[test]

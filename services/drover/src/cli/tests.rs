@@ -438,6 +438,39 @@ status
   -verbose
 system gc
 system reconcile summaries
+volume claim delete
+  -y
+volume claim list
+  -group
+  -job
+  -json: not with -t
+  -t: not with -json
+  -verbose
+  -volume-name
+volume create
+  -detach
+  -id
+  -policy-override
+  -verbose
+volume delete
+  -force
+  -type
+volume init
+  -force-color: not with -no-color
+  -json
+  -no-color: not with -force-color
+  -type
+volume register
+  -id
+  -policy-override
+volume status
+  -json: not with -short -t
+  -node
+  -node-pool
+  -short: not with -json -t, only with <VOLUME>
+  -t: not with -json -short
+  -type
+  -verbose
 ";
 
 /// Visible commands that contain no other commands, with their names.

@@ -147,11 +147,11 @@ const CLIENT: &[Key] = &[
     used("gc_interval", Type::Duration),
     used("gc_max_allocs", COUNT),
     used("gc_parallel_destroys", COUNT),
-    unbuilt(Feature::Volumes, "gc_volumes_on_client_gc", Type::Bool),
+    used("gc_volumes_on_client_gc", Type::Bool),
     used("host_network", Type::Named { known: &[], others: HOST_NETWORK }),
-    unbuilt(Feature::Volumes, "host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
-    unbuilt(Feature::Volumes, "host_volume_plugin_dir", Type::Text),
-    unbuilt(Feature::Volumes, "host_volumes_dir", Type::Text),
+    used("host_volume", Type::Named { known: &[], others: HOST_VOLUME }),
+    used("host_volume_plugin_dir", Type::Text),
+    used("host_volumes_dir", Type::Text),
     used("max_concurrent_starts", COUNT),
     used("max_dynamic_port", WHOLE),
     used("max_kill_timeout", Type::Duration),
@@ -235,7 +235,7 @@ const FINGERPRINT: &[Key] = &[
 const HOST_NETWORK: &[Key] =
     &[used("cidr", Type::Text), used("interface", Type::Text), used("reserved_ports", Type::Text)];
 
-const HOST_VOLUME: &[Key] = &[within("path", Type::Text), within("read_only", Type::Bool)];
+const HOST_VOLUME: &[Key] = &[used("path", Type::Text), used("read_only", Type::Bool)];
 
 const RESERVED: &[Key] = &[
     used("cores", Type::Text),

@@ -26,7 +26,9 @@ pub(crate) use checks::{
     addresses_missing, conflicts, dynamic_ports, missing, option_names, raw_exec_option, without_server,
 };
 pub(crate) use networks::networks;
-pub(crate) use settings::{Artifact, Bytes, Consul, Dns, Millis, Nats, Postgres, Settings, Template};
+pub(crate) use settings::{
+    Artifact, Bytes, Client, Consul, Dns, HostVolume, Millis, Nats, Postgres, Settings, Template,
+};
 
 /// The settings of configuration files, and the report on them.
 #[derive(Debug, Default)]

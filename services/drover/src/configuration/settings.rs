@@ -104,6 +104,10 @@ pub(crate) struct Client {
     pub(crate) disable_remote_exec: Option<bool>,
     pub(crate) preferred_address_family: Option<String>,
     pub(crate) host_networks: BTreeMap<String, HostNetwork>,
+    pub(crate) host_volumes: BTreeMap<String, HostVolume>,
+    pub(crate) host_volumes_dir: Option<String>,
+    pub(crate) host_volume_plugin_dir: Option<String>,
+    pub(crate) gc_volumes_on_client_gc: Option<bool>,
     pub(crate) bridge_network_name: Option<String>,
     pub(crate) bridge_network_subnet: Option<String>,
     pub(crate) bridge_network_subnet_ipv6: Option<String>,
@@ -201,6 +205,13 @@ pub(crate) struct HostNetwork {
     pub(crate) cidr: Option<String>,
     pub(crate) interface: Option<String>,
     pub(crate) reserved_ports: Option<String>,
+}
+
+/// A block `host_volume` of `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct HostVolume {
+    pub(crate) path: Option<String>,
+    pub(crate) read_only: Option<bool>,
 }
 
 /// The block `config` of `plugin "nvidia"`.
@@ -374,6 +385,13 @@ impl Client {
                 .labelled("host_network")
                 .map(|(label, network)| (label.clone(), HostNetwork::of(network)))
                 .collect(),
+            host_volumes: client
+                .labelled("host_volume")
+                .map(|(label, volume)| (label.clone(), HostVolume::of(volume)))
+                .collect(),
+            host_volumes_dir: client.get("host_volumes_dir"),
+            host_volume_plugin_dir: client.get("host_volume_plugin_dir"),
+            gc_volumes_on_client_gc: client.get("gc_volumes_on_client_gc"),
             bridge_network_name: client.get("bridge_network_name"),
             bridge_network_subnet: client.get("bridge_network_subnet"),
             bridge_network_subnet_ipv6: client.get("bridge_network_subnet_ipv6"),
@@ -473,6 +491,12 @@ impl Consul {
             token: consul.get("token"),
             verify_ssl: consul.get("verify_ssl"),
         }
+    }
+}
+
+impl HostVolume {
+    fn of(volume: &Block) -> Self {
+        Self { path: volume.get("path"), read_only: volume.get("read_only") }
     }
 }
 

@@ -103,6 +103,22 @@ fn the_settings_of_dns_are_read() {
     assert_eq!(read(text).client.dns, expected);
 }
 
+#[test]
+fn host_volumes_are_read_by_name() {
+    // A-23.3
+    let settings = read(
+        "client {\n  host_volume \"certs\" {\n    path = \"/etc/ssl\"\n    read_only = true\n  }\n  \
+         host_volume \"data\" { path = \"/srv\" }\n}\n",
+    );
+    let volumes = settings.client.host_volumes;
+    assert_eq!(volumes.keys().collect::<Vec<_>>(), ["certs", "data"]);
+    assert_eq!(
+        (volumes["certs"].path.as_deref(), volumes["certs"].read_only),
+        (Some("/etc/ssl"), Some(true))
+    );
+    assert_eq!((volumes["data"].path.as_deref(), volumes["data"].read_only), (Some("/srv"), None));
+}
+
 /// C.2: the harnesses of client libraries write all of this.
 #[test]
 fn json_as_test_harnesses_write_it() {
@@ -145,7 +161,6 @@ Error loading configuration from a.hcl: At 4:3: ports unexpected keys b, ftp
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 7:10: server: must be a block, not true
 a.hcl: At 8:7: not built yet: acl.enabled
 a.hcl: At 9:7: not built yet: tls.http
-a.hcl: At 11:3: not built yet: client.host_volume
 Error loading configuration from a.hcl: At 13:5: client.host_volume \"v\" unexpected keys mode
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 15:16: client.node_class: must be a string, not a list
 a.hcl: At 16:3: not built yet: client.state_dir

@@ -10,6 +10,7 @@ use wire::command::{CollectGarbage, Done, GARBAGE_SLICE_MAX, Garbage, Handler};
 use wire::{Refusal, RefusalKind};
 
 use super::deregister_job::purge;
+use super::host_volumes;
 use super::nodes::affected_jobs;
 use super::work::{Work, refusal};
 use crate::garbage::rules;
@@ -106,6 +107,7 @@ fn delete_nodes(work: &mut Work<'_>, mut ids: Vec<NodeId>, before: Timestamp) ->
         return Ok(());
     }
     let affected = affected_jobs(state, &ids);
+    host_volumes::lose_nodes(work, &ids)?;
     work.apply(Change::NodesDeleted(ids))?;
     work.evaluate_affected(affected)
 }

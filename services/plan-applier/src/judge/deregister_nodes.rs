@@ -4,6 +4,7 @@ use model::change::Change;
 use wire::command::{DeregisterNodes, Done, Handler};
 use wire::{Refusal, RefusalKind};
 
+use super::host_volumes;
 use super::nodes::affected_jobs;
 use super::work::{Work, refusal};
 
@@ -17,6 +18,7 @@ impl Handler<DeregisterNodes> for Work<'_> {
         }
         // Before the deletion, because affected system jobs are found through the nodes.
         let affected = affected_jobs(self.state(), &command.nodes);
+        host_volumes::lose_nodes(self, &command.nodes)?;
         self.apply(Change::NodesDeleted(command.nodes))?;
         self.evaluate_affected(affected)?;
         Ok(Done { object_index: self.index(), ..Done::default() })

@@ -18,6 +18,7 @@ mod deregister_nodes;
 mod evaluate_job;
 mod evaluate_node;
 mod fail_deployment;
+mod host_volumes;
 mod jobs;
 mod launch;
 mod mark_rejected_node;
@@ -50,6 +51,7 @@ mod update_nodes;
 mod update_services;
 mod version_fields;
 mod versions;
+mod volume_claims;
 mod work;
 
 use model::change::{Cause, Change};

@@ -96,6 +96,10 @@ string_enum! {
         ServiceRegistration => "ServiceRegistration",
         /// A user deleted the registration of a service.
         ServiceDeregistration => "ServiceDeregistration",
+        /// A dynamic host volume was created or changed.
+        HostVolumeRegistered => "HostVolumeRegistered",
+        /// A dynamic host volume was deleted.
+        HostVolumeDeleted => "HostVolumeDeleted",
         /// Settings of the cluster changed.
         Settings => "Settings",
         /// A singleton's lease changed hands.

@@ -34,6 +34,8 @@ mod leases;
 mod nodes;
 #[macro_use]
 mod services;
+#[macro_use]
+mod volumes;
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +52,7 @@ pub use launches::*;
 pub use leases::*;
 pub use nodes::*;
 pub use services::*;
+pub use volumes::*;
 
 use crate::Refusal;
 use crate::envelope::kinds;
@@ -136,6 +139,7 @@ collect! {
         node_commands
         drain_commands
         service_commands
+        volume_commands
         deployment_commands
         garbage_commands
         cluster_commands

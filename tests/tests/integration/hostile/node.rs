@@ -94,6 +94,7 @@ async fn a_node_publishes_only_on_its_own_subjects() {
         Subject::AgentFiles(other).to_string(),
         Subject::AgentTasks(other).to_string(),
         Subject::AgentStats(other).to_string(),
+        Subject::AgentVolumes(other).to_string(),
         format!("node.{own}.other"),
         // As a service.
         "applier.command".to_owned(),

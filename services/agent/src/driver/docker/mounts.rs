@@ -93,6 +93,7 @@ fn group_volume(mount: &Mount, label: &str) -> Result<String, String> {
         Propagation::Bidirectional => RSHARED,
     };
     let read_only = if mount.read_only { "ro" } else { "" };
+    let label = if mount.selinux_label.is_empty() { label } else { &mount.selinux_label };
     bind(&mount.source, &mount.target.display().to_string(), &[read_only, propagation, label])
 }
 

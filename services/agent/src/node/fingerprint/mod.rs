@@ -23,6 +23,7 @@ use super::identity::Identity;
 use crate::cgroups::Cgroups;
 use crate::driver::Drivers;
 use crate::networks::detected::Detected;
+use crate::volumes::FoundVolumes;
 use network::HostNetworks;
 pub use network::LOOPBACK;
 
@@ -213,6 +214,16 @@ pub(crate) fn with_devices(mut spec: NodeSpec, devices: Vec<NodeDeviceGroup>) ->
 /// A node's specification with further attributes.
 pub(crate) fn with_attributes(mut spec: NodeSpec, attributes: BTreeMap<Text, Text>) -> NodeSpec {
     spec.attributes.extend(attributes);
+    spec.computed_class = class::computed_class(&spec);
+    spec
+}
+
+/// A node's specification with these host volumes, and the attributes of their plugins.
+pub(crate) fn with_volumes(mut spec: NodeSpec, volumes: FoundVolumes) -> NodeSpec {
+    let FoundVolumes { volumes, attributes, gc_on_node_gc } = volumes;
+    spec.host_volumes = volumes;
+    spec.attributes.extend(attributes);
+    spec.gc_volumes = gc_on_node_gc;
     spec.computed_class = class::computed_class(&spec);
     spec
 }

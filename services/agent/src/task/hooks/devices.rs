@@ -81,7 +81,13 @@ mod tests {
 
     fn mount() -> Mount {
         let (source, target) = (PathBuf::from("/opt/fake"), PathBuf::from("/opt/fake"));
-        Mount { source, target, read_only: true, propagation: Propagation::Private }
+        Mount {
+            source,
+            target,
+            read_only: true,
+            propagation: Propagation::Private,
+            selinux_label: String::new(),
+        }
     }
 
     fn device() -> Device {

@@ -16,6 +16,7 @@ mod task_dir;
 mod task_services;
 mod templates;
 mod validate;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,6 +39,7 @@ use self::task_dir::TaskDir;
 use self::task_services::TaskServices;
 use self::templates::Templates;
 use self::validate::Validate;
+use self::volumes::Volumes;
 use super::commands::HookRequests;
 use super::env::{self, Env};
 use super::setup::AllocSetup;
@@ -59,6 +61,7 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(TaskDir),
         Box::new(Logs),
         Box::new(DispatchPayload),
+        Box::new(Volumes),
         Box::new(Artifacts),
         Box::new(Cgroups),
         Box::new(Devices),

@@ -11,6 +11,7 @@ use model::node::{Driver, Node, NodeServerSide, NodeSpec, NodeStatus, Secret};
 use wire::command::{Done, Handler, RegisterNode};
 use wire::{Refusal, RefusalKind};
 
+use super::host_volumes;
 use super::nodes::{CLUSTER, affected_jobs};
 use super::work::{Work, refusal};
 
@@ -34,6 +35,7 @@ impl Handler<RegisterNode> for Work<'_> {
                 ..NodeServerSide::default()
             };
             self.apply(Change::Node(Box::new(Node { id, spec, server })))?;
+            host_volumes::follow_node(self, id)?;
             return Ok(Done { object_index: self.index(), ..Done::default() });
         };
         if known.spec.secret_id != spec.secret_id {
@@ -54,6 +56,7 @@ impl Handler<RegisterNode> for Work<'_> {
             }
             self.apply(Change::Node(Box::new(Node { id, spec, server })))?;
         }
+        host_volumes::follow_node(self, id)?;
         if needs_evals {
             let affected = affected_jobs(self.state(), &[id]);
             self.evaluate_affected(affected)?;

@@ -13,6 +13,7 @@ use model::{AllocId, EvalId, JobKey, Text, Timestamp, TraceContext};
 use state::{AllocRef, State};
 use wire::Refusal;
 
+use super::super::volume_claims;
 use super::super::work::Work;
 use super::verify::Verified;
 
@@ -91,7 +92,11 @@ impl AcceptedPlan {
         self.deployment_updates.iter().try_for_each(|update| work.set_deployment_status(update))?;
         self.changes.into_iter().try_for_each(|change| work.change_allocs(change))?;
         let trace = work.trace();
-        self.placements.into_iter().try_for_each(|placements| work.place(with_trace(placements, trace)))?;
+        for placements in self.placements {
+            let claimed = volume_claims::wanted(work.state(), &placements);
+            work.place(with_trace(placements, trace))?;
+            volume_claims::write(work, claimed)?;
+        }
         Ok(self.preempted_jobs)
     }
 

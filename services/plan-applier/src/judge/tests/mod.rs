@@ -18,3 +18,4 @@ mod scaling;
 mod scene;
 mod services;
 mod versions;
+mod volumes;

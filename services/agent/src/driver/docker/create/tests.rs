@@ -288,13 +288,14 @@ fn volumes_devices_and_cores_of_the_group_are_passed_on() {
         target: "/d".into(),
         read_only: true,
         propagation: Propagation::HostToTask,
+        selinux_label: "z".into(),
     }];
     start.devices =
         vec![Device { source: "/dev/x".into(), target: "/dev/y".into(), permissions: "r".into() }];
     let host =
         created(&Settings::default(), &start, json!({ "image": "a" })).unwrap().body["HostConfig"].clone();
     assert_eq!(host["CpusetCpus"], "2,3");
-    assert_eq!(host["Binds"][4], "/data:/d:ro,rslave");
+    assert_eq!(host["Binds"][4], "/data:/d:ro,rslave,z");
     let device = json!({ "PathOnHost": "/dev/x", "PathInContainer": "/dev/y", "CgroupPermissions": "r" });
     assert_eq!(host["Devices"], json!([device]));
 }

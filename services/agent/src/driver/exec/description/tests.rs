@@ -137,6 +137,7 @@ fn networks_mounts_and_devices_are_those_of_the_start() {
         target: "/data".into(),
         read_only: false,
         propagation,
+        selinux_label: String::new(),
     };
     let cgroup = Cgroups::for_tests([0]).task(crate::testing::alloc_id(1), "web", &TaskLimits::default());
     let start = Start {

@@ -34,6 +34,7 @@ async fn attacked(user: &str, config: Value) -> String {
         target: PROGRAM.into(),
         read_only: true,
         propagation: Propagation::Private,
+        selinux_label: String::new(),
     };
     let start = scene.start(Value::Object(config));
     let start = Start {

@@ -234,6 +234,7 @@ async fn a_task_that_cannot_be_started_says_why() {
         target: "/data".into(),
         read_only: true,
         propagation: Propagation::Private,
+        selinux_label: String::new(),
     };
     let start = |config: Value| scene.start(config);
     let with_mount = Start { mounts: vec![mount], ..start(json!({ "command": "true" })) };

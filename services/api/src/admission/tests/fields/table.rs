@@ -70,6 +70,8 @@ const SERVICE_CONSUL: &str = "services/agent/src/services/consul/registration.rs
 const CHECKS: &str = "services/agent/src/alloc/checks/mod.rs";
 const DEFAULT_OF_SERVICE: &str = "shared/model/src/canonicalise/service.rs";
 const IMPLIED: &str = "services/api/src/admission/implied.rs";
+const VOLUMES: &str = "shared/scheduling/src/feasible/volumes.rs";
+const VOLUMES_HOOK: &str = "services/agent/src/task/hooks/volumes/mod.rs";
 const UNSUPPORTED: &str = "services/agent/src/task/unsupported.rs";
 
 /// Types with their fields, both sorted by name.
@@ -431,7 +433,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Templates", Used(TEMPLATES_HOOK, "templates")),
             ("User", Used(RUNNER, "user")),
             ("Vault", Refused(Feature::Vault)),
-            ("VolumeMounts", Refused(Feature::Volumes)),
+            ("VolumeMounts", Used(VOLUMES_HOOK, "volume_mounts")),
         ],
     ),
     (
@@ -459,7 +461,7 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("StopAfterClientDisconnect", Harmless("`disconnect.stop_on_client_after` replaces it")),
             ("Tasks", Used(DEMAND, "tasks")),
             ("Update", Used(HEALTH, "update")),
-            ("Volumes", Refused(Feature::Volumes)),
+            ("Volumes", Used(VOLUMES, "volumes")),
         ],
     ),
     (
@@ -525,6 +527,30 @@ pub(super) const FIELDS: &[(&str, &[(&str, Treatment)])] = &[
             ("Name", NO_TOKEN),
             ("ServiceName", NO_TOKEN),
             ("TTL", NO_TOKEN),
+        ],
+    ),
+    (
+        "VolumeMount",
+        &[
+            ("Destination", Used(VOLUMES_HOOK, "destination")),
+            ("PropagationMode", Used(VOLUMES_HOOK, "propagation_mode")),
+            ("ReadOnly", Used(VOLUMES_HOOK, "read_only")),
+            ("SELinuxLabel", Used(VOLUMES_HOOK, "selinux_label")),
+            ("Volume", Used(VOLUMES_HOOK, "volume")),
+        ],
+    ),
+    (
+        "VolumeRequest",
+        &[
+            ("AccessMode", Used(VOLUMES, "access_mode")),
+            ("AttachmentMode", Used(VOLUMES, "attachment_mode")),
+            ("MountOptions", Harmless("only volumes of CSI plugins have options, and these are refused")),
+            ("Name", Harmless("the name in the job file is the key, by which tasks refer to the volume")),
+            ("PerAlloc", Used(VOLUMES, "per_alloc")),
+            ("ReadOnly", Used(VOLUMES, "read_only")),
+            ("Source", Used(VOLUMES, "source")),
+            ("Sticky", Used(VOLUMES, "sticky")),
+            ("Type", Used(VOLUMES, "kind")),
         ],
     ),
 ];

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use agent::{
-    ArtifactArgs, ConsulArgs, DnsArgs, HostVolumeArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs, VolumeArgs,
+    ArtifactArgs, ConsulArgs, DnsArgs, HostVolumeArgs, IsolationArgs, LeaveArgs, Pair, TemplateArgs,
+    VolumeArgs,
 };
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;

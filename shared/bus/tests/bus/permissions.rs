@@ -36,8 +36,7 @@ async fn a_process_with_another_roles_credentials_knows_it() {
     // Its metrics, which NATS refuses as well, are still known to the process itself.
     let mut own = bus.own_metrics();
     let (process, stop) = (ProcessId::from_bytes([3; 16]), CancellationToken::new());
-    let publish =
-        bus::metrics::publish(bus.clone(), Role::Api, process, ProcessInfo::default, stop.clone());
+    let publish = bus::metrics::publish(bus.clone(), Role::Api, process, ProcessInfo::default, stop.clone());
     let publishing = tokio::spawn(publish);
     soon(own.changed()).await.unwrap();
     let metrics = own.borrow().clone().unwrap();

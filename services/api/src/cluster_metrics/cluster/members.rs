@@ -62,11 +62,7 @@ impl ClusterMetrics {
     ///
     /// A process is the active one of a service if it says so, with the newest epoch of all that say so, and no newer
     /// epoch is known from the state (`newest_epoch`).
-    pub(crate) fn members(
-        &self,
-        now: Instant,
-        newest_epoch: impl Fn(&str) -> Option<Epoch>,
-    ) -> Vec<Member> {
+    pub(crate) fn members(&self, now: Instant, newest_epoch: impl Fn(&str) -> Option<Epoch>) -> Vec<Member> {
         let processes = self.processes.iter().filter_map(|(id, process)| {
             let heard_ago = now.saturating_duration_since(process.last_received);
             let is_listed = heard_ago < HIDDEN_AFTER.saturating_add(SILENT_LISTED);

@@ -61,7 +61,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("PUT /v1/job/:id/dispatch/payload", "children", "idempotency_token namespace", ""),
     row("ANY /v1/job/:id/versions", "job", "diff_tag diff_version diffs namespace READ", ""),
-    row("PUT /v1/job/:id/versions/:tag/tag", "version_writes", "namespace", "Description Latest Namespace Version"),
+    row(
+        "PUT /v1/job/:id/versions/:tag/tag",
+        "version_writes",
+        "namespace",
+        "Description Latest Namespace Version",
+    ),
     row("DELETE /v1/job/:id/versions/:tag/tag", "version_writes", "namespace", ""),
     row(
         "PUT /v1/job/:id/revert",

@@ -29,7 +29,6 @@
 //! | `engine` | a client of container engines |
 //! | `isolation` | what separates tasks from the node: namespaces, roots, capabilities, filters |
 //! | `cgroups` | the kernel's limits and counters of tasks |
-//! | `services` | services of allocations and tasks: where they are reached, and what is registered of them |
 //! | `checks` | checks of services that the agent runs: when they run, what they find, and what follows |
 //! | `networks` | the networks of allocations: namespaces, CNI plugins, what is left of them |
 //! | `starts` | how many tasks may start at the same time |

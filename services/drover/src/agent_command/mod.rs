@@ -243,7 +243,7 @@ fn servers(settings: &Settings, is_dev: bool) -> anyhow::Result<Servers> {
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
     if let Some(provider) = &server.default_service_provider {
         api.default_service_provider = provider.parse().map_err(|_| {
-            anyhow!("default_service_provider: {provider:?} is neither \"nomad\" nor \"consul\"")
+            anyhow!("server.default_service_provider: {provider:?} is neither \"nomad\" nor \"consul\"")
         })?;
     }
     if let Some(types) = &server.enabled_schedulers {

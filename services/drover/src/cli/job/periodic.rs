@@ -37,7 +37,7 @@ pub(crate) struct Force {
     verbose: bool,
 }
 
-/// Shows the next launches of a periodic job: of a job file, if there is one of this name, otherwise of a job of the cluster.
+/// Shows when a periodic job is launched next: that of a job file, or one of the cluster.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Next {

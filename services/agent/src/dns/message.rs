@@ -223,12 +223,12 @@ pub(crate) mod tests {
 
     #[test]
     fn the_question_is_returned_as_it_was_written() {
-        let request = read(&asking("wEb.sErvice.DROVER.", RecordType::A, Some(4_096))).unwrap();
+        let request = read(&asking("wEb.SeRvIcE.DROVER.", RecordType::A, Some(4_096))).unwrap();
         let reply = respond(&request, answer(2), Transport::Udp).unwrap();
         let reply = Message::from_vec(&reply).unwrap();
         assert_eq!((reply.metadata.id, reply.answers.len(), reply.metadata.truncation), (7, 2, false));
         assert!(reply.metadata.recursion_desired && reply.metadata.authoritative);
-        assert!(reply.queries[0].name().eq_case(&Name::from_ascii("wEb.sErvice.DROVER.").unwrap()));
+        assert!(reply.queries[0].name().eq_case(&Name::from_ascii("wEb.SeRvIcE.DROVER.").unwrap()));
         assert_eq!(reply.edns.unwrap().max_payload(), UDP_BYTES_MAX);
     }
 

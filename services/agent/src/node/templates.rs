@@ -145,7 +145,7 @@ mod tests {
             ..TemplateArgs::default()
         };
         assert_eq!(TemplateSettings::new(args("file")).unwrap().denied, ["file"]);
-        let error = TemplateSettings::new(args("fiel")).unwrap_err().to_string();
-        assert!(error.ends_with("there is no function \"fiel\""), "{error}");
+        let error = TemplateSettings::new(args("nofile")).unwrap_err().to_string();
+        assert!(error.ends_with("there is no function \"nofile\""), "{error}");
     }
 }

@@ -56,8 +56,9 @@ async fn a_launcher_that_is_killed_launches_no_moment_twice() {
     let children = wait_for_children(&cluster, 0).await;
     for child in children {
         let evals = cluster.api.get(&format!("/v1/job/{child}/evaluations")).await;
-        let triggers: Vec<&str> = array(&evals).iter().map(|eval| text(eval, "TriggeredBy")).collect();
-        assert_eq!(triggers, ["periodic-job"], "{child}");
+        // A job that finds no room at first has an evaluation more, which is not a launch.
+        let launches = array(&evals).iter().filter(|eval| text(eval, "TriggeredBy") == "periodic-job");
+        assert_eq!(launches.count(), 1, "{child}: {evals}");
     }
     cluster.assert_alive();
 }

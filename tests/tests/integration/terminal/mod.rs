@@ -137,8 +137,8 @@ async fn scene(api: &Api) -> Names {
         "MaxParallel": 2,
         "HealthCheck": "task_states",
         "MinHealthyTime": SECOND / 5,
-        "HealthyDeadline": 20 * SECOND,
-        "ProgressDeadline": 60 * SECOND,
+        "HealthyDeadline": 120 * SECOND,
+        "ProgressDeadline": 240 * SECOND,
     });
     group["Scaling"] = json!({ "Min": 0, "Max": 4, "Policy": { "a": 1 } });
     let mut big = jobs::mock_service("big", 1);

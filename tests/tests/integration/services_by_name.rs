@@ -20,8 +20,6 @@ use tokio_util::sync::CancellationToken;
 use crate::BINARY;
 
 const SECOND: i64 = 1_000_000_000;
-/// The interval of the service's check, in seconds.
-const CHECK_SECS: i64 = 2;
 /// How often the client asks.
 const PACE: Duration = Duration::from_millis(50);
 /// How long the client waits for the name, and for the service. A machine that is busy may take that long.
@@ -73,7 +71,7 @@ fn back(version: &str) -> Value {
             "Name": "answers",
             "Type": "http",
             "Path": "/",
-            "Interval": CHECK_SECS * SECOND,
+            "Interval": SECOND,
             "Timeout": 30 * SECOND,
         }],
     }]);
@@ -127,6 +125,15 @@ async fn all(dns: SocketAddr) -> Option<BTreeSet<(String, i32)>> {
         answers.insert(call(instance).await?);
     }
     (answers.len() == COUNT).then_some(answers)
+}
+
+/// How many of the instances that DNS names answer with this version.
+async fn count_of(dns: SocketAddr, version: &str) -> usize {
+    let mut count = 0;
+    for instance in resolve(dns).await.unwrap_or_default() {
+        count += usize::from(call(instance).await.is_some_and(|(found, _)| found == version));
+    }
+    count
 }
 
 /// Asks for the service and calls it, until it is stopped. Returns the most failures in a row, and how often it succeeded.
@@ -187,6 +194,14 @@ async fn a_client_that_asks_by_dns_is_served_through_a_kill_and_an_update() {
         .await;
 
     cluster.api.put("/v1/jobs", &back("two")).await;
+    // One after the other, each with its own time.
+    for count in 1..=COUNT {
+        cluster
+            .wait_until(&format!("{count} instances are updated"), async |_| {
+                (count_of(dns, "two").await >= count).then_some(())
+            })
+            .await;
+    }
     let is_updated = |found: &BTreeSet<(String, i32)>| found.iter().all(|(version, _)| version == "two");
     cluster
         .wait_until("all instances are updated", async |_| all(dns).await.filter(|found| is_updated(found)))

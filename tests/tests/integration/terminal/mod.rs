@@ -241,7 +241,9 @@ async fn commands_do_what_scripts_depend_on() {
     let dir = tempfile::tempdir().expect("a temporary directory can be created");
     let mut faults = Vec::new();
     for Line { command, exit, expect } in LINES {
-        let output = drover(&dev.address, dir.path(), &words(&with_names(command, &names)));
+        // The names stand for one word each, whatever is in a path.
+        let words: Vec<String> = words(command).iter().map(|word| with_names(word, &names)).collect();
+        let output = drover(&dev.address, dir.path(), &words);
         let [stdout, stderr] =
             [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         let code = output.status.code();

@@ -218,7 +218,7 @@ pub(crate) fn context_with(
 
 /// Waits until a condition holds; fails if it does not within some time.
 pub(crate) async fn eventually(description: &str, mut condition: impl FnMut() -> bool) {
-    const TRIES_MAX: u32 = 2_000;
+    const TRIES_MAX: u32 = 6_000;
     const PAUSE: Duration = Duration::from_millis(10);
     for _ in 0..TRIES_MAX {
         if condition() {

@@ -29,7 +29,11 @@ async fn dispatches_reach_their_tasks_one_after_the_other() {
     for (child, payload) in children.iter().zip(["one", "two", "six"]) {
         let alloc = cluster.wait_for_alloc(child, "complete").await;
         let path = format!("/v1/client/fs/logs/{}?task=task&type=stdout&plain=true", text(&alloc, "ID"));
-        assert_eq!(cluster.api.send(Method::GET, &path, "").await, (200, payload.to_owned()));
+        let expected = (200, payload.to_owned());
+        let is_written = async |cluster: &Cluster| {
+            (cluster.api.send(Method::GET, &path, "").await == expected).then_some(())
+        };
+        cluster.wait_until(&format!("{child} has written its payload"), is_written).await;
     }
     let all_are_dead = async |cluster: &Cluster| {
         let summary = cluster.api.try_get("/v1/job/call/summary").await.ok()?;
@@ -56,8 +60,9 @@ async fn a_launcher_that_is_killed_launches_no_moment_twice() {
     let children = wait_for_children(&cluster, 0).await;
     for child in children {
         let evals = cluster.api.get(&format!("/v1/job/{child}/evaluations")).await;
-        let triggers: Vec<&str> = array(&evals).iter().map(|eval| text(eval, "TriggeredBy")).collect();
-        assert_eq!(triggers, ["periodic-job"], "{child}");
+        // A job that finds no room at first has an evaluation more, which is not a launch.
+        let launches = array(&evals).iter().filter(|eval| text(eval, "TriggeredBy") == "periodic-job");
+        assert_eq!(launches.count(), 1, "{child}: {evals}");
     }
     cluster.assert_alive();
 }

@@ -47,7 +47,10 @@ async fn the_list_of_processes_tells_who_is_active_and_who_went_silent() {
     let names = [&SERVICES[..], &[STANDBY]].concat();
     let mut cluster = Cluster::start_processes(BINARY, &[], &names).await;
     let is_whole = |found: &Value| {
-        let are_known = array(&found["Processes"]).iter().all(|process| process["Index"].is_u64());
+        // What a process says at its start does not tell everything yet.
+        let is_known =
+            |process: &Value| process["Index"].is_u64() && text(&process["NATS"], "Status") == "ok";
+        let are_known = array(&found["Processes"]).iter().all(is_known);
         array(&found["Processes"]).len() == names.len()
             && array(&found["WithoutActive"]).is_empty()
             && are_known
@@ -66,7 +69,6 @@ async fn the_list_of_processes_tells_who_is_active_and_who_went_silent() {
         let is_it = |one: &&&str| one.split('@').next() == Some(name) && cluster.pid(one).to_string() == pid;
         assert_eq!(names.iter().filter(is_it).count(), 1, "{process}");
         assert!(!text(process, "Host").is_empty() && !text(process, "Version").is_empty(), "{process}");
-        assert_eq!(text(&process["NATS"], "Status"), "ok", "{process}");
     }
     for name in &names {
         let pid = format!("pid={}", cluster.pid(name));
@@ -75,14 +77,12 @@ async fn the_list_of_processes_tells_who_is_active_and_who_went_silent() {
 
     let scheduler = cluster.pid("scheduler").to_string();
     cluster.kill9("scheduler");
+    // Another process may be silent for a moment, on a machine that is busy.
     let is_silent = |found: &Value| {
-        let mut processes = array(&found["Processes"]).iter();
-        processes.any(|process| text(process, "Status") == "silent")
+        let silent = array(&found["Processes"]).iter().filter(|process| text(process, "Status") == "silent");
+        silent.map(|process| process["PID"].to_string()).eq([scheduler.clone()])
     };
-    let processes = wait_for(&cluster, "the killed process is listed as silent", is_silent).await;
-    let silent = processes.iter().filter(|process| text(process, "Status") == "silent");
-    let pids: Vec<String> = silent.map(|process| process["PID"].to_string()).collect();
-    assert_eq!(pids, [scheduler]);
+    wait_for(&cluster, "only the killed process is listed as silent", is_silent).await;
     let output = status(&cluster);
     let page = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(2), "{output:?}");

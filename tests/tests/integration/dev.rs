@@ -27,6 +27,8 @@ impl Dev {
         let dir = tempfile::tempdir().expect("a temporary directory can be created");
         let mut command = Command::new(BINARY);
         command.args(arguments).env("DROVER_HTTP_ADDR", "127.0.0.1:0");
+        // Tests read what the log says, and its level.
+        command.env_remove("DROVER_LOG_LEVEL");
         command.env("TMPDIR", dir.path()).current_dir(dir.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the binary can be started");

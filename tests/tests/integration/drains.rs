@@ -16,14 +16,14 @@ fn gentle(id: &str, count: usize) -> Value {
         "MaxParallel": count,
         "HealthCheck": "task_states",
         "MinHealthyTime": SECOND / 5,
-        "HealthyDeadline": 20 * SECOND,
-        "ProgressDeadline": 60 * SECOND,
+        "HealthyDeadline": 120 * SECOND,
+        "ProgressDeadline": 240 * SECOND,
     });
     group["Migrate"] = json!({
         "MaxParallel": 1,
         "HealthCheck": "task_states",
         "MinHealthyTime": SECOND / 5,
-        "HealthyDeadline": 20 * SECOND,
+        "HealthyDeadline": 120 * SECOND,
     });
     job
 }
@@ -60,6 +60,13 @@ async fn a_drain_moves_services_and_stops_system_jobs_last() {
     cluster.api.put("/v1/jobs", &jobs::mock_on_every_node("always", "system", "1h")).await;
     cluster.api.put("/v1/jobs", &gentle("web", 3)).await;
     let node = wait_until_healthy(&cluster, "web", 3).await[0].clone();
+    cluster
+        .wait_until("the system job runs on both nodes", async |cluster| {
+            let allocs = cluster.api.try_get("/v1/job/always/allocations").await.ok()?;
+            let running = array(&allocs).iter().filter(|alloc| text(alloc, "ClientStatus") == "running");
+            (running.count() == 2).then_some(())
+        })
+        .await;
     let drain = json!({ "DrainSpec": { "Deadline": 0 }, "Meta": { "message": "repairs" } });
     cluster.api.put(&format!("/v1/node/{node}/drain"), &drain).await;
 
@@ -76,8 +83,9 @@ async fn a_drain_moves_services_and_stops_system_jobs_last() {
     cluster
         .wait_until("the system job has left the node", async |cluster| {
             let allocs = cluster.api.try_get("/v1/job/always/allocations").await.ok()?;
-            let mut there = array(&allocs).iter().filter(|alloc| text(alloc, "NodeID") == node);
-            there.all(|alloc| text(alloc, "ClientStatus") == "complete").then_some(())
+            let there = array(&allocs).iter().filter(|alloc| text(alloc, "NodeID") == node);
+            let there: Vec<&str> = there.map(|alloc| text(alloc, "ClientStatus")).collect();
+            (there == ["complete"]).then_some(())
         })
         .await;
     cluster.assert_alive();

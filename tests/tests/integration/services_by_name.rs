@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
@@ -10,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tests::harness::{Cluster, free_address, jobs};
+use tests::skips::skip;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -18,12 +20,15 @@ use tokio_util::sync::CancellationToken;
 use crate::BINARY;
 
 const SECOND: i64 = 1_000_000_000;
-/// The interval of the service's check, in seconds.
-const CHECK_SECS: i64 = 2;
 /// How often the client asks.
 const PACE: Duration = Duration::from_millis(50);
-/// How long the client waits for the name, and for the service.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long the client waits for the name, and for the service. A machine that is busy may take that long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The most calls in a row that may fail. One instance of three is away at a time, and the client picks one at random, until
+/// the check has noticed: so many failures in a row mean that DNS names instances that are away.
+const FAILURES_MAX: u32 = 40;
+/// A program of which the service is made.
+const PERL: &str = "perl";
 /// The name of the service.
 const NAME: &str = "back.service.drover.";
 /// The instances of the job.
@@ -55,8 +60,8 @@ fn back(version: &str) -> Value {
         "MaxParallel": 1,
         "HealthCheck": "checks",
         "MinHealthyTime": SECOND / 5,
-        "HealthyDeadline": 40 * SECOND,
-        "ProgressDeadline": 60 * SECOND,
+        "HealthyDeadline": 120 * SECOND,
+        "ProgressDeadline": 240 * SECOND,
     });
     group["Services"] = json!([{
         "Name": "back",
@@ -66,8 +71,8 @@ fn back(version: &str) -> Value {
             "Name": "answers",
             "Type": "http",
             "Path": "/",
-            "Interval": CHECK_SECS * SECOND,
-            "Timeout": SECOND,
+            "Interval": SECOND,
+            "Timeout": 30 * SECOND,
         }],
     }]);
     let task = &mut group["Tasks"][0];
@@ -122,13 +127,20 @@ async fn all(dns: SocketAddr) -> Option<BTreeSet<(String, i32)>> {
     (answers.len() == COUNT).then_some(answers)
 }
 
-/// Asks for the service and calls it, until it is stopped. Returns the longest time without success, and how often it
-/// succeeded.
-async fn keep_calling(dns: SocketAddr, stop: CancellationToken) -> (Duration, u32) {
+/// How many of the instances that DNS names answer with this version.
+async fn count_of(dns: SocketAddr, version: &str) -> usize {
+    let mut count = 0;
+    for instance in resolve(dns).await.unwrap_or_default() {
+        count += usize::from(call(instance).await.is_some_and(|(found, _)| found == version));
+    }
+    count
+}
+
+/// Asks for the service and calls it, until it is stopped. Returns the most failures in a row, and how often it succeeded.
+async fn keep_calling(dns: SocketAddr, stop: CancellationToken) -> (u32, u32) {
     let mut pace = interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut longest, mut successes) = (Duration::ZERO, 0);
-    let mut last = Instant::now();
+    let (mut most, mut failures, mut successes) = (0_u32, 0_u32, 0_u32);
     while !stop.is_cancelled() {
         pace.tick().await;
         let first = resolve(dns).await.and_then(|instances| instances.first().copied());
@@ -136,17 +148,31 @@ async fn keep_calling(dns: SocketAddr, stop: CancellationToken) -> (Duration, u3
             Some(instance) => call(instance).await,
             None => None,
         };
-        longest = longest.max(last.elapsed());
         if called.is_some() {
-            (last, successes) = (Instant::now(), successes + 1);
+            (failures, successes) = (0, successes + 1);
+        } else {
+            failures += 1;
+            most = failures.max(most);
         }
     }
-    (longest, successes)
+    (most, successes)
+}
+
+/// Whether the program of the service is on this machine.
+fn has_perl() -> bool {
+    Command::new(PERL)
+        .args(["-MIO::Socket::INET", "-e", "1"])
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_asks_by_dns_is_served_through_a_kill_and_an_update() {
     // a registration goes before its task is told to end, and an agent leaves out instances whose checks fail.
+    if !has_perl() {
+        let test = "a_client_that_asks_by_dns_is_served_through_a_kill_and_an_update";
+        return skip(test, PERL, "there is no Perl with IO::Socket::INET");
+    }
     let address = free_address();
     let dns: SocketAddr = address.parse().expect("the address is one");
     let environment = [
@@ -168,14 +194,21 @@ async fn a_client_that_asks_by_dns_is_served_through_a_kill_and_an_update() {
         .await;
 
     cluster.api.put("/v1/jobs", &back("two")).await;
+    // One after the other, each with its own time.
+    for count in 1..=COUNT {
+        cluster
+            .wait_until(&format!("{count} instances are updated"), async |_| {
+                (count_of(dns, "two").await >= count).then_some(())
+            })
+            .await;
+    }
     let is_updated = |found: &BTreeSet<(String, i32)>| found.iter().all(|(version, _)| version == "two");
     cluster
         .wait_until("all instances are updated", async |_| all(dns).await.filter(|found| is_updated(found)))
         .await;
 
     stop.cancel();
-    let (longest, successes) = client.await.expect("the client does not panic");
-    let limit = Duration::from_secs(CHECK_SECS.unsigned_abs());
-    assert!(longest <= limit, "{longest:?} without success, after {successes} successes");
+    let (failures, successes) = client.await.expect("the client does not panic");
+    assert!(failures <= FAILURES_MAX, "{failures} failures in a row, {successes} successes");
     assert!(successes > 0);
 }

@@ -18,7 +18,7 @@ use super::source::Git;
 use super::{Fetch, Mode, OUT, http};
 
 /// Where the program, and those that it starts, are found.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The protocols that repositories and their submodules may use.
 pub(super) const PROTOCOLS: &str = "http:https:ssh";
 /// The most files and directories of a repository, with those of Git itself.

@@ -137,8 +137,8 @@ async fn scene(api: &Api) -> Names {
         "MaxParallel": 2,
         "HealthCheck": "task_states",
         "MinHealthyTime": SECOND / 5,
-        "HealthyDeadline": 20 * SECOND,
-        "ProgressDeadline": 60 * SECOND,
+        "HealthyDeadline": 120 * SECOND,
+        "ProgressDeadline": 240 * SECOND,
     });
     group["Scaling"] = json!({ "Min": 0, "Max": 4, "Policy": { "a": 1 } });
     let mut big = jobs::mock_service("big", 1);
@@ -241,7 +241,9 @@ async fn commands_do_what_scripts_depend_on() {
     let dir = tempfile::tempdir().expect("a temporary directory can be created");
     let mut faults = Vec::new();
     for Line { command, exit, expect } in LINES {
-        let output = drover(&dev.address, dir.path(), &words(&with_names(command, &names)));
+        // The names stand for one word each, whatever is in a path.
+        let words: Vec<String> = words(command).iter().map(|word| with_names(word, &names)).collect();
+        let output = drover(&dev.address, dir.path(), &words);
         let [stdout, stderr] =
             [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         let code = output.status.code();

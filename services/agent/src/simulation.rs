@@ -7,6 +7,10 @@ use wire::services::{AllocServices, RegisteredServices, ServiceInstance, Service
 use crate::services::desired::{Desired, Owner};
 use crate::services::progress::{Batch, Progress, enter, next_batch};
 
+/// The sets of a request: for each allocation the number of the change that its set is complete up to, and the sets in the
+/// same order.
+pub type NextRequest = (Vec<(AllocId, u64)>, Vec<AllocServices>);
+
 /// What the allocations of a node want to be registered, and when it is sent.
 #[derive(Debug, Default)]
 pub struct ServiceRegistrar {
@@ -35,9 +39,8 @@ impl ServiceRegistrar {
         self.desired.set(alloc, Owner::Task(Text::from(task)), services);
     }
 
-    /// The sets of the next request, if there is one: for each allocation the number of the change that its set is complete
-    /// up to, and the sets in the same order.
-    pub fn next_request(&mut self, now: Timestamp) -> Option<(Vec<(AllocId, u64)>, Vec<AllocServices>)> {
+    /// The sets of the next request, if there is one.
+    pub fn next_request(&mut self, now: Timestamp) -> Option<NextRequest> {
         self.progress.due(&self.desired, now).filter(|due| *due <= now)?;
         let Batch { sets, allocs, .. } = next_batch(&mut self.desired, now);
         (!allocs.is_empty()).then_some((sets, allocs))

@@ -32,6 +32,9 @@ const HEALTHY_AFTER: Nanos = Nanos::from_secs(1);
 /// How often the sets of services are sent again that the servers did not know.
 const UNKNOWN_RETRY: Nanos = Nanos::from_secs(10);
 
+/// The states of allocations in a report: their statuses, and whether they are healthy.
+type Reported = Vec<(AllocId, (ClientStatus, bool))>;
+
 /// The agent process.
 pub(crate) struct AgentProcess {
     node: NodeId,
@@ -40,7 +43,7 @@ pub(crate) struct AgentProcess {
     register_call: Option<u64>,
     heartbeat_call: Option<u64>,
     work_call: Option<u64>,
-    report_call: Option<(u64, Vec<(AllocId, (ClientStatus, bool))>)>,
+    report_call: Option<(u64, Reported)>,
     /// The request with sets of services, and the sets.
     services_call: Option<(u64, Vec<(AllocId, u64)>)>,
     /// Set until the servers have acknowledged a report of all allocations.

@@ -74,8 +74,10 @@ fn answer(
     stream.write_all(head.as_bytes())?;
     stream.write_all(b"Connection: close\r\n\r\n")?;
     stream.write_all(&body)?;
-    while endless {
-        stream.write_all(&[0; 4096])?;
+    if endless {
+        loop {
+            stream.write_all(&[0; 4096])?;
+        }
     }
     Ok(())
 }

@@ -195,9 +195,11 @@ pub(crate) async fn request_volumes<Q: Wire, A: Wire>(
     message: &Q,
 ) -> Result<A, Error> {
     let response = bus.request(Subject::AgentVolumes(node), message, VOLUME_TIMEOUT).await;
-    response.map_err(|error| match &error {
-        RequestError::Refused(refusal) => Error::failed(&*refusal.message),
-        error => Error::unavailable(agent_error(node, error).text),
+    response.map_err(|error| {
+        if let RequestError::Refused(refusal) = &error {
+            return Error::failed(&*refusal.message);
+        }
+        Error::unavailable(agent_error(node, &error).text)
     })
 }
 

@@ -50,11 +50,10 @@ impl AllocRoot {
         // Does not wait for the other end of a pipe, and does not affect devices.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let place = place(&self.path, &relative);
-        let opened =
-            self.root.open_beneath(&relative, flags, Links::Inside).map_err(|errno| match errno {
-                Errno::EXDEV | Errno::ELOOP => invalid(ESCAPES),
-                errno => failed(action, &place, errno),
-            })?;
+        let opened = self.root.open_beneath(&relative, flags, Links::Inside).map_err(|errno| {
+            let escapes = [Errno::EXDEV, Errno::ELOOP].contains(&errno);
+            if escapes { invalid(ESCAPES) } else { failed(action, &place, errno) }
+        })?;
         let entry = Entry { file: opened, place };
         // A link within the directory may lead to a guarded one.
         let real = fs::read_link(entry.by_descriptor()).map_err(|error| io_refusal(path, &error))?;
@@ -122,10 +121,10 @@ fn place(root: &Path, relative: &Path) -> PathBuf {
 /// (http-api §13).
 pub(super) fn failed(action: &str, place: &Path, errno: Errno) -> Refusal {
     let message = format!("{action} {}: {}", place.display(), errno.desc().to_ascii_lowercase());
-    match errno {
-        Errno::ENOENT => not_found(message),
-        _ => Refusal { kind: RefusalKind::NotReady, message: message.into() },
+    if errno == Errno::ENOENT {
+        return not_found(message);
     }
+    Refusal { kind: RefusalKind::NotReady, message: message.into() }
 }
 
 /// The refusal of an action on a path in an allocation's directory that cannot be opened.

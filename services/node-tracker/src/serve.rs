@@ -293,10 +293,20 @@ impl Server {
             Err(refusal) if refusal.kind == RefusalKind::NotReady => return Err(self.report_refused(id)),
             Err(refusal) => return Err(refusal),
         };
-        let unknown = committed.refused_allocs.iter().filter(|alloc| own.contains(*alloc));
-        rejected.extend(unknown.map(|alloc| (*alloc, ServicesRejection::Unknown)));
-        let history = self.snapshot_at(committed.index).await?.history();
-        Ok(ServicesAnswer { index: WorkIndex { history, index: committed.index }, rejected })
+        let snapshot = self.snapshot_at(committed.index).await?;
+        // The command is about several nodes, and another one may have asked in vain for an allocation of this one.
+        let is_own = |alloc: AllocId| {
+            snapshot
+                .alloc(alloc)
+                .is_some_and(|found| found.node_id() == id && !found.client_status().is_terminal())
+        };
+        let refused = committed.refused_allocs.iter().copied();
+        let unknown = refused.filter(|alloc| own.contains(alloc) && !is_own(*alloc));
+        rejected.extend(unknown.map(|alloc| (alloc, ServicesRejection::Unknown)));
+        Ok(ServicesAnswer {
+            index: WorkIndex { history: snapshot.history(), index: committed.index },
+            rejected,
+        })
     }
 
     /// A snapshot that is at least as new as the work index that the agent knows. An index of another history is ignored.

@@ -18,6 +18,9 @@ pub const SERVICE_ALLOCS_MAX: usize = 1_000;
 pub const ALLOC_SERVICES_MAX: usize = 256;
 /// Maximum size of the services of one allocation, in bytes of their texts.
 pub const ALLOC_SERVICES_BYTES_MAX: usize = 128 << 10;
+/// Maximum length of the name and of the id of a service, in bytes each. PostgreSQL indexes registrations by both, and its
+/// index entries are limited in size.
+pub const SERVICE_KEY_BYTES_MAX: usize = 1_024;
 /// Size up to which an agent fills a request, in bytes of the texts, but with at least one allocation.
 pub const SERVICES_REQUEST_BYTES: usize = 256 << 10;
 
@@ -93,6 +96,17 @@ impl AllocServices {
             if service.name.is_empty() {
                 return Err("a service without a name".to_owned());
             }
+            for (what, text) in [("name", &service.name), ("id", &service.id)] {
+                if text.len() > SERVICE_KEY_BYTES_MAX {
+                    let bytes = text.len();
+                    return Err(format!(
+                        "the {what} of a service has {bytes} bytes; at most {SERVICE_KEY_BYTES_MAX}"
+                    ));
+                }
+                if text.contains('\0') {
+                    return Err(format!("the {what} of a service contains a null character"));
+                }
+            }
             if alloc_of_registration(&service.id) != Some(self.alloc) {
                 return Err(format!("the id {:?} is not one of the allocation", service.id));
             }
@@ -141,6 +155,10 @@ mod tests {
         assert!(checked(vec![instance("web"), instance("web")]).unwrap_err().ends_with("is there twice"));
         let unnamed = ServiceInstance { name: Text::default(), ..instance("web") };
         assert_eq!(checked(vec![unnamed]), Err("a service without a name".to_owned()));
+        let long = "x".repeat(SERVICE_KEY_BYTES_MAX + 1);
+        assert!(checked(vec![instance(&long)]).unwrap_err().ends_with("has 1025 bytes; at most 1024"));
+        let cut = "the name of a service contains a null character".to_owned();
+        assert_eq!(checked(vec![instance("a\0b")]), Err(cut));
         let many = (0..=ALLOC_SERVICES_MAX).map(|number| instance(&format!("s{number}"))).collect();
         assert_eq!(checked(many), Err("257 services in one allocation; at most 256".to_owned()));
         let large =

@@ -138,9 +138,6 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
         "Vaults": [],
         "Consuls": [],
         "Sentinel": {},
-        // This server keeps nothing on disk: the state is in PostgreSQL.
-        "DataDir": "",
-        "EnableDebug": Feature::Debugging.is_built(),
         "DevMode": api.colocated.dev,
         "DataDir": api.colocated.data_dir,
         "EnableDebug": api.colocated.dev,

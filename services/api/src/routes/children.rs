@@ -16,6 +16,10 @@ use super::job::key;
 use crate::Api;
 use crate::http::{Error, Response, decode};
 
+/// Maximum length of the prefix in the id of a dispatched job, in bytes. PostgreSQL indexes jobs by their ids, and its index
+/// entries are limited in size.
+const PREFIX_BYTES_MAX: usize = 512;
+
 /// Body of a dispatch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
@@ -98,6 +102,7 @@ async fn dispatch_with(api: &Api, request: &Request, body: DispatchRequest) -> R
     let [one, two, three, four, ..] = clock::random_bytes();
     let now = api.contact.cluster_now().max(state.at());
     let prefix = id_prefix_template.unwrap_or_default();
+    check_prefix(&prefix)?;
     let id = dispatched_id(&parent.id, &prefix, now, u32::from_be_bytes([one, two, three, four]));
     let meta = meta.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
     let command = DispatchJob {
@@ -119,6 +124,19 @@ async fn dispatch_with(api: &Api, request: &Request, body: DispatchRequest) -> R
     let (dispatched_job_id, job_create_index) = (id.to_string(), done.index.0);
     let answer = Dispatched { dispatched_job_id, eval_id, eval_create_index, job_create_index, index };
     Ok(Response::written(&answer, done.index))
+}
+
+/// Checks that the id with this prefix is one that the database can hold.
+fn check_prefix(prefix: &str) -> Result<(), Error> {
+    let bytes = prefix.len();
+    if bytes > PREFIX_BYTES_MAX {
+        let text = format!("ID prefix has {bytes} bytes; at most {PREFIX_BYTES_MAX} are allowed");
+        return Err(Error::bad_request(text));
+    }
+    if prefix.contains('\0') {
+        return Err(Error::bad_request("ID prefix contains a null character"));
+    }
+    Ok(())
 }
 
 /// The priority of a dispatch; 0 counts as absent (N-24.4).

@@ -99,6 +99,16 @@ async fn a_dispatch_that_does_not_fit_is_refused() {
             format!(r#"{{{payload}, "Priority": -1}}"#),
             (500, "dispatch job priority must be between [1, 100]"),
         ),
+        (
+            DISPATCH,
+            format!(r#"{{{payload}, "IdPrefixTemplate": "{}"}}"#, "x".repeat(513)),
+            (400, "ID prefix has 513 bytes; at most 512 are allowed"),
+        ),
+        (
+            DISPATCH,
+            format!(r#"{{{payload}, "IdPrefixTemplate": "a\u0000b"}}"#),
+            (400, "ID prefix contains a null character"),
+        ),
     ] {
         assert_eq!(harness.put(path, &body).await.error(), expected, "{path} {body}");
     }

@@ -67,7 +67,9 @@ fn children(state: &State, job: &Job) -> Option<ChildrenSummary> {
     let of_prefix = state
         .jobs_in(first..)
         .take_while(|child| child.spec.namespace == job.spec.namespace && child.spec.id.starts_with(&prefix));
-    let mut counts = ChildrenSummary::default();
+    // What is launched or released next follows from the rest of the summary, so it stays.
+    let stored = state.job_summary(&job.key()).and_then(|stored| stored.children).unwrap_or_default();
+    let mut counts = ChildrenSummary { pending: 0, running: 0, dead: 0, ..stored };
     for child in of_prefix.filter(|child| child.spec.parent_id == job.spec.id) {
         match child.status {
             JobStatus::Pending => counts.pending += 1,

@@ -68,6 +68,7 @@ fn sticky(group: &TaskGroup) -> impl Iterator<Item = &Text> {
 /// Writes the claims: a claim of the group on the volume whose allocation has ended is taken over, one that names the
 /// allocation stays.
 pub(super) fn write(work: &mut Work<'_>, wanted: Vec<Wanted>) -> Result<(), Refusal> {
+    let mut number = 0;
     for Wanted { job, group, alloc, volume, volume_name } in wanted {
         let is_own =
             |claim: &VolumeClaim| claim.job == job && claim.task_group == group && claim.volume_id == volume;
@@ -80,7 +81,7 @@ pub(super) fn write(work: &mut Work<'_>, wanted: Vec<Wanted>) -> Result<(), Refu
         let free = state.volume_claims().find(|claim| is_own(claim) && is_free(claim));
         let (id, create_index) = match free {
             Some(claim) => (claim.id, claim.create_index),
-            None => (unused_id(work), work.index()),
+            None => (unused_id(work, &mut number), work.index()),
         };
         let modify_index = work.index();
         let claim = VolumeClaim {
@@ -98,13 +99,11 @@ pub(super) fn write(work: &mut Work<'_>, wanted: Vec<Wanted>) -> Result<(), Refu
     Ok(())
 }
 
-/// An id that no claim has: the next one that is derived from the request.
-fn unused_id(work: &Work<'_>) -> VolumeClaimId {
+/// An id that no claim has: the first one that is derived from the request, from `number` on.
+fn unused_id(work: &Work<'_>, number: &mut u32) -> VolumeClaimId {
     let request = work.inputs().request_id;
-    let is_used = |id: VolumeClaimId| work.state().volume_claims().any(|claim| claim.id == id);
-    let mut number = 0;
-    while is_used(VolumeClaimId::derived(request, number)) {
-        number += 1;
+    while work.state().volume_claim(&VolumeClaimId::derived(request, *number)).is_some() {
+        *number += 1;
     }
-    VolumeClaimId::derived(request, number)
+    VolumeClaimId::derived(request, *number)
 }

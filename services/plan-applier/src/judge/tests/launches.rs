@@ -7,7 +7,9 @@ use model::job::{
 };
 use model::{Epoch, JobKey, Nanos, Timestamp};
 use wire::RefusalKind;
-use wire::command::{Command, DeregisterJob, DispatchJob, Done, ForceLaunch, Launch, LaunchJobs};
+use wire::command::{
+    Command, DeregisterJob, DispatchJob, Done, ForceLaunch, Launch, LaunchJobs, ReconcileSummaries,
+};
 
 use super::scene::{EPOCH, Scene, job_spec, registration};
 use crate::garbage::find::{Ages, find};
@@ -329,6 +331,24 @@ fn children_are_released_when_their_limit_goes() {
     assert_eq!(scene.pending(&child).len(), 0);
     scene.done(remove(&parent, true));
     assert_eq!(scene.pending(&child).len(), 1, "the children of a job that is gone have no limit");
+}
+
+#[test]
+fn a_reconciliation_keeps_what_decides_about_the_next_children() {
+    // N-25.8.
+    let mut scene = Scene::new();
+    let called = scene.register(call(Some(1)));
+    for id in ["1", "2"] {
+        dispatched(&mut scene, id);
+    }
+    let (launched, moment) = due(&mut scene, cron());
+    scene.done(launch(&launched, moment));
+    let jobs = vec![called.clone(), launched.clone()];
+    scene.done(Command::ReconcileSummaries(ReconcileSummaries { jobs }));
+    assert_eq!((counts(&scene, &called), children(&scene, &called).held), ([2, 0, 0], 1));
+    assert_eq!((counts(&scene, &launched), children(&scene, &launched).last_launch), ([1, 0, 0], moment));
+    scene.done(launch(&launched, moment));
+    assert_eq!(counts(&scene, &launched), [1, 0, 0], "no moment is launched twice");
 }
 
 #[test]

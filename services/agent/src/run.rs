@@ -67,6 +67,8 @@ const EVENTS_MAX: usize = 1_024;
 /// The capacity of the channel for restarts by checks. Further ones are tried again later.
 const RESTARTS_MAX: usize = 256;
 
+/// How long the agent's start waits for lost host volumes to be created again.
+const VOLUMES_RESTORE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the last reports may take when the agent ends.
 const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -338,7 +340,10 @@ async fn load_volumes(store: &Store, config: &Config, identity: &Identity) -> Ar
     let volumes =
         HostVolumes::load(store, config.volumes.clone(), identity.node, Text::clone(&config.node_pool));
     volumes.detect_plugins().await;
-    volumes.restore().await;
+    // Tasks of the previous run wait for it, and so do the servers for the node.
+    if timeout(VOLUMES_RESTORE_TIMEOUT, volumes.restore()).await.is_err() {
+        tracing::warn!("host volumes that were lost are not restored in time; the node does not offer them");
+    }
     Arc::new(volumes)
 }
 
@@ -366,6 +371,7 @@ async fn refresh_fingerprint(
             () = changed(&mut consul) => {}
         }
         let attributes = consul.as_mut().map(|consul| consul.borrow_and_update().clone()).unwrap_or_default();
+        let volumes = Arc::clone(&context.volumes);
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
         let detected = context.networks.detect().await;
         let devices = context.devices.fingerprint().await;
@@ -373,13 +379,12 @@ async fn refresh_fingerprint(
             let (drivers, cgroups) = (&context.drivers, context.cgroups.as_ref());
             let spec =
                 node_spec(&context.config, &identity, &machine, drivers, &detected, cgroups, clock::now());
-            let spec = with_volumes(with_devices(spec, devices), context.volumes.found());
-            with_attributes(spec, attributes)
+            with_attributes(with_devices(spec, devices), attributes)
         };
         let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
         spec.send_if_modified(|current| {
-            // A request may have changed the metadata meanwhile.
-            let found = with_meta(found, meta.current().all());
+            // A request may have changed the volumes or the metadata meanwhile.
+            let found = with_meta(with_volumes(found, volumes.found()), meta.current().all());
             let changed = !is_same(current, &found);
             if changed {
                 *current = Arc::new(found);

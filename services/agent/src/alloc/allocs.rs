@@ -203,8 +203,11 @@ impl Allocs {
 
     /// Waits for what an allocation registers again, before anything of it is sent to a registry.
     fn expect_services(&self, spec: &AllocSpec, states: &[TaskState]) {
-        let Some(group) = spec.group().filter(|_| spec.should_run()) else { return };
         let services = &self.context.services;
+        if !spec.should_run() {
+            return services.withdraw_restored(spec.id());
+        }
+        let Some(group) = spec.group() else { return };
         services.expect(spec.id(), &Owner::Group, &group.services);
         let is_running = |task: &Task| {
             let state = states.iter().find(|state| state.task == task.name);

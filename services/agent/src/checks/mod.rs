@@ -97,6 +97,12 @@ impl Checks {
         self.changed.notify_one();
     }
 
+    /// The allocation has changed while a task runs: failures of checks that are new may restart it, too.
+    pub(crate) fn task_updated(&self, alloc: AllocId, task: &str) {
+        self.lock().core.arm_new(alloc, task, now());
+        self.changed.notify_one();
+    }
+
     /// A task is ending or has ended: failures of its checks do not restart it.
     pub(crate) fn task_ending(&self, alloc: AllocId, task: &str) {
         self.lock().core.disarm(alloc, task);

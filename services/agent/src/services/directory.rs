@@ -166,10 +166,12 @@ impl Follower {
                 added.await;
                 continue;
             }
+            let is_answered_at_once = queries.iter().any(|known| known.digest.is_none());
             let answer = tokio::select! {
                 answer = self.ask(queries) => answer,
-                // The request without the new query is given up. The servers drop it when its time is over.
-                () = added => {
+                // The request without the new query is given up. The servers drop it when its time is over. One that they
+                // answer at once is not, so that a stream of new queries does not keep those before from being answered.
+                () = added, if !is_answered_at_once => {
                     sleep(REQUEST_INTERVAL).await;
                     continue;
                 }

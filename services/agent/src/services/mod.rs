@@ -128,13 +128,25 @@ impl Services {
 
     /// Waits for an owner to register these services, because it ran before the agent was restarted.
     pub(crate) fn expect(&self, alloc: AllocId, owner: &Owner, services: &[Service]) {
-        let has = |provider| services.iter().any(|service| service.provider == Some(provider));
+        let has = |provider: ServiceProvider| {
+            let of = |service: &Service| service.provider.unwrap_or(ServiceProvider::Consul);
+            services.iter().any(|service| of(service) == provider)
+        };
         if has(ServiceProvider::Nomad) {
             self.cluster.expect(alloc, owner.clone());
         }
         if let Some(Consul { registry, .. }) = self.consul.as_ref().filter(|_| has(ServiceProvider::Consul)) {
             registry.expect(alloc, owner.clone());
         }
+    }
+
+    /// Withdraws what an earlier agent has registered of an allocation that is ending, in case that agent ended before the
+    /// servers knew. The allocation stays known until [`Self::untrack`]. Consul is compared with what is wanted anyway.
+    pub(crate) fn withdraw_restored(&self, alloc: AllocId) {
+        self.track(alloc);
+        // What was expected is sent even if it is nothing.
+        self.cluster.expect(alloc, Owner::Group);
+        self.cluster.set(alloc, Owner::Group, Vec::new());
     }
 
     /// Keeps an allocation known, whose services may change, until [`Self::untrack`].
@@ -145,5 +157,23 @@ impl Services {
     /// Forgets an allocation as soon as nothing is registered of it.
     pub(crate) fn untrack(&self, alloc: AllocId) {
         self.cluster.untrack(alloc);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, alloc_id};
+
+    //
+    #[test]
+    fn the_end_of_a_restored_allocation_is_sent() {
+        let (services, one) = (Services::default(), alloc_id(1));
+        services.ended(one, &Owner::Group);
+        assert_eq!(services.cluster.desired().pending(), 0, "nothing is known of it");
+        services.withdraw_restored(one);
+        let sent = services.cluster.desired().batch(10, 10, |_| 1, NOW);
+        assert_eq!(sent.len(), 1);
+        assert!(sent.iter().all(|set| set.alloc == one && set.registrations.is_empty()));
     }
 }

@@ -190,7 +190,20 @@ async fn make(
     message: &impl Wire,
 ) -> Result<Response, Error> {
     let node = volume.node_id.ok_or_else(|| Error::failed("the volume has no node"))?;
-    let made: VolumeMade = request_volumes(&api.bus, node, message).await?;
+    let made = match request_volumes::<_, VolumeMade>(&api.bus, node, message).await {
+        Ok(made) => made,
+        Err(error) => {
+            if is_new && error.cause == Cause::Cluster {
+                // An agent that is late makes the volume nevertheless, and nobody would know its id. It carries out one
+                // request after the other.
+                let (bus, id) = (api.bus.clone(), volume.id);
+                tokio::spawn(async move {
+                    let _ = request_volumes::<_, VolumeGone>(&bus, node, &DeleteVolume { id }).await;
+                });
+            }
+            return Err(error);
+        }
+    };
     (volume.host_path, volume.capacity_bytes) = (made.host_path, made.capacity_bytes);
     let (id, now) = (volume.id, clock::now());
     let command = Command::SetHostVolume(Box::new(SetHostVolume { volume: volume.clone() }));

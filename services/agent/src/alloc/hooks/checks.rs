@@ -46,7 +46,11 @@ impl AllocHook for Checks {
         let _ = self.network.set(setup.network.clone());
         let (store, id) = (alloc.context.store.clone(), alloc.spec.id());
         let saved = spawn_blocking(move || saved_results(&store, id)).await;
-        self.set(alloc, &saved.map_err(|error| HookError::recoverable(chain(&error)))?);
+        let saved = saved.map_err(|error| HookError::recoverable(chain(&error)))?;
+        // A restored allocation may be ending while it is prepared.
+        if !self.is_ending.load(Relaxed) {
+            self.set(alloc, &saved);
+        }
         Ok(())
     }
 

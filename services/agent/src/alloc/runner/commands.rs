@@ -78,6 +78,13 @@ impl AllocRunner {
                 action: TaskAction::Restart { reason },
                 done,
             }) => self.restart_all(reason, done),
+            // The checks of an allocation end with it, but a restart may have been on its way.
+            Command::Tasks(TasksCommand { action: TaskAction::RestartFailed { .. }, done, .. })
+                if self.core.is_ending() =>
+            {
+                let _ = done.send(Err(SHOULD_NOT_RUN.into()));
+                Kills::new()
+            }
             Command::Tasks(command) => {
                 self.forward(command);
                 Kills::new()

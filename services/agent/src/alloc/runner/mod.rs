@@ -246,10 +246,11 @@ impl AllocRunner {
                 self.is_set_up = true;
                 let network = setup.network.as_ref().and_then(|network| network.status.clone());
                 self.core.set_network(network.map(Arc::new));
-                self.setup.send_replace(Some(Arc::new(setup)));
+                // The hooks of the allocation see the change before those of tasks that run already.
                 if std::mem::take(&mut self.changed_in_setup) {
                     self.hooks.update(&self.alloc_run()).await;
                 }
+                self.setup.send_replace(Some(Arc::new(setup)));
                 self.core.set_up(clock::now())
             }
             Err(error) => {

@@ -200,10 +200,20 @@ impl Core {
     /// Begins to watch for restarts, because a task has started: by the checks of its services, and by those of the
     /// group's services unless they are watched already. Nothing counts until the grace period of each is over.
     pub(crate) fn arm(&mut self, alloc: AllocId, task: &str, now: Now) {
+        self.begin_watches(alloc, task, false, now);
+    }
+
+    /// Begins to watch the checks that are not watched yet, because an update has brought them while the task runs.
+    pub(crate) fn arm_new(&mut self, alloc: AllocId, task: &str, now: Now) {
+        self.begin_watches(alloc, task, true, now);
+    }
+
+    fn begin_watches(&mut self, alloc: AllocId, task: &str, only_new: bool, now: Now) {
         let Some(own) = self.allocs.get_mut(&alloc) else { return };
         for (id, entry) in &mut own.checks {
-            let is_own = *entry.check.task == *task;
-            let is_new_of_group = entry.check.task.is_empty() && entry.restart.is_none();
+            let is_new = entry.restart.is_none();
+            let is_own = *entry.check.task == *task && (is_new || !only_new);
+            let is_new_of_group = entry.check.task.is_empty() && is_new;
             let Some(rule) = entry.check.restart.filter(|_| is_own || is_new_of_group) else { continue };
             let key = (alloc, Text::clone(id));
             if let Some(at) = entry.restart.and_then(|watch| watch.due()) {

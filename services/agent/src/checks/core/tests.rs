@@ -244,6 +244,22 @@ fn a_check_that_fails_for_long_enough_restarts_its_task_once() {
     assert_eq!(later.sum::<usize>(), 1, "a new grace period has begun, and the check fails again");
 }
 
+//
+#[test]
+fn a_check_that_an_update_brings_restarts_the_running_task() {
+    let mut core = Core::default();
+    set(&mut core, vec![restarting("a", "web")], at(0));
+    core.arm(alloc_id(1), "web", at(0));
+    run_due(&mut core, &failure(), at(6_000));
+    let due = at(22_000).steady;
+    assert_eq!(core.restarts.first().map(|(at, _)| *at), Some(due));
+    set(&mut core, vec![restarting("a", "web"), restarting("b", "web"), restarting("c", "")], at(7_000));
+    core.arm_new(alloc_id(1), "web", at(7_000));
+    let watched: Vec<_> = core.restarts.iter().map(|(at, (_, id))| (*at, id.to_string())).collect();
+    let new = at(29_000).steady;
+    assert_eq!(watched, [(due, "a".to_owned()), (new, "b".to_owned()), (new, "c".to_owned())]);
+}
+
 //
 #[test]
 fn a_success_or_the_end_of_the_task_prevents_the_restart() {

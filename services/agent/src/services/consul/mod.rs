@@ -11,9 +11,10 @@ mod checks;
 mod client;
 pub(crate) mod registration;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use model::service::alloc_of_registration;
 use model::{NodeId, Text};
 use telemetry::metrics::catalogue::{AGENT_CONSUL_FAILED, AGENT_CONSUL_PENDING};
 use telemetry::repeats::{Outage, Repeats};
@@ -118,7 +119,8 @@ impl Consul {
             let mut pause = RETRY_MIN;
             while let Err(error) = self.synchronize(&owner).await {
                 AGENT_CONSUL_FAILED.add(1);
-                self.registry.attempted(false);
+                // After a refusal, the sets of other allocations are settled, and an end must not go on before its own is.
+                self.registry.attempted(error.is_answer());
                 let (now, error) = (clock::monotonic(), chain(&error));
                 if let Some(Repeats { attempts, lasting_secs, .. }) = outage.failed(&error, now) {
                     tracing::warn!(
@@ -153,21 +155,27 @@ impl Consul {
             let (desired, now) = (self.registry.desired(), clock::steady());
             difference(owner, &wanted, &listed, |alloc| desired.is_incomplete(alloc, now))
         };
-        let mut refused = None;
+        let (mut refused, mut left) = (None, BTreeSet::new());
         for id in &remove {
-            self.client.deregister(id).await.or_else(|error| not_reached(error, &mut refused))?;
+            if let Err(error) = self.client.deregister(id).await {
+                not_reached(error, &mut refused)?;
+                left.insert(alloc_of_registration(id));
+            }
         }
-        for body in register.values() {
-            self.client.register(body).await.or_else(|error| not_reached(error, &mut refused))?;
-        }
-        if let Some(error) = refused {
-            return Err(error);
+        for (id, body) in &register {
+            if let Err(error) = self.client.register(body).await {
+                not_reached(error, &mut refused)?;
+                left.insert(alloc_of_registration(id));
+            }
         }
         {
             let mut desired = self.registry.desired();
-            for set in sets {
+            for set in sets.into_iter().filter(|set| !left.contains(&Some(set.alloc))) {
                 desired.settled(set.alloc, set.revision, Outcome::Accepted);
             }
+        }
+        if let Some(error) = refused {
+            return Err(error);
         }
         self.registry.attempted(true);
         Ok(())

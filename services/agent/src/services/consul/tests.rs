@@ -238,6 +238,10 @@ async fn a_refused_service_does_not_stand_in_the_way_of_others() {
     assert_eq!(error.to_string(), "Consul answers 400 Bad Request: no such thing");
     assert_eq!(fake.names(), ["web"]);
     assert_eq!(consul.registry.desired().pending(), 1, "it is tried again");
+    register(&services, alloc_id(2), &["other"]).unwrap();
+    consul.synchronize(&NODE.to_string()).await.unwrap_err();
+    assert_eq!(fake.names(), ["other", "web"]);
+    assert!(consul.registry.desired().is_accepted(alloc_id(2)), "an end need not wait for the refused one");
 }
 
 #[tokio::test]

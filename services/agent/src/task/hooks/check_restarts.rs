@@ -21,6 +21,12 @@ impl TaskHook for CheckRestarts {
         Ok(())
     }
 
+    async fn update(&self, run: &TaskRun) -> Result<(), HookError> {
+        // A check that has changed has another id, and so is a new one.
+        run.context.checks.task_updated(run.spec.id(), &run.name);
+        Ok(())
+    }
+
     async fn pre_kill(&self, run: &TaskRun) {
         run.context.checks.task_ending(run.spec.id(), &run.name);
     }

@@ -66,8 +66,9 @@ pub(crate) fn all() -> TaskHooks {
         Box::new(Cgroups),
         Box::new(Devices),
         Box::new(Templates::default()),
-        Box::new(TaskServices::default()),
+        // Before services are withdrawn, which may take a while: their checks must not restart a task that is ending.
         Box::new(CheckRestarts),
+        Box::new(TaskServices::default()),
     ])
 }
 

@@ -201,9 +201,16 @@ impl Place {
             created => created.map_err(failed("create"))?,
         }
         let mode = std::fs::Permissions::from_mode(parameters.mode);
-        std::fs::set_permissions(&path, mode).map_err(failed("set the mode of"))?;
-        std::os::unix::fs::chown(&path, parameters.uid, parameters.gid)
-            .map_err(failed("set the owner of"))?;
+        let finished =
+            std::fs::set_permissions(&path, mode).map_err(failed("set the mode of")).and_then(|()| {
+                std::os::unix::fs::chown(&path, parameters.uid, parameters.gid)
+                    .map_err(failed("set the owner of"))
+            });
+        if let Err(error) = finished {
+            // The next attempt would take it for a complete one.
+            let _ = std::fs::remove_dir(&path);
+            return Err(error);
+        }
         Ok(Created { path, bytes: 0 })
     }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use super::plan::{Mode, Plan};
 
+/// The pause after a text could not be written.
+const WRITE_RETRY: Duration = Duration::from_secs(10);
+
 /// A text, by its digest.
 pub(super) type Digest = [u8; 32];
 
@@ -71,6 +74,12 @@ impl Changes {
     pub(super) fn due_texts(&mut self, now: Duration) -> Vec<(usize, String, Digest)> {
         let due = self.held.extract_if(.., |_, held| held.due <= now);
         due.map(|(position, held)| (position, held.text, held.digest)).collect()
+    }
+
+    /// A text could not be written. It is tried again after a while, unless the template has another one by then.
+    pub(super) fn not_written(&mut self, position: usize, text: String, digest: Digest, now: Duration) {
+        let due = now.saturating_add(WRITE_RETRY);
+        self.held.insert(position, Held { text, digest, since: now, due });
     }
 
     /// A template was written. `chance`, from 0 to 1, says where in the splay the action is.
@@ -199,6 +208,16 @@ mod tests {
         changes.differs(0, &plan, "d".to_owned(), digest(4), secs(20));
         changes.is_same(0);
         assert_eq!(changes.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_text_that_could_not_be_written_is_tried_again() {
+        let mut changes = Changes::default();
+        changes.not_written(0, "a".to_owned(), [1; 32], secs(7));
+        assert_eq!(changes.poll_timeout(), Some(secs(17)));
+        changes.differs(0, &plan(Mode::Noop), "a".to_owned(), [1; 32], secs(8));
+        assert!(changes.due_texts(secs(16)).is_empty(), "the same text waits");
+        assert_eq!(changes.due_texts(secs(17)), [(0, "a".to_owned(), [1; 32])]);
     }
 
     #[test]

@@ -118,12 +118,12 @@ impl Watch {
     /// Writes the texts that are due, and takes the action that is due.
     async fn act(&mut self, plans: &[Plan], changes: &mut Changes, begun: Instant) {
         let mut has_written = false;
-        for (position, text, _) in changes.due_texts(begun.elapsed()) {
+        for (position, text, digest) in changes.due_texts(begun.elapsed()) {
             let Some(plan) = plans.get(position) else { continue };
             let written = Written::of(plan, &text);
-            if let Err(error) = self.session.write(vec![(position, text)]).await {
-                // The next change of the data is the next attempt.
+            if let Err(error) = self.session.write(vec![(position, text.clone())]).await {
                 self.failed(error.message).await;
+                changes.not_written(position, text, digest, begun.elapsed());
                 continue;
             }
             has_written = true;

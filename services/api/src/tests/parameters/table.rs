@@ -253,6 +253,7 @@ pub(super) const IGNORED: &[(&str, &str, Why)] = &[
         Because("tasks get tokens of their own, not those of who registers the job"),
     ),
     ("PUT /v1/job/:id/scale", "PolicyOverride", SENTINEL),
+    ("PUT /v1/node/:id/drain", "NodeID", Because("the path has the node")),
     ("DELETE /v1/job/:id", "global", Because("a cluster is one region")),
     ("GET /v1/client/allocation/:id/pause", "task", SCHEDULES),
     ("PUT /v1/client/allocation/:id/pause", "ScheduleState Task", SCHEDULES),

@@ -573,12 +573,13 @@ mod tests {
     }
 
     /// Settings that are read before the setup is made, that the base has already, or that are on by default.
-    const ELSEWHERE: [&str; 14] = [
+    const ELSEWHERE: [&str; 15] = [
         "data_dir",
         "log_level",
         "log_json",
         "server { enabled ",
         "client { enabled ",
+        "client { dns { bridge ",
         "client { nomad_service_discovery ",
         "client { options ",
         "consul { verify_ssl ",

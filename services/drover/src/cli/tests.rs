@@ -111,9 +111,6 @@ deployment status
   -monitor: not with -json -t, only with <DEPLOYMENT>
   -t: not with -json -monitor
   -verbose
-deployment unblock
-  -detach
-  -verbose
 eval delete
   -filter: not with <EVAL>
   -yes: only with -filter
@@ -267,6 +264,7 @@ job status
 job stop
   -detach
   -eval-priority
+  -global
   -no-shutdown-delay
   -purge
   -verbose

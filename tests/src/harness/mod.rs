@@ -249,6 +249,8 @@ impl Cluster {
                 let data = disk.unwrap_or_else(|| self.path(name));
                 command.arg("--agent-data-dir").arg(data).args(["--node-name", name]);
                 command.args(["--raw-exec", "--mock-driver", "--first-heartbeat-within-ms", "1"]);
+                // A full disk of the machine does not remove what has ended.
+                command.env("DROVER_GC_DISK_PERCENT_MAX", "100");
             }
             _ => {}
         }

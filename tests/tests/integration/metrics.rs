@@ -23,6 +23,7 @@ const NOT_SHOWN: &[&str] = &[
     "nomad.blocked_evals.job.memory",
     // Only for nodes that were rejected.
     "nomad.plan.node_rejected",
+    "nomad.plan.rejection_tracker.node_score",
 ];
 
 /// The samples of an exposition, by name and labels as written.

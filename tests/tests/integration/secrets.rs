@@ -186,7 +186,7 @@ async fn services_trust_the_database_of_their_authority_and_no_other() {
             "postgres://drover_reader@{host}:{port}/drover?sslmode=verify-full&sslrootcert={authority}"
         );
         Command::new(BINARY)
-            .args(["operator", "postgres", "check", "-database-url", &url, "-database-wait-secs", "1"])
+            .args(["operator", "postgres", "check", "-database-url", &url, "-database-wait-secs", "5"])
             .arg("-database-password-file")
             .arg(password)
             .output()

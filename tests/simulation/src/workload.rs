@@ -9,6 +9,7 @@ use model::job::dispatched_id;
 use model::node::{DrainSpec, Eligibility};
 use model::schedule::launched_until;
 use model::{Nanos, NodeId, Timestamp};
+use planted_bugs::{Bug, is_planted};
 use rand::RngExt as _;
 use state::State;
 use wire::command::{Command, DeregisterJob, DispatchJob, ScaleJob, UpdateDrain};
@@ -60,8 +61,10 @@ impl Workload {
             has_rollouts: has(),
             has_scaling: has(),
         };
-        // Rollouts on nodes that drain are left out.
-        Self { has_rollouts: drawn.has_rollouts && !drawn.has_drains, ..drawn }
+        // Rollouts on nodes that drain are left out. Other rollouts are played to find the bug that concerns them: where a
+        // canary and all older copies are lost at once, R-7.85 places nothing before the deployment's progress deadline.
+        let has_rollouts = drawn.has_rollouts && !drawn.has_drains && is_planted(Bug::NeverPromotes);
+        Self { has_rollouts, ..drawn }
     }
 
     /// The names of the parts.

@@ -1,9 +1,9 @@
 //! The agent's DNS server: names of services for programs that know nothing of the cluster
 //! (`docs/architecture/dns.md`).
 //!
-//! `server` has the sockets, `lookup` finds instances in the directory, `forward` asks resolvers about other names. Pure
-//! files decide: `names` says what a name means, `answer` which records answer a question, `message` reads and writes
-//! messages, `clients` says who may ask.
+//! `server` has the sockets, `lookup` finds instances in the directory, `forward` asks resolvers about other names. What
+//! a name means is decided in `names`, which records answer a question in `answer`, who may ask in `clients`; `message` reads
+//! and writes messages.
 
 mod answer;
 mod clients;

@@ -1,3 +1,5 @@
+//! Tests of the host volumes of a node.
+
 use std::fs;
 
 use super::plugin::MKDIR;

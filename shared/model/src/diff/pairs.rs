@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use serde_json::Value;
 
-use super::tree::to_text;
-
 /// The absent side of a block that only one version has.
 static NONE: Value = Value::Null;
 
@@ -100,6 +98,15 @@ impl<'a> Unpaired<'a> {
             positions.remove(&position);
         }
         Some(service)
+    }
+}
+
+/// A scalar as a text; nothing is the empty text, and other values are JSON.
+pub(super) fn to_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }
 

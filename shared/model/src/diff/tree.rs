@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use api_types::{DiffType, FieldDiff, ObjectDiff};
 use serde_json::Value;
 
+use super::pairs::to_text;
 use super::shapes::{Block, Field, Shape};
 use super::{non_empty, pairs, sort};
 
@@ -310,12 +311,4 @@ fn items(value: &Value) -> Vec<Value> {
 
 fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(to_text).collect()
-}
-
-pub(super) fn to_text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
-    }
 }

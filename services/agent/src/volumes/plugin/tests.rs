@@ -1,3 +1,5 @@
+//! Tests of the plugins that create and delete host volumes.
+
 use std::fs;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of the hook that mounts host volumes into tasks.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
